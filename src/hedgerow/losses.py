@@ -1,0 +1,176 @@
+"""Gradients and Hessians of losses, with bounds on what one record can contribute.
+
+A loss turns a record's raw prediction (O outputs) and its target into C channels. The scale of
+the Hessian channels is chosen as large as the joint norm allows: it lowers their noise for free.
+NumPy only; knows no tree and no query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.privacy.sensitivity import Sensitivity
+
+FloatArray = NDArray[np.float64]
+
+BINARY_HESSIAN_SCALE = 3.33
+"""Largest c with g^2 + c^2 h^2 <= 1 for the log-loss is golden^2.5 = 3.3302."""
+
+SOFTMAX_HESSIAN_SCALE = 2.0
+"""Largest factor with |(g, c h)| <= sqrt 2 for three classes or more; 3.33 would not hold."""
+
+
+class Loss(Protocol):
+    """A loss as the queries see it."""
+
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def hessian_scale(self) -> float: ...
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        """(n, C) gradient and scaled Hessian of each record."""
+        ...
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        """(n, O) unscaled Hessians."""
+        ...
+
+    def bound(self, lattice: int) -> Sensitivity: ...
+    def hessian_bound(self, lattice: int) -> Sensitivity: ...
+
+
+def sigmoid(z: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z, -30.0, 30.0))), np.float64)
+
+
+def softmax(z: FloatArray) -> FloatArray:
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLoss:
+    """Binary log-loss on one raw score: channels (g, 3.33 h).
+
+    g = p - y, h = p (1 - p). g^2 + c^2 h^2 <= 1 while c^2 <= min_p (2 - p) / (p (1 - p)^2), the
+    fifth power of the golden ratio, 11.0902. L1: |g| + c h <= 1 + c / 4, and exactly
+    max_p (1 - p)(1 + c p) = (1 + c)^2 / (4 c).
+    """
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def channels(self) -> int:
+        return 2
+
+    @property
+    def hessian_scale(self) -> float:
+        return BINARY_HESSIAN_SCALE
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = sigmoid(raw[:, 0])
+        return np.stack([p - target, BINARY_HESSIAN_SCALE * p * (1.0 - p)], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = sigmoid(raw[:, :1])
+        return np.asarray(p * (1.0 - p), np.float64)
+
+    def bound(self, lattice: int) -> Sensitivity:
+        c = BINARY_HESSIAN_SCALE
+        return Sensitivity(ceil((1 + c) ** 2 / (4 * c) * lattice), lattice**2, lattice)
+
+    def hessian_bound(self, lattice: int) -> Sensitivity:
+        quarter = ceil(lattice / 4)
+        return Sensitivity(quarter, quarter**2, quarter)
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxLoss:
+    """Multiclass log-loss on K raw scores: channels (g_1..g_K, 2 h_1..2 h_K), L2 <= sqrt 2.
+
+    Proof: docs/proofs/softmax.md. L1 = 2 + c (1 - 1 / (K - 1)) for K >= 3.
+    """
+
+    n_classes: int
+
+    @property
+    def outputs(self) -> int:
+        return self.n_classes
+
+    @property
+    def channels(self) -> int:
+        return 2 * self.n_classes
+
+    @property
+    def hessian_scale(self) -> float:
+        return SOFTMAX_HESSIAN_SCALE
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = softmax(raw)
+        hit = np.arange(self.n_classes)[None, :] == target[:, None]
+        return np.concatenate([p - hit, SOFTMAX_HESSIAN_SCALE * p * (1.0 - p)], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = softmax(raw)
+        return np.asarray(p * (1.0 - p), np.float64)
+
+    def bound(self, lattice: int) -> Sensitivity:
+        l1 = 2.0 + SOFTMAX_HESSIAN_SCALE * (1.0 - 1.0 / max(self.n_classes - 1, 2))
+        return Sensitivity(ceil(l1 * lattice), 2 * lattice**2, lattice)
+
+    def hessian_bound(self, lattice: int) -> Sensitivity:
+        # |h|_2 <= 2 / (3 sqrt 3) for K >= 3, 1 / sqrt 8 for K = 2; |h|_1 <= 1 - 1 / K.
+        l2 = 2.0 / (3.0 * sqrt(3.0)) if self.n_classes > 2 else 1.0 / sqrt(8.0)
+        l1 = 1.0 - 1.0 / self.n_classes
+        return Sensitivity(ceil(l1 * lattice), ceil((l2 * lattice) ** 2), ceil(lattice / 4))
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredLoss:
+    """Squared error with clipped residuals: channels (-clip(y - f, R) / R, weight).
+
+    The first is the gradient in units of R, the second a count in units of `weight`; there is no
+    free factor here: L2 = sqrt(1 + weight^2), L1 = 1 + weight. `low` and `high` clip the target.
+    """
+
+    low: float
+    high: float
+    clip: float
+    weight: float = 0.25
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def channels(self) -> int:
+        return 2
+
+    @property
+    def hessian_scale(self) -> float:
+        return self.weight
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        residual = np.clip(target, self.low, self.high) - raw[:, 0]
+        g = -np.clip(residual, -self.clip, self.clip) / self.clip
+        return np.stack([g, np.full(len(g), self.weight)], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        return np.ones((len(target), 1))
+
+    def bound(self, lattice: int) -> Sensitivity:
+        w = ceil(self.weight * lattice)
+        return Sensitivity(lattice + w, lattice**2 + w**2, max(lattice, w))
+
+    def hessian_bound(self, lattice: int) -> Sensitivity:
+        return Sensitivity(lattice, lattice**2, lattice)

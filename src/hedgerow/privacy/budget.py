@@ -1,0 +1,48 @@
+"""What a run may spend and where its noise is added. Values only; no noise, no ledger."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from fractions import Fraction
+
+from hedgerow.errors import SpecError
+
+Cost = Fraction | float
+"""An exact rational >= 0 in the units of a measure, or `math.inf` for a release without noise."""
+
+
+class Measure(Enum):
+    """What adds up along a record's path."""
+
+    PURE = "epsilon"
+    ZCDP = "rho"
+    GDP = "mu squared"
+
+
+class Placement(Enum):
+    """Where noise is added: a fact of the run, never of a learner."""
+
+    CURATOR = "one holder adds all the noise"
+    SHARES = "each site adds a part; only the sum is private, and only the sum is seen"
+    SILO = "each site adds enough for itself"
+    LABEL = "labels are randomised once per record; features are not protected"
+    NOWHERE = "no noise; every charge is infinite"
+
+
+def exact(number: Fraction | float | int | str, name: str = "number") -> Fraction:
+    """The rational a person meant: 0.1 is 1/10, not the nearest binary fraction."""
+    try:
+        return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+    except (ValueError, OverflowError, TypeError):
+        raise SpecError(f"{name} is {number!r}; use a finite number.") from None
+
+
+def checked_cost(cost: Cost) -> Cost:
+    """Refuses what would make a ledger fail open: NaN, floats, negative charges."""
+    if isinstance(cost, Fraction):
+        if cost >= 0:
+            return cost
+    elif cost == math.inf:
+        return math.inf
+    raise SpecError(f"a charge of {cost!r} is not a rational >= 0 (or infinity); nothing was charged.")

@@ -1,0 +1,72 @@
+"""Names sets of rows by public tests. Knows no row and no tree.
+
+A region is how a site selects rows *and* how the ledger knows that two charges cannot touch
+the same row. A test is therefore identified by everything that decides its outcome: the
+feature's name, the digest of the grid its cells come from, the set of cells sent left
+(`missing` and `other` are cells like any other), or the id of a secret draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hedgerow.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Split:
+    """Outcome 0: the row's cell is in `left`. Outcome 1: it is in any other cell of the grid.
+
+    `left` is a bit set over cell codes: bit k says whether cell k goes left.
+    """
+
+    feature: str
+    grid: str
+    left: int
+
+    def __post_init__(self) -> None:
+        if self.left <= 0:
+            raise SpecError(f"split on {self.feature!r} sends no cell left; name at least one.")
+
+    @property
+    def outcomes(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fold:
+    """Outcome i: the row's own secret draw `draw` fell on i of `n`. Same id, same draw."""
+
+    draw: str
+    n: int
+
+    @property
+    def outcomes(self) -> int:
+        return self.n
+
+
+Test = Split | Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    test: Test
+    outcome: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.outcome < self.test.outcomes:
+            raise SpecError(
+                f"outcome {self.outcome} does not exist; the test has {self.test.outcomes} outcomes."
+            )
+
+
+Region = tuple[Step, ...]
+EVERYONE: Region = ()
+
+
+def cells(codes: range | list[int] | tuple[int, ...]) -> int:
+    """Bit set of cell codes, as `Split.left` wants it."""
+    bits = 0
+    for code in codes:
+        bits |= 1 << code
+    return bits
