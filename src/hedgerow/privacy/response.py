@@ -1,0 +1,254 @@
+"""Randomised response: a label that is told wrongly with a known probability.
+
+Protects labels only, record by record, against everybody. A record's answer is drawn once and for
+all: redrawing it in another run or after a restart would be a second release. So the draw is a
+function of the site's stored secret and the record's own name (`record_draw`).
+
+Probabilities are multiples of 2^-64, so one word decides and every stated epsilon is that of the
+law as drawn, rounded up. Proofs: docs/proofs/samplers.md, section 8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import DataError, SpecError
+from hedgerow.privacy.fixed_point import exp_bounds
+from hedgerow.privacy.randomness import Randomness, Words
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+Bits = NDArray[np.uint8]
+
+ALL_WORDS: Final = 2**64
+_SECRET_BYTES: Final = 32
+_WORDS_PER_DIGEST: Final = 4
+_CODE_ATTEMPTS: Final = 4096
+_CERTIFIED_BITS: Final = 192
+
+
+def record_draw(secret: bytes, study: str, draw_id: str, record_ids: Sequence[bytes]) -> Words:
+    """One word for each record: see `record_words`."""
+    return record_words(secret, study, draw_id, record_ids, 1)[:, 0]
+
+
+def record_words(
+    secret: bytes, study: str, draw_id: str, record_ids: Sequence[bytes], count: int
+) -> Words:
+    """`count` words for each record, (n, count): HMAC-SHA256 under the site's secret.
+
+    The same record gets the same words in every run of the study, wherever its row stands; so a
+    record id is a column or a hash of the content, never the row number. Two records under one
+    id would be answered with the same coins, and comparing them would show who lied: refused.
+    """
+    if len(secret) < _SECRET_BYTES:
+        raise SpecError(f"the site secret has {len(secret)} bytes; store {_SECRET_BYTES} random.")
+    if len(set(record_ids)) != len(record_ids):
+        raise DataError("record ids repeat; name a unique column, or number equal records.")
+    parts = (b"hedgerow/record-draw/1", study.encode(), draw_id.encode())
+    key = hmac.digest(secret, b"".join(len(p).to_bytes(8, "big") + p for p in parts), "sha256")
+    blocks = [i.to_bytes(4, "big") for i in range(-(-count // _WORDS_PER_DIGEST))]
+    digests = (hmac.digest(key, block + name, "sha256") for name in record_ids for block in blocks)
+    words = np.frombuffer(b"".join(digests), np.dtype("<u8"))
+    return words.reshape(len(record_ids), len(blocks) * _WORDS_PER_DIGEST)[:, :count]
+
+
+@dataclass(frozen=True, slots=True)
+class RandomisedResponse:
+    """One of `classes` labels: the true one for `honest_words` of the 2^64 words, else another.
+
+    Warner 1965 for any number of classes. The other labels are equally likely.
+    """
+
+    classes: int
+    honest_words: int
+
+    def __post_init__(self) -> None:
+        if self.classes < 2:
+            raise SpecError(f"there are {self.classes} classes; randomised response needs 2.")
+        lies = ALL_WORDS - self.honest_words
+        if lies <= 0 or lies % (self.classes - 1) or self.epsilon_ratio < 1:
+            raise SpecError(
+                f"{self.honest_words} honest words of 2^64 do not leave {self.classes - 1} equal "
+                "and smaller parts; use RandomisedResponse.for_epsilon."
+            )
+
+    @classmethod
+    def for_epsilon(cls, classes: int, epsilon: Fraction) -> RandomisedResponse:
+        """The most truthful response that costs at most epsilon."""
+        if not (epsilon > 0 and classes >= 2):
+            raise SpecError(f"epsilon {epsilon} for {classes} classes; use above 0 and at least 2.")
+        odds = exp_bounds(epsilon, 128)[1]  # 2^128 exp(-epsilon), rounded up
+        each_lie = -(-(ALL_WORDS * odds) // ((1 << 128) + (classes - 1) * odds))
+        return cls(classes, ALL_WORDS - (classes - 1) * each_lie)
+
+    @property
+    def keep(self) -> Fraction:
+        """Probability of the true label."""
+        return Fraction(self.honest_words, ALL_WORDS)
+
+    @property
+    def each_other(self) -> Fraction:
+        """Probability of each of the other labels."""
+        return (1 - self.keep) / (self.classes - 1)
+
+    @property
+    def epsilon_ratio(self) -> Fraction:
+        return self.keep / self.each_other
+
+    @property
+    def epsilon(self) -> float:
+        """ln(p (C - 1) / (1 - p)), rounded up: the exact loss of one answer."""
+        return log_up(self.epsilon_ratio)
+
+    def respond(self, labels: IntArray, words: Words) -> IntArray:
+        """One answer per label, decided by one word each (of `record_draw`)."""
+        honest = np.uint64(self.honest_words)
+        width = np.uint64((ALL_WORDS - self.honest_words) // (self.classes - 1))
+        other = ((words - honest) // width).astype(np.int64)  # 0 .. C-2 where the word is a lie
+        return np.where(words < honest, labels, other + (other >= labels))
+
+    def unbiased(self, counts: IntArray) -> FloatArray:
+        """Estimates of the true label counts from the counts of answers."""
+        other = float(self.each_other)
+        return np.asarray((counts - counts.sum() * other) / (float(self.keep) - other))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomReports:
+    """Labels as noisy bit strings: Liu et al. 2020 (Federated Extra-Trees), after RAPPOR.
+
+    A label sets `hashes` of `bits` bits. The *permanent* string, drawn once per record, keeps a
+    bit with probability `keep` and else flips a fair coin. Each query gets an *instant* report:
+    a permanent 1 is sent as 1 with probability `one_if_set`, a 0 with `one_if_clear`.
+    Departures: every label sets exactly `hashes` different bits and label counts are identifiable
+    (a public search for the hash salt); probabilities are rounded to 2^-64, toward privacy.
+    """
+
+    classes: int
+    bits: int
+    hashes: int
+    keep: Fraction
+    one_if_set: Fraction = Fraction(3, 4)
+    one_if_clear: Fraction = Fraction(1, 4)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep < 1:
+            raise SpecError(f"keep is {self.keep}; use a Fraction between 0 and 1.")
+        if not 0 < self.one_if_clear < self.one_if_set < 1:
+            raise SpecError(
+                f"instant bits are 1 with {self.one_if_clear} and {self.one_if_set}; "
+                "use 0 < one_if_clear < one_if_set < 1."
+            )
+        codebook(self.classes, self.bits, self.hashes)
+
+    @property
+    def code(self) -> Bits:
+        """(C, bits): the bits that each label sets."""
+        return codebook(self.classes, self.bits, self.hashes)
+
+    def permanent(self, labels: IntArray, words: Words) -> Bits:
+        """(n, bits), from words (n, bits) of `record_draw`: the same in every run."""
+        return np.asarray(self.code[labels] ^ (words < np.uint64(self._flip_words)))
+
+    def instant(self, permanent: Bits, secret: Randomness) -> Bits:
+        """One report per record, (n, bits), with fresh coins."""
+        words = secret.words(permanent.size).reshape(permanent.shape)
+        ones = np.where(permanent == 1, *(np.uint64(w) for w in self._one_words))
+        return (words < ones).astype(np.uint8)
+
+    def decode(self, ones: IntArray, records: int) -> FloatArray:
+        """Label counts from the number of ones in each bit: non-negative least squares."""
+        from scipy.optimize import nnls
+
+        one, zero = (float(p) for p in self._report_odds)
+        solution, _ = nnls(self.code.T.astype(np.float64), (ones - zero * records) / (one - zero))
+        return np.asarray(solution)
+
+    @property
+    def epsilon_forever(self) -> float:
+        """For any number of reports: d ln((1 + keep) / (1 - keep)), d <= 2 `hashes` bits apart."""
+        flip = Fraction(self._flip_words, ALL_WORDS)
+        return self._epsilon(1 - flip, flip)
+
+    @property
+    def epsilon_once(self) -> float:
+        """For one report: d/2 ln(P1 (1 - P0) / (P0 (1 - P1)))."""
+        return self._epsilon(*self._report_odds)
+
+    def epsilon(self, reports: int) -> float:
+        """For so many reports of one record."""
+        return min(self.epsilon_forever, math.nextafter(reports * self.epsilon_once, math.inf))
+
+    @property
+    def _flip_words(self) -> int:
+        return math.ceil(ALL_WORDS * (1 - self.keep) / 2)
+
+    @property
+    def _one_words(self) -> tuple[int, int]:
+        """Words that send 1, for a permanent 1 and for a 0; rounded toward each other."""
+        return int(ALL_WORDS * self.one_if_set), math.ceil(ALL_WORDS * self.one_if_clear)
+
+    @property
+    def _report_odds(self) -> tuple[Fraction, Fraction]:
+        """P1 and P0: the chance of sending 1 for a bit that the label sets, and for another."""
+        flip = Fraction(self._flip_words, ALL_WORDS)
+        one, zero = (Fraction(w, ALL_WORDS) for w in self._one_words)
+        return (1 - flip) * one + flip * zero, flip * one + (1 - flip) * zero
+
+    def _epsilon(self, one: Fraction, zero: Fraction) -> float:
+        """Two labels set equally many bits, so of the bits that differ half go each way."""
+        code = self.code.astype(np.int64)
+        farthest = max(int((a != b).sum()) for a in code for b in code)
+        ratio = one * (1 - zero) / (zero * (1 - one))
+        return math.nextafter(farthest // 2 * log_up(ratio), math.inf)
+
+
+@lru_cache(maxsize=64)
+def codebook(classes: int, bits: int, hashes: int) -> Bits:
+    """Public bit strings (C, bits), linearly independent, so that counts can be told apart."""
+    if not (classes >= 2 and bits >= classes and 1 <= hashes < bits):
+        raise SpecError(
+            f"{classes} classes in {bits} bits by {hashes} hashes; use 2 classes or more, at "
+            "least as many bits as classes and fewer hashes than bits."
+        )
+    for salt in range(_CODE_ATTEMPTS):
+        code = np.array([_bloom(salt, label, bits, hashes) for label in range(classes)], np.uint8)
+        if np.linalg.matrix_rank(code) == classes:
+            code.setflags(write=False)
+            return code
+    raise SpecError(f"no independent code for {classes} classes in {bits} bits; use more bits.")
+
+
+def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:
+    """`hashes` different positions, the first that SHA-256 of a counter names."""
+    chosen: set[int] = set()
+    counter = 0
+    while len(chosen) < hashes:
+        digest = hashlib.sha256(f"hedgerow/bloom/1/{salt}/{label}/{counter}".encode()).digest()
+        chosen.add(int.from_bytes(digest, "big") % bits)
+        counter += 1
+    return [int(position in chosen) for position in range(bits)]
+
+
+def log_up(ratio: Fraction) -> float:
+    """The smallest float found, by certified steps up, that is not below ln(ratio); ratio >= 1."""
+    guess = math.log1p((ratio.numerator - ratio.denominator) / ratio.denominator)
+    while not _exp_reaches(guess, ratio):
+        guess = math.nextafter(guess, math.inf)
+    return guess
+
+
+def _exp_reaches(exponent: float, ratio: Fraction) -> bool:
+    smallest = exp_bounds(Fraction(exponent), _CERTIFIED_BITS)[1]
+    return smallest * ratio.numerator <= ratio.denominator << _CERTIFIED_BITS
