@@ -1,0 +1,40 @@
+"""What a site says when it says no: a constant code and nothing else.
+
+A refusal that carried free text could carry a count, a column name or a value. So outside a
+site only these words are seen; its own log has the traceback.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from hedgerow.errors import PartyRefused
+
+
+class Code(Enum):
+    NOT_APPROVED = "NotApproved"
+    POLICY_REFUSED = "PolicyRefused"
+    BUDGET_REFUSED = "BudgetRefused"
+    BAD_MESSAGE = "BadMessage"
+    BAD_SIGNATURE = "BadSignature"
+    UNKNOWN_KEY = "UnknownKey"
+    DUPLICATE_KEY = "DuplicateKey"
+    WEAK_KEY = "WeakKey"
+    ROUND_ID_USED = "RoundIdUsed"
+    OLD_ROUND = "OldRound"
+    TOO_FEW = "TooFew"
+    BAD_SET = "BadSet"
+    SECOND_SET = "SecondSet"
+    BAD_CERTIFICATE = "BadCertificate"
+    BAD_SHARE = "BadShare"
+    BAD_SHARES = "BadShares"
+    RUN_SUPERSEDED = "RunSuperseded"
+    LEDGER_ROLLED_BACK = "LedgerRolledBack"
+    LEDGER_UNAVAILABLE = "LedgerUnavailable"
+    INTERNAL = "Internal"
+
+
+def require(condition: bool, code: Code, party: int | None = None) -> None:
+    """Refuses with `code` unless `condition` holds; `party` is named by the coordinator only."""
+    if not condition:
+        raise PartyRefused(code.value, party)

@@ -1,0 +1,136 @@
+"""Bytes that mean one thing: hashing with tags, and strict reading.
+
+Integers are big-endian and of fixed width, vectors are little-endian uint64. A reader checks
+every length against the bytes that are there before it takes them, and refuses leftovers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import TypeAlias
+
+from hedgerow.secagg.codes import Code, require
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+VERSION = 1
+_DOMAIN = b"hedgerow/secsum/1/"
+
+DIGEST = 32
+SEED = 32
+SIGNATURE = 64
+SEALED_SHARE = 48  # 32 bytes and the 16-byte tag of AES-GCM
+
+
+def digest(tag: str, *parts: Buffer) -> bytes:
+    """SHA-256 of the domain, the tag and each part behind its own length.
+
+    Lengths make the encoding injective: no two lists of parts hash the same bytes.
+    """
+    state = hashlib.sha256(_DOMAIN + tag.encode())
+    for part in parts:
+        state.update(u64(memoryview(part).nbytes))
+        state.update(part)
+    return state.digest()
+
+
+def study_hash(canonical_study: bytes, noise_law_version: int) -> bytes:
+    """What every message is bound to: the parsed study, the protocol and the noise law.
+
+    `canonical_study` is the study as JSON with sorted keys and rationals as "n/d"; the file a
+    person typed is not hashed, so a comment or a space changes nothing.
+    """
+    return digest("study", canonical_study, u16(VERSION), u16(noise_law_version))
+
+
+def u8(number: int) -> bytes:
+    return number.to_bytes(1, "big")
+
+
+def u16(number: int) -> bytes:
+    return number.to_bytes(2, "big")
+
+
+def u32(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
+def u64(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def ids(members: Iterable[int]) -> bytes:
+    """A set of sites without its length, for hashing; callers pass it in increasing order."""
+    return b"".join(map(u16, members))
+
+
+def members_field(members: tuple[int, ...]) -> bytes:
+    return u16(len(members)) + ids(members)
+
+
+def table_field(table: Mapping[int, bytes]) -> bytes:
+    """Site -> bytes of one fixed width, in increasing order of sites."""
+    return u16(len(table)) + b"".join(u16(site) + table[site] for site in sorted(table))
+
+
+def bytes_field(data: bytes) -> bytes:
+    return u32(len(data)) + data
+
+
+class Reader:
+    """A cursor over received bytes. Anything unexpected is `BadMessage`."""
+
+    def __init__(self, data: Buffer) -> None:
+        self._data = memoryview(data)
+        self._at = 0
+
+    @property
+    def remaining(self) -> int:
+        return len(self._data) - self._at
+
+    def view(self, length: int) -> memoryview:
+        require(length <= self.remaining, Code.BAD_MESSAGE)
+        start, self._at = self._at, self._at + length
+        return self._data[start : self._at]
+
+    def take(self, length: int) -> bytes:
+        return bytes(self.view(length))
+
+    def u8(self) -> int:
+        return int.from_bytes(self.view(1), "big")
+
+    def u16(self) -> int:
+        return int.from_bytes(self.view(2), "big")
+
+    def u32(self) -> int:
+        return int.from_bytes(self.view(4), "big")
+
+    def u64(self) -> int:
+        return int.from_bytes(self.view(8), "big")
+
+    def bytes_field(self) -> bytes:
+        return self.take(self.u32())
+
+    def members(self) -> tuple[int, ...]:
+        count = self.u16()
+        raw = self.view(2 * count)
+        found = tuple(int.from_bytes(raw[i : i + 2], "big") for i in range(0, 2 * count, 2))
+        _require_increasing(found)
+        return found
+
+    def table(self, width: int) -> dict[int, bytes]:
+        count = self.u16()
+        rows = Reader(self.view((2 + width) * count))
+        pairs = [(rows.u16(), rows.take(width)) for _ in range(count)]
+        _require_increasing([site for site, _ in pairs])
+        return dict(pairs)
+
+    def finish(self) -> None:
+        require(self.remaining == 0, Code.BAD_MESSAGE)
+
+
+def _require_increasing(sites: Iterable[int]) -> None:
+    """One set, one encoding: a repeated or misplaced site is refused."""
+    require(all(a < b for a, b in pairwise(sites)), Code.BAD_MESSAGE)

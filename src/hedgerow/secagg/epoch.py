@@ -1,0 +1,120 @@
+"""An epoch: fresh keys of everybody who takes part, agreed once and used for many rounds.
+
+A masked vector is only ever made with an ephemeral key that the running process generated.
+A process that restarts, a restored disk or a copied directory has no such key, so the same
+mask cannot be used for two vectors. (A copied running machine is not covered.)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import digest, ids, u64
+from hedgerow.secagg.envelope import NO_EPOCH, NO_RUN, Head, Kind, LedgerHead, open_envelope
+from hedgerow.secagg.graph import Graph
+from hedgerow.secagg.keys import Roster, agree, pair_seed, root, share_key
+from hedgerow.secagg.messages import Keys
+from hedgerow.secagg.parameters import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """One site's KEYS, its signature checked."""
+
+    sender: int
+    ephemeral: bytes
+    ledger: LedgerHead
+    heads: Mapping[int, Head]
+    message: bytes
+
+
+def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
+    envelope = open_envelope(message, Kind.KEYS, study_hash, roster)
+    header = envelope.header
+    require(header.sender < len(roster.sites), Code.UNKNOWN_KEY)
+    fresh = (header.run_id, header.epoch_id, header.round) == (NO_RUN, NO_EPOCH, 0)
+    require(fresh, Code.BAD_MESSAGE)
+    keys = Keys.read(envelope.body)
+    return Joining(header.sender, keys.ephemeral, header.ledger, keys.heads, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What everybody knows of an epoch."""
+
+    run_id: bytes
+    id: bytes
+    ephemerals: Mapping[int, bytes]
+    graph: Graph
+
+    def context(self, round: int, request: bytes, participants: Iterable[int]) -> bytes:
+        """What the round's keys are bound to.
+
+        Sites that were told different rounds, bundles or participants get different keys:
+        their masks do not cancel and their shares do not open.
+        """
+        who = b"".join(ids((site,)) + self.ephemerals[site] for site in participants)
+        return digest("ctx", self.id, u64(round), request, who)
+
+
+def form_epoch(
+    joining: Iterable[Joining], run_id: bytes, study_hash: bytes, parameters: Parameters
+) -> Epoch:
+    """The epoch these sites make, in whatever order their KEYS arrived."""
+    everyone = sorted(joining, key=lambda one: one.sender)
+    require(len(everyone) >= parameters.threshold, Code.TOO_FEW)
+    ephemerals = {one.sender: one.ephemeral for one in everyone}
+    require(len(ephemerals) == len(everyone), Code.DUPLICATE_KEY)
+    require(len(set(ephemerals.values())) == len(everyone), Code.DUPLICATE_KEY)
+    epoch_id = digest("epoch", study_hash, run_id, *(one.message for one in everyone))
+    return Epoch(run_id, epoch_id, ephemerals, parameters.graph(epoch_id))
+
+
+@dataclass(slots=True)
+class Joined:
+    """An epoch as one of its sites holds it, with the secrets it shares with its neighbours."""
+
+    epoch: Epoch
+    me: int
+    roots: Mapping[int, bytes] = field(repr=False)
+    process: int
+    last_round: int = 0
+    """Highest round masked in this epoch, whether or not it was ever stored or sent."""
+
+    @classmethod
+    def agree(cls, epoch: Epoch, me: int, private: X25519PrivateKey, process: int) -> Joined:
+        peers = epoch.graph.neighbours(me) & set(epoch.ephemerals)
+        roots = {peer: _root_with(epoch, me, peer, private) for peer in sorted(peers)}
+        return cls(epoch, me, roots, process)
+
+    def use(self, epoch_id: bytes, round: int) -> None:
+        """Takes the masks of one round, once and in the process that made the key.
+
+        A second vector under one mask would show the difference of the two.
+        """
+        require(epoch_id == self.epoch.id, Code.UNKNOWN_KEY)
+        require(self.process == os.getpid(), Code.UNKNOWN_KEY)  # a forked copy has the same keys
+        require(round > self.last_round, Code.OLD_ROUND)
+        self.last_round = round
+
+    def peers_in(self, participants: Iterable[int]) -> list[int]:
+        return [site for site in participants if site in self.roots]
+
+    def seed(self, context: bytes, peer: int) -> bytes:
+        return pair_seed(self.roots[peer], context, self.me, peer)
+
+    def key_to(self, context: bytes, peer: int) -> bytes:
+        return share_key(self.roots[peer], context, self.me, peer)
+
+    def key_from(self, context: bytes, peer: int) -> bytes:
+        return share_key(self.roots[peer], context, peer, self.me)
+
+
+def _root_with(epoch: Epoch, me: int, peer: int, private: X25519PrivateKey) -> bytes:
+    low, high = ((site, epoch.ephemerals[site]) for site in sorted((me, peer)))
+    return root(agree(private, epoch.ephemerals[peer]), epoch.id, low, high)

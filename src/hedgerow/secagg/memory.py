@@ -1,0 +1,207 @@
+"""What a site must not forget, and what must be on disk before what.
+
+| before this leaves the site | this is durable |
+|---|---|
+| KEYS | nothing: the key lives in the process alone |
+| the first answer in a new run | the old run is closed |
+| MASKED | charge, high water and the round's record, in one transaction |
+| a signature on a set, or SHARES | the set opened for the round |
+
+Durable means that it survives power loss, not only the end of the process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import (
+    DIGEST,
+    SEED,
+    Reader,
+    bytes_field,
+    members_field,
+    table_field,
+    u16,
+    u64,
+)
+from hedgerow.secagg.envelope import RUN_ID, Head, LedgerHead
+from hedgerow.secagg.shamir import WIDTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRecord:
+    """One round as a site keeps it: the bytes it sent and the secrets to answer for them.
+
+    It holds keys of this round only. Neither the ephemeral key nor a root is ever written
+    down, so no record, stolen or restored, can make or open another round's mask.
+    """
+
+    run_id: bytes
+    epoch_id: bytes
+    round: int
+    request: bytes
+    """Hash of the bundle that was answered."""
+    participants: tuple[int, ...]
+    context: bytes
+    ledger: LedgerHead
+    message: bytes = field(repr=False)
+    """The whole MASKED message, to be sent again as it is."""
+    own_share: bytes = field(repr=False)
+    seeds: dict[int, bytes] = field(repr=False)
+    """Pair seed with each neighbour."""
+    share_keys: dict[int, bytes] = field(repr=False)
+    """Key that opens the share each neighbour sealed for this site."""
+
+    def to_bytes(self) -> bytes:
+        spent = self.ledger.spent.encode("ascii")
+        return b"".join(
+            (
+                self.run_id,
+                self.epoch_id,
+                u64(self.round),
+                self.request,
+                members_field(self.participants),
+                self.context,
+                u64(self.ledger.seq) + self.ledger.head + u16(len(spent)) + spent,
+                self.own_share,
+                table_field(self.seeds),
+                table_field(self.share_keys),
+                bytes_field(self.message),
+            )
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RoundRecord:
+        reader = Reader(data)
+        record = cls(
+            run_id=reader.take(RUN_ID),
+            epoch_id=reader.take(DIGEST),
+            round=reader.u64(),
+            request=reader.take(DIGEST),
+            participants=reader.members(),
+            context=reader.take(DIGEST),
+            ledger=LedgerHead(
+                reader.u64(), reader.take(DIGEST), reader.take(reader.u16()).decode("ascii")
+            ),
+            own_share=reader.take(WIDTH),
+            seeds=reader.table(SEED),
+            share_keys=reader.table(SEED),
+            message=reader.bytes_field(),
+        )
+        reader.finish()
+        return record
+
+
+class Memory(Protocol):
+    """A site's durable state for one study."""
+
+    def current_run(self) -> bytes | None:
+        """The one open run, or None before the first."""
+
+    def open_run(self, run_id: bytes) -> None:
+        """Makes `run_id` the open run. Durable on return.
+
+        Closes the run that was open, for good, and may erase its records (`outbox` may then
+        say None for it). Does nothing if `run_id` is open already. Refuses with
+        `RunSuperseded` a run that was closed before, even after a restart.
+        """
+
+    def high_water(self, run_id: bytes) -> int:
+        """The highest round stored in the run; 0 when there is none."""
+
+    def outbox(self, run_id: bytes, round: int) -> RoundRecord | None:
+        """The record of that round, byte for byte as it was stored."""
+
+    def store(self, record: RoundRecord) -> None:
+        """Keeps `record` and raises the high water to `record.round`.
+
+        Called by the guard, never by `Site`, in the transaction that writes the charge whose
+        position is `record.ledger`. That transaction is durable before one byte of
+        `record.message` is sent. If it fails nothing is sent, and the round id is not used
+        again. Refuses with `OldRound` a round that is not above the high water.
+        """
+
+    def opened_set(self, run_id: bytes, round: int) -> tuple[int, ...] | None:
+        """The set of members this site has signed or opened in the round."""
+
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> None:
+        """Writes the only set this site will ever sign or open in the round. Durable on return.
+
+        The same set again does nothing. Refuses with `SecondSet` any other one. Test and
+        write are one step: two callers at once cannot both succeed with different sets.
+        """
+
+    def head_at(self, seq: int) -> bytes | None:
+        """The head of this site's own ledger after `seq` entries; None if it never got there."""
+
+    def highest_head(self, peer: bytes) -> Head | None:
+        """The highest head ever seen of the peer with this public key, in any study."""
+
+    def see_head(self, peer: bytes, head: Head) -> None:
+        """Keeps the higher of the stored head and `head`.
+
+        Need not be durable on return: losing it loses evidence against the peer, not privacy.
+        """
+
+
+class MemoryInRam:
+    """A memory as long as the process: for tests, and for sites simulated in one process.
+
+    Of the records, which hold whole vectors, it keeps those of the last `rounds_kept` rounds.
+    """
+
+    def __init__(self, rounds_kept: int = 1) -> None:
+        self._rounds_kept = rounds_kept
+        self._current: bytes | None = None
+        self._closed: set[bytes] = set()
+        self._records: dict[tuple[bytes, int], RoundRecord] = {}
+        self._high_water: dict[bytes, int] = {}
+        self._sets: dict[tuple[bytes, int], tuple[int, ...]] = {}
+        self._own: dict[int, bytes] = {}
+        self._peers: dict[bytes, Head] = {}
+
+    def current_run(self) -> bytes | None:
+        return self._current
+
+    def open_run(self, run_id: bytes) -> None:
+        require(run_id not in self._closed, Code.RUN_SUPERSEDED)
+        if self._current is not None and self._current != run_id:
+            self._closed.add(self._current)
+            self._records.clear()
+        self._current = run_id
+
+    def high_water(self, run_id: bytes) -> int:
+        return self._high_water.get(run_id, 0)
+
+    def outbox(self, run_id: bytes, round: int) -> RoundRecord | None:
+        return self._records.get((run_id, round))
+
+    def store(self, record: RoundRecord) -> None:
+        require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
+        self.note_own_head(record.ledger.position)
+        self._records[record.run_id, record.round] = record
+        while len(self._records) > self._rounds_kept:
+            self._records.pop(next(iter(self._records)))
+        self._high_water[record.run_id] = record.round
+
+    def opened_set(self, run_id: bytes, round: int) -> tuple[int, ...] | None:
+        return self._sets.get((run_id, round))
+
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> None:
+        kept = self._sets.setdefault((run_id, round), members)
+        require(kept == members, Code.SECOND_SET)
+
+    def head_at(self, seq: int) -> bytes | None:
+        return self._own.get(seq)
+
+    def note_own_head(self, head: Head) -> None:
+        """Stands in for a ledger: remembers one position of the site's own chain."""
+        self._own[head[0]] = head[1]
+
+    def highest_head(self, peer: bytes) -> Head | None:
+        return self._peers.get(peer)
+
+    def see_head(self, peer: bytes, head: Head) -> None:
+        self._peers[peer] = max(head, self._peers.get(peer, head))

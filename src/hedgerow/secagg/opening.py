@@ -1,0 +1,71 @@
+"""Takes the masks off a sum, given what the members answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hedgerow.errors import RoundFailed
+from hedgerow.secagg import masks, shamir
+from hedgerow.secagg.masks import Int64, UInt64
+from hedgerow.secagg.messages import Shares
+
+
+class BadShares(RoundFailed):
+    """The self-masks of `parties` did not come out as committed.
+
+    Each of them, or a site that answered for it, sent a wrong share.
+    """
+
+    def __init__(self, round: int, parties: tuple[int, ...]) -> None:
+        super().__init__(
+            f"round {round}: shares of sites {list(parties)} do not match their commitments. "
+            "Nothing was opened; the charge stays. Ask again in a new round without them."
+        )
+        self.parties = parties
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A sum, the members it is over, and their signatures (none if nobody was lost)."""
+
+    values: Int64
+    members: tuple[int, ...]
+    certificate: Mapping[int, bytes]
+
+
+def givers(member: int, near: Iterable[int], answers: Mapping[int, Shares]) -> tuple[int, ...]:
+    """Those who answered with a share of `member`'s self-mask, in increasing order."""
+    return tuple(site for site in sorted({member, *near}) if site in answers)
+
+
+def rebuild(member: int, givers: tuple[int, ...], answers: Mapping[int, Shares]) -> int:
+    """The secret of `member`'s self-mask, from as many shares as its polynomial has terms."""
+    shares = (shamir.from_bytes(answers[giver].shares[member]) for giver in givers)
+    return shamir.combine(shares, shamir.weights(givers))
+
+
+def check_commitments(
+    round: int, secrets: Mapping[int, int], context: bytes, commitments: Mapping[int, bytes]
+) -> None:
+    wrong = tuple(
+        member
+        for member, secret in secrets.items()
+        if masks.commitment(context, secret) != commitments[member]
+    )
+    if wrong:
+        raise BadShares(round, wrong)
+
+
+def take_masks_off(
+    total: UInt64, self_keys: Iterable[bytes], answers: Mapping[int, Shares]
+) -> None:
+    """In place. Between members masks have cancelled; left are self-masks and seeds to the lost.
+
+    A member added its seed towards a lost site with a higher id, and took it away otherwise.
+    """
+    added, taken = list(self_keys), list[bytes]()
+    for member, answer in answers.items():
+        for lost, seed in answer.seeds.items():
+            (added if member < lost else taken).append(seed)
+    masks.fold(total, plus=taken, minus=added)
