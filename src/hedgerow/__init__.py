@@ -1,0 +1,45 @@
+"""Decision trees, forests and boosted trees over records that several sites hold.
+
+Heavy imports are lazy: `import hedgerow` loads none of NumPy, Numba or scikit-learn.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
+    from hedgerow.estimators.saving import load_model as load
+    from hedgerow.schema import Categorical, Numeric, Schema, Target
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Categorical": "hedgerow.schema",
+    "HistogramTreeClassifier": "hedgerow.estimators.histogram_tree",
+    "Numeric": "hedgerow.schema",
+    "Schema": "hedgerow.schema",
+    "Target": "hedgerow.schema",
+    "load": "hedgerow.estimators.saving",
+}
+_NAMES = {"load": "load_model"}
+
+__all__ = [
+    "Categorical",
+    "HistogramTreeClassifier",
+    "Numeric",
+    "Schema",
+    "Target",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

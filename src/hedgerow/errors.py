@@ -21,6 +21,10 @@ class HedgerowError(Exception):
     """The root: catch this to catch all of hedgerow's own errors."""
 
 
+class PrivacyWarning(UserWarning):
+    """Something weakens the promise and is said so in the statement."""
+
+
 class SpecError(HedgerowError, ValueError):
     pass
 

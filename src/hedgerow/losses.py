@@ -8,13 +8,12 @@ NumPy only; knows no tree and no query.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, sqrt
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.sensitivity import Sensitivity
+from hedgerow.errors import SpecError
 
 FloatArray = NDArray[np.float64]
 
@@ -23,6 +22,15 @@ BINARY_HESSIAN_SCALE = 3.33
 
 SOFTMAX_HESSIAN_SCALE = 2.0
 """Largest factor with |(g, c h)| <= sqrt 2 for three classes or more; 3.33 would not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """Largest L1, squared L2 and Linf norm of one record's vector."""
+
+    l1: float
+    l2_squared: float
+    linf: float
 
 
 class Loss(Protocol):
@@ -43,8 +51,10 @@ class Loss(Protocol):
         """(n, O) unscaled Hessians."""
         ...
 
-    def bound(self, lattice: int) -> Sensitivity: ...
-    def hessian_bound(self, lattice: int) -> Sensitivity: ...
+    @property
+    def norms(self) -> Norms: ...
+    @property
+    def hessian_norms(self) -> Norms: ...
 
 
 def sigmoid(z: FloatArray) -> FloatArray:
@@ -85,13 +95,14 @@ class LogLoss:
         p = sigmoid(raw[:, :1])
         return np.asarray(p * (1.0 - p), np.float64)
 
-    def bound(self, lattice: int) -> Sensitivity:
+    @property
+    def norms(self) -> Norms:
         c = BINARY_HESSIAN_SCALE
-        return Sensitivity(ceil((1 + c) ** 2 / (4 * c) * lattice), lattice**2, lattice)
+        return Norms((1 + c) ** 2 / (4 * c), 1.0, 1.0)
 
-    def hessian_bound(self, lattice: int) -> Sensitivity:
-        quarter = ceil(lattice / 4)
-        return Sensitivity(quarter, quarter**2, quarter)
+    @property
+    def hessian_norms(self) -> Norms:
+        return Norms(0.25, 0.0625, 0.25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,10 @@ class SoftmaxLoss:
     """
 
     n_classes: int
+
+    def __post_init__(self) -> None:
+        if self.n_classes < 3:
+            raise SpecError(f"softmax over {self.n_classes} classes; use LogLoss for two.")
 
     @property
     def outputs(self) -> int:
@@ -124,15 +139,14 @@ class SoftmaxLoss:
         p = softmax(raw)
         return np.asarray(p * (1.0 - p), np.float64)
 
-    def bound(self, lattice: int) -> Sensitivity:
-        l1 = 2.0 + SOFTMAX_HESSIAN_SCALE * (1.0 - 1.0 / max(self.n_classes - 1, 2))
-        return Sensitivity(ceil(l1 * lattice), 2 * lattice**2, lattice)
+    @property
+    def norms(self) -> Norms:
+        return Norms(2.0 + SOFTMAX_HESSIAN_SCALE * (1.0 - 1.0 / (self.n_classes - 1)), 2.0, 1.0)
 
-    def hessian_bound(self, lattice: int) -> Sensitivity:
-        # |h|_2 <= 2 / (3 sqrt 3) for K >= 3, 1 / sqrt 8 for K = 2; |h|_1 <= 1 - 1 / K.
-        l2 = 2.0 / (3.0 * sqrt(3.0)) if self.n_classes > 2 else 1.0 / sqrt(8.0)
-        l1 = 1.0 - 1.0 / self.n_classes
-        return Sensitivity(ceil(l1 * lattice), ceil((l2 * lattice) ** 2), ceil(lattice / 4))
+    @property
+    def hessian_norms(self) -> Norms:
+        # |h|_2 <= 2 / (3 sqrt 3) since p (1 - p)^2 <= 4 / 27; |h|_1 <= 1 - 1 / K.
+        return Norms(1.0 - 1.0 / self.n_classes, 4.0 / 27.0, 0.25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +182,10 @@ class SquaredLoss:
     def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         return np.ones((len(target), 1))
 
-    def bound(self, lattice: int) -> Sensitivity:
-        w = ceil(self.weight * lattice)
-        return Sensitivity(lattice + w, lattice**2 + w**2, max(lattice, w))
+    @property
+    def norms(self) -> Norms:
+        return Norms(1.0 + self.weight, 1.0 + self.weight**2, max(1.0, self.weight))
 
-    def hessian_bound(self, lattice: int) -> Sensitivity:
-        return Sensitivity(lattice, lattice**2, lattice)
+    @property
+    def hessian_norms(self) -> Norms:
+        return Norms(1.0, 1.0, 1.0)

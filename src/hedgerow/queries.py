@@ -15,17 +15,19 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
+from math import ceil
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
-from hedgerow.losses import Loss
+from hedgerow.losses import Loss, Norms
+from hedgerow.models import Additive, Curve
 from hedgerow.privacy.sensitivity import Sensitivity
 from hedgerow.regions import Region, Split, cells
 from hedgerow.schema import Grid, Schema
-from hedgerow.trees import Additive, Tree
+from hedgerow.trees import Tree
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -70,6 +72,13 @@ class Binning:
         """The test that sends the cells of `left_bins` left."""
         left = [c for c, b in enumerate(self.bins[feature]) if b in left_bins]
         return Split(grid.feature, grid.digest, cells(left))
+
+
+def on_lattice(norms: Norms) -> Sensitivity:
+    """Norms in integer units, rounded up; truncation of each record keeps them."""
+    return Sensitivity(
+        ceil(norms.l1 * LATTICE), ceil(norms.l2_squared * LATTICE**2), ceil(norms.linf * LATTICE)
+    )
 
 
 # --------------------------------------------------------------------------------- statistics
@@ -186,7 +195,7 @@ class Gradients:
 
     @property
     def bound(self) -> Sensitivity:
-        return self.loss.bound(LATTICE)
+        return on_lattice(self.loss.norms)
 
 
 @dataclass(frozen=True)
@@ -206,7 +215,7 @@ class Hessians:
 
     @property
     def bound(self) -> Sensitivity:
-        return self.loss.hessian_bound(LATTICE)
+        return on_lattice(self.loss.hessian_norms)
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,7 @@ class CurveNewton:
     |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it is at most 1.
     """
 
-    curves: tuple[Additive, ...]
+    curves: tuple[Curve, ...]
     constant: float
     radius: float
     weights: tuple[float, ...]

@@ -56,7 +56,7 @@ class Step:
     def __post_init__(self) -> None:
         if not 0 <= self.outcome < self.test.outcomes:
             raise SpecError(
-                f"outcome {self.outcome} does not exist; the test has {self.test.outcomes} outcomes."
+                f"outcome {self.outcome} does not exist; the test has {self.test.outcomes} of them."
             )
 
 

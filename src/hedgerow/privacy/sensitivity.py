@@ -23,7 +23,7 @@ class Sensitivity:
             raise SpecError(f"{self} is not positive; a query that no record can move needs no noise.")
 
     def repeated(self, times: int) -> Sensitivity:
-        """The same contribution once in each of `times` groups: groups add, they are not parallel."""
+        """The same contribution once in each of `times` groups: groups are not parallel."""
         return Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)
 
     def of_person(self, records: int) -> Sensitivity:

@@ -1,0 +1,46 @@
+# Needs Python 3.11 or newer, make and git. Everything else is set up in .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: help demo test test-all check format bench clean
+
+help:
+	@echo "make demo      five parties in one process: accuracy, tree, privacy statement"
+	@echo "make test      all tests that take seconds"
+	@echo "make test-all  these, and the ones that take minutes"
+	@echo "make check     lint, format, types, import contract"
+	@echo "make format    rewrite files in the house style"
+	@echo "make bench     speed, each as a ratio to a named reference"
+
+$(READY): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/hedgerow demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

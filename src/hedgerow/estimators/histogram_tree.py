@@ -1,0 +1,88 @@
+"""One interpretable tree from private histograms (Gubler 2023)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hedgerow.estimators.private import PrivateClassifier, at_least, shares
+from hedgerow.recipes.gubler import HistogramTree
+from hedgerow.recipes.plan import Recipe
+from hedgerow.schema import Schema
+
+
+class HistogramTreeClassifier(PrivateClassifier):
+    """Federated private decision tree, Gubler 2023, Algorithms 5 and 6.
+
+    Parameters (besides those of every estimator)
+    ----------
+    max_depth : int
+        Levels of splits; a tree costs max_depth + 1 rounds.
+    min_samples_leaf : float
+        A split whose noisy side is smaller is not taken.
+    n_bins : int or None
+        Uniform bins per numeric feature; None keeps the schema's own grid.
+    leaf_share : float
+        Part of the budget kept for the leaves.
+    save_budget : bool
+        Algorithm 6: skip features whose noisy bound rules them out, hand what is saved down.
+    bounds_share : float
+        Part of a node's budget for the bounds.
+    chunk : int
+        Features asked per round while saving.
+    """
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        max_depth: int = 5,
+        min_samples_leaf: float = 5.0,
+        n_bins: int | None = None,
+        leaf_share: float = 0.5,
+        save_budget: bool = False,
+        bounds_share: float = 0.25,
+        chunk: int = 1,
+        consistency: bool = True,
+        combine: bool = True,
+        placement: str | None = None,
+        colluders: int | None = None,
+        threshold: int | None = None,
+        records_per_person: int = 1,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.n_bins = n_bins
+        self.leaf_share = leaf_share
+        self.save_budget = save_budget
+        self.bounds_share = bounds_share
+        self.chunk = chunk
+        self.consistency = consistency
+        self.combine = combine
+        self.placement = placement
+        self.colluders = colluders
+        self.threshold = threshold
+        self.records_per_person = records_per_person
+        self.random_state = random_state
+        self.progress = progress
+
+    def _schema_of(self, schema: Schema) -> Schema:
+        return schema if self.n_bins is None else schema.with_grid(bins=self.n_bins)
+
+    def _recipe(self, schema: Schema) -> Recipe:
+        return HistogramTree(
+            max_depth=at_least(self.max_depth, 1, "max_depth"),
+            min_samples_leaf=float(self.min_samples_leaf),
+            leaf_share=shares(self.leaf_share, "leaf_share"),
+            save_budget=self.save_budget,
+            bounds_share=shares(self.bounds_share, "bounds_share"),
+            chunk=at_least(self.chunk, 1, "chunk"),
+            consistency=self.consistency,
+            combine=self.combine,
+        )

@@ -1,0 +1,110 @@
+"""The coordinator's half of a round: reserve, send, collect, answer. Knows links, not parties.
+
+It keeps a ledger of its own for early refusal; the sites do not rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.federation.record import Listener, Progress, RoundRecord, RunRecord, silent
+from hedgerow.privacy.coalition import Release
+from hedgerow.privacy.ledger import Charge, Ledger
+from hedgerow.queries import (
+    Answer,
+    BoundQuery,
+    LocalChoice,
+    Picks,
+    Query,
+    Reply,
+    Summed,
+    SumQuery,
+)
+from hedgerow.regions import Region
+from hedgerow.study import Study
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a round brought: the opened sum, each site's picks, and the bytes of one site."""
+
+    total: NDArray[np.int64]
+    picks: tuple[tuple[int, ...], ...]
+    bytes_out: int
+    bytes_in: int
+
+
+class Link(Protocol):
+    """The way to the sites and back."""
+
+    def round(self, number: int, bundle: Sequence[Query]) -> Collected: ...
+    def describe(self, query: Query) -> str: ...
+
+
+class Federation:
+    """Answers queries by asking all sites at once."""
+
+    def __init__(
+        self,
+        study: Study,
+        link: Link,
+        ledger: Ledger,
+        listener: Listener = silent,
+        expected_rounds: int | None = None,
+    ) -> None:
+        self.study = study
+        self.link = link
+        self.ledger = ledger
+        self.listener = listener
+        self.expected_rounds = expected_rounds
+        self.record = RunRecord()
+        self.releases: list[tuple[Region, Release]] = []
+
+    def variance(self, query: Summed) -> float:
+        """The noise a query would carry; a flow may ask before it decides."""
+        return self.study.variance(query)
+
+    def ask(self, queries: Sequence[Query]) -> list[Reply]:
+        number = len(self.record.rounds) + 1
+        charges = [
+            Charge(q.region, self.study.cost(q), type(q).__name__, self.study.name) for q in queries
+        ]
+        self.ledger.reserve(charges, f"round {number}")
+        self.releases += [
+            (q.region, self.study.release(q))
+            for q in queries
+            if isinstance(q, SumQuery | BoundQuery)
+        ]
+        self.listener(Progress(number, len(queries), False, self.expected_rounds))
+        collected = self.link.round(number, queries)
+        self.record.rounds.append(self._recorded(number, queries, collected))
+        self.listener(Progress(number, len(queries), True, self.expected_rounds))
+        return self._replies(queries, collected)
+
+    def _recorded(self, number: int, queries: Sequence[Query], got: Collected) -> RoundRecord:
+        manifest = tuple(self.link.describe(q) for q in queries)
+        return RoundRecord(number, manifest, len(got.total), got.bytes_out, got.bytes_in)
+
+    def _replies(self, queries: Sequence[Query], got: Collected) -> list[Reply]:
+        replies: list[Reply] = []
+        start = selections = 0
+        for query in queries:
+            if isinstance(query, SumQuery | BoundQuery):
+                size = int(np.prod(query.shape))
+                replies.append(self._answer(query, got.total[start : start + size]))
+                start += size
+            else:
+                picks = tuple(p[selections] for p in got.picks)
+                replies.append(Picks(picks if isinstance(query, LocalChoice) else picks[:1]))
+                selections += 1
+        return replies
+
+    def _answer(self, query: Summed, integers: NDArray[np.int64]) -> Answer:
+        unit = query.unit * self.study.refinement(query)
+        values = integers.reshape(query.shape).astype(np.float64) / unit
+        return Answer(values, self.study.variance(query))

@@ -1,0 +1,59 @@
+"""What happened in a run, for people: rounds, bytes, what was asked and charged. No row count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """One round: what was asked, how much left each site and how much came in."""
+
+    number: int
+    manifest: tuple[str, ...]
+    integers: int
+    bytes_out: int
+    bytes_in: int
+
+
+@dataclass
+class RunRecord:
+    rounds: list[RoundRecord] = field(default_factory=list)
+
+    @property
+    def bytes_per_party(self) -> int:
+        """Bytes one party sends and receives in the whole run."""
+        return sum(r.bytes_out + r.bytes_in for r in self.rounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "rounds": [
+                {
+                    "number": r.number,
+                    "manifest": list(r.manifest),
+                    "integers": r.integers,
+                    "bytes_out": r.bytes_out,
+                    "bytes_in": r.bytes_in,
+                }
+                for r in self.rounds
+            ]
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A public event: a round was opened or answered. `expected` rounds, where the plan knows."""
+
+    round: int
+    queries: int
+    done: bool
+    expected: int | None = None
+
+
+Listener = Callable[[Progress], None]
+
+
+def silent(event: Progress) -> None:
+    """Nobody listens."""

@@ -1,0 +1,153 @@
+"""What a model may promise, in words and numbers. Built from the study and the ledger alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hedgerow.privacy import accounting
+from hedgerow.privacy.budget import Cost, Measure, Placement
+from hedgerow.privacy.coalition import Coalition, Release, cost_against
+from hedgerow.privacy.ledger import Charge, total
+from hedgerow.regions import Region
+from hedgerow.study import Study
+
+ACCOUNTANTS = {
+    Measure.PURE: "pure filter: epsilons add along a record's path",
+    Measure.ZCDP: "zCDP filter: rho adds along a record's path",
+    Measure.GDP: "Gaussian-DP filter: mu squared adds along a record's path",
+}
+MECHANISMS = {
+    Measure.PURE: "discrete Laplace noise on integer sums",
+    Measure.ZCDP: "discrete Gaussian noise on integer sums",
+    Measure.GDP: "discrete Gaussian noise on integer sums",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """The promise of one fit. Tuning, calibration and scores outside it are not covered."""
+
+    epsilon: float
+    delta: float
+    promised_epsilon: float
+    spent_fraction: float
+    unit: str
+    neighbours: str
+    accountant: str
+    mechanism: str
+    placement: str
+    trust: tuple[tuple[str, str], ...]
+    randomness: str
+    schema_source: str
+    saved_fraction: float = 0.0
+    parties: int = 1
+    honest_shares: int = 1
+    caveats: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        out = {k: getattr(self, k) for k in self.__dataclass_fields__}
+        out["epsilon"] = _number(self.epsilon)
+        out["promised_epsilon"] = _number(self.promised_epsilon)
+        out["trust"] = [list(line) for line in self.trust]
+        out["caveats"] = list(self.caveats)
+        return out
+
+    def __str__(self) -> str:
+        lines = [
+            "Privacy statement (this fit only)",
+            f"  promise     epsilon = {_number(self.epsilon)}, delta = {self.delta:g}",
+            f"  unit        {self.unit}; {self.neighbours}",
+            f"  mechanism   {self.mechanism}",
+            f"  accountant  {self.accountant}",
+            f"  spent       {self.spent_fraction:.1%} of the budget on the worst path",
+            f"  noise       {self.placement}",
+            f"  randomness  {self.randomness}",
+            f"  schema      {self.schema_source}",
+        ]
+        lines += [f"  against {who:<12} {what}" for who, what in self.trust]
+        lines += [f"  note        {c}" for c in self.caveats]
+        return "\n".join(lines)
+
+
+def _number(epsilon: float) -> str:
+    return "infinity" if math.isinf(epsilon) else accounting.printed(epsilon)
+
+
+def statement(
+    study: Study,
+    spent: Cost,
+    releases: Sequence[tuple[Region, Release]],
+    schema_source: str,
+    simulated: bool,
+) -> PrivacyStatement:
+    """The statement of a finished run; `spent` is the largest total over the sites' ledgers."""
+    no_noise = study.placement is Placement.NOWHERE
+    inferred = schema_source.startswith("inferred")
+    epsilon = math.inf if no_noise else accounting.epsilon_of(study.measure, spent, study.delta)
+    unit = (
+        "one record"
+        if study.records_per_person == 1
+        else (f"one person with up to {study.records_per_person} records")
+    )
+    return PrivacyStatement(
+        epsilon=math.inf if inferred else epsilon,
+        delta=float(study.delta),
+        promised_epsilon=math.inf if no_noise else float(study.epsilon),
+        spent_fraction=math.inf if no_noise else float(spent / study.total),
+        unit=unit,
+        neighbours="two data sets are neighbours if one has this unit and the other does not",
+        accountant="none" if no_noise else ACCOUNTANTS[study.measure],
+        mechanism="none" if no_noise else MECHANISMS[study.measure],
+        placement=study.placement.value,
+        trust=tuple(_trust(study, epsilon, releases)),
+        randomness="operating system's generator, expanded by AES-256-CTR; integers only",
+        schema_source=schema_source,
+        parties=study.parties,
+        honest_shares=study.honest,
+        caveats=tuple(_caveats(study, epsilon, inferred, simulated)),
+    )
+
+
+def _trust(
+    study: Study, epsilon: float, releases: Sequence[tuple[Region, Release]]
+) -> list[tuple[str, str]]:
+    shown = f"epsilon {_number(epsilon)}"
+    if study.placement is not Placement.SHARES:
+        return [("the public", shown)]
+    more = _against(study, releases, study.colluders + 1)
+    return [
+        ("the public", shown),
+        ("coordinator", f"{shown} (computational)"),
+        (
+            "coalition",
+            f"{shown} with up to {study.colluders} colluding sites; {_number(more)} with one more",
+        ),
+        ("other site", f"{shown} (a site is one of the {study.colluders} tolerated)"),
+    ]
+
+
+def _against(study: Study, releases: Sequence[tuple[Region, Release]], colluders: int) -> float:
+    """Epsilon against more colluders than the study tolerates, on the worst path."""
+    coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
+    prices = {r: cost_against(study.measure, r, coalition) for _, r in releases}
+    spent = total([Charge(region, prices[r], "", study.name) for region, r in releases])
+    return accounting.epsilon_of(study.measure, spent, study.delta)
+
+
+def _caveats(study: Study, epsilon: float, inferred: bool, simulated: bool) -> list[str]:
+    notes = []
+    if inferred:
+        notes.append(
+            "ranges, categories and classes were read from the rows, so epsilon is infinite for "
+            f"them; the sums alone have epsilon {_number(epsilon)}. Give a schema to repair this."
+        )
+    if simulated and study.parties > 1:
+        notes.append(
+            "simulated: one process held all rows and drew all noise; trust = that process."
+        )
+    if study.delta > 0:
+        notes.append("scores, tuning and calibration on raw rows are outside this statement.")
+    return notes

@@ -1,0 +1,77 @@
+"""Learners are flows: `replies = yield queries`. No callback, no socket, no noise.
+
+A flow yields a list of queries and is sent their replies. Running flows together turns each
+step of all of them into one round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from hedgerow.queries import Answer, Picks, Query, Reply, Summed
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+Flow = Generator[Sequence[Query], Sequence[Reply], T]
+
+
+class Quote(Protocol):
+    """What the noise of a query would be, before it is asked: a public fact of the study."""
+
+    def variance(self, query: Summed) -> float: ...
+
+
+class Asks(Protocol):
+    """Whoever answers queries: a federation, or a test."""
+
+    def ask(self, queries: Sequence[Query]) -> Sequence[Reply]: ...
+
+
+def run(flow: Flow[T], federation: Asks) -> T:
+    """Drives a flow to its end."""
+    try:
+        asked = next(flow)
+        while True:
+            asked = flow.send(federation.ask(asked))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+def together(flows: Mapping[K, Flow[T]]) -> Flow[dict[K, T]]:
+    """Runs flows in lockstep: what they ask at one step travels in one round."""
+    done: dict[K, T] = {}
+    waiting: dict[K, Sequence[Query]] = {}
+
+    def step(key: K, replies: Sequence[Reply] | None) -> None:
+        try:
+            waiting[key] = next(flows[key]) if replies is None else flows[key].send(replies)
+        except StopIteration as stop:
+            done[key] = stop.value
+            waiting.pop(key, None)
+
+    for key in flows:
+        step(key, None)
+    while waiting:
+        asked = list(waiting.items())
+        replies = yield [query for _, queries in asked for query in queries]
+        start = 0
+        for key, queries in asked:
+            step(key, replies[start : start + len(queries)])
+            start += len(queries)
+    return {key: done[key] for key in flows}
+
+
+def ask(query: Summed) -> Flow[Answer]:
+    """One sum, as a flow of its own."""
+    (reply,) = yield [query]
+    assert isinstance(reply, Answer)
+    return reply
+
+
+def pick(query: Query) -> Flow[tuple[int, ...]]:
+    """One choice, as a flow of its own."""
+    (reply,) = yield [query]
+    assert isinstance(reply, Picks)
+    return reply.indices

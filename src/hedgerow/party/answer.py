@@ -1,0 +1,213 @@
+"""From rows to integers: what a site computes for each query. No noise and no charge here.
+
+Each record's contribution is made an integer on its own (truncated toward zero), then summed
+in int64, so the declared bounds hold exactly. A value that is not finite counts as 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow import kernels
+from hedgerow.errors import UnsupportedQuery
+from hedgerow.growing.candidates import Grids
+from hedgerow.models import Additive
+from hedgerow.party.rows import Rows
+from hedgerow.queries import (
+    LATTICE,
+    Binning,
+    BoundQuery,
+    Cells,
+    ClassCounts,
+    Count,
+    CurveNewton,
+    Fractions,
+    Gradients,
+    Groups,
+    Hessians,
+    Leaves,
+    ResidualCells,
+    Statistic,
+    Summed,
+    SumQuery,
+    TargetCells,
+    TargetClassCounts,
+    Whole,
+)
+from hedgerow.schema import Schema
+from hedgerow.trees import pack
+
+Codes = NDArray[np.uint8]
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class Answering:
+    """One site's rows, ready to be summed. Caches are values recomputed, never a protocol."""
+
+    def __init__(self, rows: Rows, schema: Schema) -> None:
+        self.rows = rows
+        self.schema = schema
+        self._recoded: tuple[str, Codes] | None = None
+        self._raw: tuple[Additive, FloatArray] | None = None
+        self._contributions: tuple[Statistic, IntArray] | None = None
+
+    def integers(self, query: Summed) -> IntArray:
+        """The query's exact integers, flat."""
+        if isinstance(query, BoundQuery):
+            return self._bounds(query)
+        return self._sums(query).reshape(-1)
+
+    # ----------------------------------------------------------------------------------- sums
+    def _sums(self, query: SumQuery) -> IntArray:
+        rows = self.rows.select(query.region) if query.region else None
+        codes = self._groups(query.by)
+        shape = query.shape
+        if codes is None:
+            features = np.zeros(1, np.int64)
+            codes = np.zeros((1, self.rows.n), np.uint8)
+        elif isinstance(query.by, Cells):
+            features = np.asarray(query.by.features, np.int64)
+        else:
+            features = np.arange(len(codes), dtype=np.int64)
+        labels = self._labels(query.statistic)
+        if labels is not None:
+            return kernels.count_cells(codes, rows, features, labels, shape[1], shape[2])
+        return kernels.sum_cells(
+            codes, rows, features, self.contributions(query.statistic), shape[1]
+        )
+
+    def _groups(self, by: Groups) -> NDArray[np.uint8] | NDArray[np.uint16] | None:
+        match by:
+            case Whole():
+                return None
+            case Cells():
+                return self._bins(by.binning)
+            case Leaves():
+                return kernels.leaf_ids(pack(by.trees), self.rows.codes)
+            case TargetCells():
+                return self.rows.target_codes(by.edges)[None, :]
+            case ResidualCells():
+                residual = np.abs(self.rows.target - self.raw(by.at)[:, 0])
+                cells = np.searchsorted(np.asarray(by.edges), residual, side="right")
+                return cells.astype(np.uint16)[None, :]
+        raise UnsupportedQuery(f"rows cannot be grouped by {type(by).__name__}.")
+
+    def _bins(self, binning: Binning) -> Codes:
+        if self._recoded is None or self._recoded[0] != binning.digest:
+            identity = all(b == tuple(range(len(b))) for b in binning.bins)
+            codes = self.rows.codes if identity else kernels.recode(self.rows.codes, binning.luts)
+            self._recoded = (binning.digest, codes)
+        return self._recoded[1]
+
+    def _labels(self, statistic: Statistic) -> NDArray[np.uint8] | None:
+        """One class per record, for statistics that count."""
+        match statistic:
+            case ClassCounts():
+                return self._classes()
+            case Count():
+                return np.zeros(self.rows.n, np.uint8)
+            case TargetClassCounts():
+                return self.rows.target_codes(statistic.cuts).astype(np.uint8)
+        return None
+
+    def _classes(self) -> NDArray[np.uint8]:
+        if self.rows.labels is None:
+            raise UnsupportedQuery("class counts were asked of rows without classes.")
+        return self.rows.labels
+
+    # -------------------------------------------------------------------------- contributions
+    def contributions(self, statistic: Statistic) -> IntArray:
+        """(n, C) integers of each record."""
+        if self._contributions is None or self._contributions[0] is not statistic:
+            values = self._real_contributions(statistic)
+            self._contributions = (statistic, quantised(values, statistic.unit))
+        return self._contributions[1]
+
+    def _real_contributions(self, statistic: Statistic) -> FloatArray:
+        match statistic:
+            case Fractions():
+                return _fractions(self.rows.target, statistic)
+            case Gradients():
+                return statistic.loss.contributions(self.raw(statistic.at), self._y())
+            case Hessians():
+                return statistic.loss.hessians(self.raw(statistic.at), self._y())
+            case CurveNewton():
+                return _curve_newton(self.rows.codes, self._y(), statistic)
+        raise UnsupportedQuery(f"rows have no statistic {type(statistic).__name__}.")
+
+    def _y(self) -> FloatArray:
+        if self.rows.labels is not None:
+            return self.rows.labels.astype(np.float64)
+        return self.rows.target
+
+    def raw(self, model: Additive) -> FloatArray:
+        """(n, O) raw predictions; only trees that are new since the last model are walked."""
+        if self._raw is not None:
+            known, raw = self._raw
+            done = len(known.trees)
+            same_start = (known.base, known.curves) == (model.base, model.curves)
+            if same_start and model.trees[:done] == known.trees:
+                self._raw = (model, model.advance(raw, self.rows.codes, done))
+                return raw
+        self._raw = (model, model.raw(self.rows.codes))
+        return self._raw[1]
+
+    # --------------------------------------------------------------------------------- bounds
+    def _bounds(self, query: BoundQuery) -> IntArray:
+        """floor(LATTICE n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
+        rows = self.rows.select(query.region) if query.region else None
+        codes, grids = self._bins(query.binning), Grids(self.schema, query.binning)
+        n_bins = max(query.binning.n_bins[f] for f in query.features)
+        classes = len(self.schema.classes or ())
+        features = np.asarray(query.features, np.int64)
+        counts = kernels.count_cells(codes, rows, features, self._classes(), n_bins, classes)
+        best = []
+        for histogram, feature in zip(counts, query.features, strict=True):
+            left_sets = grids.left_sets[feature].astype(np.int64)
+            left = left_sets @ histogram[: left_sets.shape[1]]
+            right = histogram.sum(axis=0)[None, :] - left
+            best.append(int(np.min(half_gini_units(left) + half_gini_units(right))))
+        return np.asarray(best, np.int64)
+
+
+def half_gini_units(counts: IntArray) -> IntArray:
+    """(k, C) counts -> floor(LATTICE (n^2 - sum c^2) / (2 n)), exactly."""
+    c = _wide(counts)
+    n = c.sum(axis=-1)
+    return np.asarray(LATTICE * (n * n - (c * c).sum(axis=-1)) // (2 * np.maximum(n, 1)), np.int64)
+
+
+def _wide(counts: IntArray) -> NDArray[Any]:
+    """Python integers where LATTICE n^2 would leave int64."""
+    return counts.astype(object) if int(counts.sum(axis=-1).max(initial=0)) >= 1 << 23 else counts
+
+
+def quantised(values: FloatArray, unit: int) -> IntArray:
+    """Each record truncated toward zero, so that no norm grows; not finite counts as 0."""
+    finite = np.where(np.isfinite(values), values, 0.0)
+    return np.asarray(np.trunc(finite * unit), np.int64)
+
+
+def _fractions(target: FloatArray, statistic: Fractions) -> FloatArray:
+    u = (np.clip(target, statistic.low, statistic.high) - statistic.low) / (
+        statistic.high - statistic.low
+    )
+    part = np.rint(np.nan_to_num(u) * LATTICE)
+    return np.stack([LATTICE - part, part], axis=1) / LATTICE
+
+
+def _curve_newton(codes: Codes, y: FloatArray, statistic: CurveNewton) -> FloatArray:
+    """(n, C) of (g z, c h upper(z z^T) / R) / R."""
+    columns = [curve.at(codes)[:, 0] for curve in statistic.curves]
+    z = np.stack([*columns, np.full(len(y), statistic.constant)], axis=1)
+    norm = np.sqrt((z * z).sum(axis=1, keepdims=True))
+    z = z * np.minimum(1.0, statistic.radius / np.maximum(norm, 1e-12)) / statistic.radius
+    raw = statistic.base + statistic.radius * (z @ np.asarray(statistic.weights))
+    gh = statistic.loss.contributions(raw[:, None], y)
+    upper = np.triu_indices(z.shape[1])
+    outer = z[:, upper[0]] * z[:, upper[1]]
+    return np.concatenate([gh[:, :1] * z, gh[:, 1:] * outer], axis=1)

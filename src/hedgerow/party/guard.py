@@ -1,0 +1,160 @@
+"""A site's own word: what it allows, what it charges, what leaves it.
+
+The site derives sensitivity, noise and charge from the approved study and the query; a round
+message names queries only. Refusals go out as constant codes; reasons stay in the site's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow import kernels
+from hedgerow.errors import PartyRefused, UnsupportedQuery
+from hedgerow.party.answer import Answering
+from hedgerow.party.rows import Rows
+from hedgerow.party.scoring import scores
+from hedgerow.privacy import sampling, selection
+from hedgerow.privacy.budget import Placement
+from hedgerow.privacy.ledger import Charge
+from hedgerow.privacy.randomness import SecretRandomness
+from hedgerow.queries import (
+    BoundQuery,
+    Cells,
+    Chooser,
+    LocalChoice,
+    Query,
+    Selecting,
+    SelectQuery,
+    Summed,
+    SumQuery,
+)
+from hedgerow.regions import Fold
+from hedgerow.study import Study
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a site allows. Empty sets allow everything; the ceiling is per study."""
+
+    recipes: frozenset[str] = field(default=frozenset())
+    features: frozenset[str] = field(default=frozenset())
+    max_epsilon: Fraction | None = None
+    min_parties: int = 1
+    allow_no_noise: bool = True
+
+    def check(self, study: Study) -> None:
+        """Raises the code a stranger may see; `why` says it to the site's own log."""
+        if self.why(study) is not None:
+            raise PartyRefused("PolicyRefused")
+
+    def why(self, study: Study) -> str | None:
+        """The reason for refusing a study, or None."""
+        if self.recipes and study.recipe not in self.recipes:
+            return f"recipe {study.recipe!r} is not among {sorted(self.recipes)}"
+        if study.placement is Placement.NOWHERE and not self.allow_no_noise:
+            return "the study adds no noise"
+        if self.max_epsilon is not None and study.epsilon > self.max_epsilon:
+            return f"epsilon {study.epsilon} is above the ceiling {self.max_epsilon}"
+        if study.parties < self.min_parties:
+            return f"{study.parties} parties are fewer than {self.min_parties}"
+        strange = {g.feature for g in study.schema.grids} - self.features
+        if self.features and strange:
+            return f"features {sorted(strange)} are not allowed"
+        return None
+
+
+@dataclass(frozen=True)
+class Response:
+    """What leaves the site in one round: one integer vector and one index per selection."""
+
+    vector: IntArray
+    picks: tuple[int, ...]
+
+
+class Member:
+    """One site: its rows and the study it approved."""
+
+    def __init__(self, study: Study, rows: Rows, policy: Policy | None = None) -> None:
+        (policy or Policy()).check(study)
+        self.study = study
+        self.answering = Answering(rows, study.schema)
+
+    def charges(self, bundle: Sequence[Query]) -> list[Charge]:
+        """What the bundle costs a record, by region: to be reserved before `respond`."""
+        return [
+            Charge(q.region, self.study.cost(q), describe(q, self.study), self.study.name)
+            for q in bundle
+        ]
+
+    def respond(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
+        """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
+        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
+        noise = [self._noise(q, secret) for q in summed]
+        parts = [self._release(q, z) for q, z in zip(summed, noise, strict=True)]
+        vector = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        picks = tuple(
+            self._pick(q, secret) for q in bundle if isinstance(q, SelectQuery | LocalChoice)
+        )
+        return Response(vector, picks)
+
+    def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
+        size = int(np.prod(query.shape))
+        return sampling.draw(self.study.site_law(query), size, secret, invert=kernels.invert)
+
+    def _release(self, query: Summed, noise: IntArray) -> IntArray:
+        return self.answering.integers(query) * self.study.refinement(query) + noise
+
+    def _pick(self, query: Selecting, secret: SecretRandomness) -> int:
+        if self.study.placement is Placement.NOWHERE:
+            exact = scores(query, self.answering.rows, self.study.schema)
+            return int(np.argmax(exact))
+        if self.study.placement is Placement.LABEL:
+            raise UnsupportedQuery("a selection is not label-private; use another split method.")
+        epsilon = self.study.selection_epsilon(query)
+        coefficient = epsilon / (query.scoring.reach * self.study.records_per_person)
+        exact = scores(query, self.answering.rows, self.study.schema)
+        return CHOOSERS[query.chooser](exact, coefficient, secret)
+
+
+CHOOSERS: dict[Chooser, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
+    Chooser.EXPONENTIAL: selection.exponential,
+    Chooser.PERMUTE_AND_FLIP: selection.permute_and_flip,
+}
+
+
+def describe(query: Query, study: Study) -> str:
+    """One line a person can read: what is asked of which rows."""
+    where = " and ".join(_step_words(query, study)) or "all rows"
+    match query:
+        case SumQuery():
+            by = query.by
+            what = type(query.statistic).__name__
+            if isinstance(by, Cells):
+                return f"{what} in the bins of {by.groups} features, of {where}"
+            return f"{what} by {type(by).__name__} ({by.groups} x {by.n_cells}), of {where}"
+        case BoundQuery():
+            return f"best local impurity of {len(query.features)} features, of {where}"
+        case LocalChoice():
+            return f"each site's choice among {len(query.splits)} splits, of {where}"
+        case SelectQuery():
+            return f"choice among {len(query.splits)} splits, of {where}"
+
+
+def _step_words(query: Query, study: Study) -> list[str]:
+    words = []
+    for step in query.region:
+        if isinstance(step.test, Fold):
+            words.append(f"fold {step.outcome} of {step.test.n}")
+            continue
+        grid = study.schema.grids[study.schema.index(step.test.feature)]
+        everything = (1 << grid.n_cells) - 1
+        left = step.test.left
+        words.append(grid.describe(left if step.outcome == 0 else everything & ~left))
+    return words

@@ -1,0 +1,70 @@
+"""Results for people: a Markdown page that names its command, and small figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+
+def write_page(path: Path, title: str, command: str, parts: Sequence[str]) -> None:
+    """The page, with the command that made it on top."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = f"# {title}\n\nMade by `{command}`. Do not edit: run it again.\n"
+    path.write_text("\n".join([head, *parts]) + "\n", encoding="utf-8")
+
+
+def markdown_table(table: pd.DataFrame, decimals: int = 3) -> str:
+    """A data frame as a Markdown table."""
+
+    def shown(value: Any) -> str:
+        return f"{value:.{decimals}f}" if isinstance(value, float) else str(value)
+
+    lines = ["| " + " | ".join(map(str, table.columns)) + " |", "|" + "---|" * len(table.columns)]
+    lines += [
+        "| " + " | ".join(shown(v) for v in row) + " |" for row in table.itertuples(index=False)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def curves(
+    path: Path,
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]],
+    x_label: str,
+    y_label: str,
+    *,
+    log_x: bool = True,
+    columns: int = 3,
+) -> None:
+    """One panel a title, one line a label, as PNG and SVG beside each other."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(
+        rows,
+        min(columns, len(panels)),
+        figsize=(4.2 * min(columns, len(panels)), 3.2 * rows),
+        squeeze=False,
+        sharey=False,
+    )
+    for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
+        for label, (x, y) in lines.items():
+            axis.plot(x, y, marker="o", markersize=3, linewidth=1.4, label=label)
+        if log_x:
+            axis.set_xscale("log")
+        axis.set(title=title, xlabel=x_label, ylabel=y_label)
+        axis.grid(alpha=0.3)
+    for axis in list(axes.flat)[len(panels) :]:
+        axis.set_visible(False)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=min(len(labels), 5), frameon=False)
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path.with_suffix(".png"), dpi=90)
+    figure.savefig(path.with_suffix(".svg"))
+    plt.close(figure)

@@ -1,0 +1,107 @@
+"""All parties in one process: the real steps of both halves, without a network between them.
+
+One holder answers directly. Several holders run the whole secure sum, masks and all. One process
+then draws all shares of the noise, so the statement says "simulated".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hedgerow.federation.coordinator import Collected, Federation
+from hedgerow.federation.record import Listener, silent
+from hedgerow.party.guard import Member, describe
+from hedgerow.party.rows import Rows
+from hedgerow.privacy.ledger import MemoryLedger
+from hedgerow.privacy.randomness import SecretRandomness
+from hedgerow.queries import BoundQuery, Query, SumQuery
+from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.memory import MemoryInRam
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.site import Site
+from hedgerow.study import Study
+from hedgerow.transport.endpoint import Endpoint
+from hedgerow.transport.wire import Sender
+
+
+def open_federation(
+    study: Study,
+    holders: Sequence[Rows],
+    listener: Listener = silent,
+    expected_rounds: int | None = None,
+) -> Federation:
+    """A federation over the holders' rows."""
+    link = OneHolder(study, holders[0]) if len(holders) == 1 else SecureLink(study, holders)
+    return Federation(study, link, MemoryLedger(study.limit), listener, expected_rounds)
+
+
+class OneHolder:
+    """One site that holds all rows: it charges, draws all the noise and answers."""
+
+    def __init__(self, study: Study, rows: Rows) -> None:
+        self.study = study
+        self.member = Member(study, rows)
+        self.ledger = MemoryLedger(study.limit)
+        self.sender = Sender()
+
+    def round(self, number: int, bundle: Sequence[Query]) -> Collected:
+        self.ledger.reserve(self.member.charges(bundle), f"round {number}")
+        response = self.member.respond(bundle, SecretRandomness())
+        asked = len(self.sender.encode(bundle))
+        return Collected(response.vector, (response.picks,), 8 * len(response.vector), asked)
+
+    def describe(self, query: Query) -> str:
+        return describe(query, self.study)
+
+
+class SecureLink:
+    """Several sites and a coordinator that sees only masked vectors."""
+
+    def __init__(self, study: Study, holders: Sequence[Rows]) -> None:
+        self.study = study
+        identities = [Identity.generate() for _ in holders]
+        coordinator = Identity.generate()
+        roster = Roster(tuple(i.public for i in identities), coordinator.public)
+        parameters = Parameters(
+            parties=study.parties, colluders=study.colluders, threshold=study.threshold
+        )
+        self.coordinator = Coordinator(coordinator, roster, parameters, study.hash)
+        self.endpoints = [
+            self._endpoint(rows, identity, roster, place, parameters)
+            for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
+        ]
+        for place, message in self.coordinator.open([e.keys() for e in self.endpoints]).items():
+            self.endpoints[place].open(message)
+        self.sender = Sender()
+
+    def _endpoint(
+        self, rows: Rows, identity: Identity, roster: Roster, me: int, parameters: Parameters
+    ) -> Endpoint:
+        memory = MemoryInRam()
+        site = Site(identity, roster, me, parameters, self.study.hash, memory)
+        return Endpoint(Member(self.study, rows), site, memory, MemoryLedger(self.study.limit))
+
+    def round(self, number: int, bundle: Sequence[Query]) -> Collected:
+        size = sum(int(np.prod(q.shape)) for q in bundle if isinstance(q, SumQuery | BoundQuery))
+        secure = self.coordinator.start(self.sender.encode(bundle), max(size, 1))
+        requests = secure.requests()
+        replies = {site: self.endpoints[site].answer(ask) for site, ask in requests.items()}
+        for reply in replies.values():
+            secure.accept_masked(reply.masked)
+        secure.close()
+        letters = secure.unmask()
+        shares = {site: self.endpoints[site].unmask(letter) for site, letter in letters.items()}
+        for share in shares.values():
+            secure.accept_shares(share)
+        return Collected(
+            secure.opened().values,
+            tuple(reply.picks for reply in replies.values()),
+            len(replies[0].masked) + len(shares[0]),
+            len(requests[0]) + len(letters[0]),
+        )
+
+    def describe(self, query: Query) -> str:
+        return describe(query, self.study)

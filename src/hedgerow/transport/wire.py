@@ -1,0 +1,130 @@
+"""Queries as bytes and back. Values only: no code travels, unknown names are refused.
+
+Large values (trees, curves, binnings, tests) travel once per run and are named by their content
+afterwards, so that a batch of trees goes over the wire as the trees that are new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+from hedgerow import losses, models, queries, regions
+from hedgerow.errors import SpecError
+from hedgerow.queries import Query
+from hedgerow.trees import Tree
+
+_VALUES: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        regions.Split,
+        regions.Fold,
+        regions.Step,
+        losses.LogLoss,
+        losses.SoftmaxLoss,
+        losses.SquaredLoss,
+        models.Curve,
+        models.Additive,
+        queries.Binning,
+        queries.Count,
+        queries.ClassCounts,
+        queries.TargetClassCounts,
+        queries.Fractions,
+        queries.Gradients,
+        queries.Hessians,
+        queries.CurveNewton,
+        queries.Whole,
+        queries.Cells,
+        queries.Leaves,
+        queries.TargetCells,
+        queries.ResidualCells,
+        queries.Scoring,
+        queries.SumQuery,
+        queries.BoundQuery,
+        queries.SelectQuery,
+        queries.LocalChoice,
+    )
+}
+_ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Chooser)}
+_NAMED = (Tree, models.Curve, queries.Binning, regions.Split)
+"""Sent once, then by digest."""
+
+
+@dataclass
+class Sender:
+    """The coordinator's end: remembers what this run has already sent."""
+
+    sent: set[str] = field(default_factory=set)
+
+    def encode(self, bundle: Sequence[Query]) -> bytes:
+        blobs: dict[str, Any] = {}
+        body = [self._plain(query, blobs) for query in bundle]
+        text = json.dumps({"new": blobs, "ask": body}, separators=(",", ":"), allow_nan=False)
+        return text.encode()
+
+    def _plain(self, value: Any, blobs: dict[str, Any]) -> Any:
+        if isinstance(value, _NAMED):
+            return {"@": self._named(value, blobs)}
+        if isinstance(value, tuple):
+            return [self._plain(v, blobs) for v in value]
+        if isinstance(value, Fraction):
+            return {"%": str(value)}
+        if isinstance(value, Enum):
+            return {"#": [type(value).__name__, value.name]}
+        if type(value).__name__ in _VALUES:
+            parts = {f.name: self._plain(getattr(value, f.name), blobs) for f in fields(value)}
+            return {"!": type(value).__name__, **parts}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise SpecError(f"a {type(value).__name__} cannot be part of a query.")
+
+    def _named(self, value: Any, blobs: dict[str, Any]) -> str:
+        content = self._content(value, blobs)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        if digest not in self.sent:
+            self.sent.add(digest)
+            blobs[digest] = content
+        return digest
+
+    def _content(self, value: Any, blobs: dict[str, Any]) -> Any:
+        if isinstance(value, Tree):
+            return {"!": "Tree", "tree": value.to_dict()}
+        parts = {f.name: self._plain(getattr(value, f.name), blobs) for f in fields(value)}
+        return {"!": type(value).__name__, **parts}
+
+
+@dataclass
+class Receiver:
+    """A site's end: remembers what this run has named."""
+
+    known: dict[str, Any] = field(default_factory=dict)
+
+    def decode(self, message: bytes) -> list[Query]:
+        document = json.loads(message)
+        for digest, content in document["new"].items():
+            self.known[digest] = self._value(content)
+        return [self._value(query) for query in document["ask"]]
+
+    def _value(self, plain: Any) -> Any:
+        if isinstance(plain, list):
+            return tuple(self._value(v) for v in plain)
+        if not isinstance(plain, dict):
+            return plain
+        if "@" in plain:
+            return self.known[plain["@"]]
+        if "%" in plain:
+            return Fraction(plain["%"])
+        if "#" in plain:
+            kind, name = plain["#"]
+            return _ENUMS[kind][name]
+        kind = plain["!"]
+        if kind == "Tree":
+            return Tree.from_dict(plain["tree"])
+        parts = {k: self._value(v) for k, v in plain.items() if k != "!"}
+        return _VALUES[kind](**parts)
