@@ -33,7 +33,10 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 LATTICE = 1 << 14
-"""Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 a record."""
+"""Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 a record.
+
+A statistic may ask for fewer: shares of Laplace noise are exact only up to a certain width.
+"""
 
 
 # ------------------------------------------------------------------------------------ binning
@@ -74,10 +77,10 @@ class Binning:
         return Split(grid.feature, grid.digest, cells(left))
 
 
-def on_lattice(norms: Norms) -> Sensitivity:
+def on_lattice(norms: Norms, unit: int) -> Sensitivity:
     """Norms in integer units, rounded up; truncation of each record keeps them."""
     return Sensitivity(
-        ceil(norms.l1 * LATTICE), ceil(norms.l2_squared * LATTICE**2), ceil(norms.linf * LATTICE)
+        ceil(norms.l1 * unit), ceil(norms.l2_squared * unit**2), ceil(norms.linf * unit)
     )
 
 
@@ -160,18 +163,15 @@ class Fractions:
 
     low: float
     high: float
+    unit: int = LATTICE
 
     @property
     def channels(self) -> int:
         return 2
 
     @property
-    def unit(self) -> int:
-        return LATTICE
-
-    @property
     def bound(self) -> Sensitivity:
-        return Sensitivity(LATTICE, LATTICE**2, LATTICE)
+        return Sensitivity(self.unit, self.unit**2, self.unit)
 
 
 @dataclass(frozen=True)
@@ -184,18 +184,15 @@ class Gradients:
 
     loss: Loss
     at: Additive
+    unit: int = LATTICE
 
     @property
     def channels(self) -> int:
         return self.loss.channels
 
     @property
-    def unit(self) -> int:
-        return LATTICE
-
-    @property
     def bound(self) -> Sensitivity:
-        return on_lattice(self.loss.norms)
+        return on_lattice(self.loss.norms, self.unit)
 
 
 @dataclass(frozen=True)
@@ -204,18 +201,15 @@ class Hessians:
 
     loss: Loss
     at: Additive
+    unit: int = LATTICE
 
     @property
     def channels(self) -> int:
         return self.loss.outputs
 
     @property
-    def unit(self) -> int:
-        return LATTICE
-
-    @property
     def bound(self) -> Sensitivity:
-        return on_lattice(self.loss.hessian_norms)
+        return on_lattice(self.loss.hessian_norms, self.unit)
 
 
 @dataclass(frozen=True)
@@ -233,6 +227,7 @@ class CurveNewton:
     weights: tuple[float, ...]
     base: float
     loss: Loss
+    unit: int = LATTICE
 
     @property
     def dimension(self) -> int:
@@ -243,14 +238,10 @@ class CurveNewton:
         return self.dimension + self.dimension * (self.dimension + 1) // 2
 
     @property
-    def unit(self) -> int:
-        return LATTICE
-
-    @property
     def bound(self) -> Sensitivity:
         # L1 <= sqrt(channels) L2, rounded up.
-        l1 = int(np.ceil(np.sqrt(self.channels) * LATTICE)) + 1
-        return Sensitivity(l1, LATTICE**2, LATTICE)
+        l1 = int(np.ceil(np.sqrt(self.channels) * self.unit)) + 1
+        return Sensitivity(l1, self.unit**2, self.unit)
 
 
 # ------------------------------------------------------------------------------------- groups
@@ -381,18 +372,15 @@ class BoundQuery:
     features: tuple[int, ...]
     binning: Binning
     share: Fraction
+    unit: int = LATTICE
 
     @property
     def shape(self) -> tuple[int]:
         return (len(self.features),)
 
     @property
-    def unit(self) -> int:
-        return LATTICE
-
-    @property
     def sensitivity(self) -> Sensitivity:
-        return Sensitivity(LATTICE, LATTICE**2, LATTICE).repeated(len(self.features))
+        return Sensitivity(self.unit, self.unit**2, self.unit).repeated(len(self.features))
 
 
 class Score(Enum):

@@ -20,11 +20,14 @@ from hedgerow.privacy.budget import Cost, Measure, Placement
 from hedgerow.privacy.coalition import Release
 from hedgerow.privacy.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
 from hedgerow.privacy.sensitivity import Sensitivity
-from hedgerow.queries import Query, Selecting, SelectQuery, Summed
+from hedgerow.queries import LATTICE, Query, Selecting, SelectQuery, Summed
 from hedgerow.schema import Schema
 
 PROTOCOL_VERSION = 1
 NOISE_LAW_VERSION = 1
+
+COARSE_LATTICE = 64
+"""Polya shares are drawn exactly down to a rate of 2^-15 per unit."""
 
 SMOOTH_SHARE = 16
 """Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
@@ -81,6 +84,12 @@ class Study:
     def spendable(self) -> Fraction:
         """What queries divide among themselves; the rest is for void rounds."""
         return self.total * (1 - self.retry_reserve)
+
+    @property
+    def lattice(self) -> int:
+        """Units per 1.0 of fractional statistics; coarse where Laplace noise is divided."""
+        divided = self.placement is Placement.SHARES and self.measure is Measure.PURE
+        return COARSE_LATTICE if divided else LATTICE
 
     @property
     def limit(self) -> Cost:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.federation.record import Listener, Progress, RoundRecord, RunRecord, silent
+from hedgerow.privacy.budget import Measure
 from hedgerow.privacy.coalition import Release
 from hedgerow.privacy.ledger import Charge, Ledger
 from hedgerow.queries import (
@@ -64,6 +65,14 @@ class Federation:
         self.expected_rounds = expected_rounds
         self.record = RunRecord()
         self.releases: list[tuple[Region, Release]] = []
+
+    @property
+    def lattice(self) -> int:
+        return self.study.lattice
+
+    @property
+    def is_pure(self) -> bool:
+        return self.study.measure is Measure.PURE
 
     def variance(self, query: Summed) -> float:
         """The noise a query would carry; a flow may ask before it decides."""

@@ -120,6 +120,7 @@ def by_bounds(
     share_at: ShareAt,
     bounds_share: Fraction,
     chunk: int,
+    unit: int,
 ) -> Chooser:
     """Asks only for histograms that noisy bounds leave in play; the rest is saved.
 
@@ -133,7 +134,7 @@ def by_bounds(
         drawn = features(rng)
         share = share_at(node) + node.saved
         each = share * (1 - bounds_share) / len(drawn)
-        query = BoundQuery(node.region, drawn, rules.grids.binning, share * bounds_share)
+        query = BoundQuery(node.region, drawn, rules.grids.binning, share * bounds_share, unit)
         bounds = (yield from ask(query)).values
         lower = dict(zip(drawn, bounds.tolist(), strict=True))
         queue, seen = sorted(drawn, key=lower.__getitem__), list[Tables]()

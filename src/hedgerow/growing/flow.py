@@ -18,9 +18,21 @@ Flow = Generator[Sequence[Query], Sequence[Reply], T]
 
 
 class Quote(Protocol):
-    """What the noise of a query would be, before it is asked: a public fact of the study."""
+    """Public facts of the study that a flow may look at before it asks."""
 
-    def variance(self, query: Summed) -> float: ...
+    @property
+    def lattice(self) -> int:
+        """Integer units per 1.0 that fractional statistics should use."""
+        ...
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether the noise is Laplace (delta = 0) and not Gaussian."""
+        ...
+
+    def variance(self, query: Summed) -> float:
+        """What the noise of a query would be, in natural units."""
+        ...
 
 
 class Asks(Protocol):

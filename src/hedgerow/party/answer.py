@@ -158,7 +158,7 @@ class Answering:
 
     # --------------------------------------------------------------------------------- bounds
     def _bounds(self, query: BoundQuery) -> IntArray:
-        """floor(LATTICE n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
+        """floor(unit n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
         rows = self.rows.select(query.region) if query.region else None
         codes, grids = self._bins(query.binning), Grids(self.schema, query.binning)
         n_bins = max(query.binning.n_bins[f] for f in query.features)
@@ -170,15 +170,16 @@ class Answering:
             left_sets = grids.left_sets[feature].astype(np.int64)
             left = left_sets @ histogram[: left_sets.shape[1]]
             right = histogram.sum(axis=0)[None, :] - left
-            best.append(int(np.min(half_gini_units(left) + half_gini_units(right))))
+            units = half_gini_units(left, query.unit) + half_gini_units(right, query.unit)
+            best.append(int(np.min(units)))
         return np.asarray(best, np.int64)
 
 
-def half_gini_units(counts: IntArray) -> IntArray:
-    """(k, C) counts -> floor(LATTICE (n^2 - sum c^2) / (2 n)), exactly."""
+def half_gini_units(counts: IntArray, unit: int = LATTICE) -> IntArray:
+    """(k, C) counts -> floor(unit (n^2 - sum c^2) / (2 n)), exactly."""
     c = _wide(counts)
     n = c.sum(axis=-1)
-    return np.asarray(LATTICE * (n * n - (c * c).sum(axis=-1)) // (2 * np.maximum(n, 1)), np.int64)
+    return np.asarray(unit * (n * n - (c * c).sum(axis=-1)) // (2 * np.maximum(n, 1)), np.int64)
 
 
 def _wide(counts: IntArray) -> NDArray[Any]:
@@ -196,8 +197,8 @@ def _fractions(target: FloatArray, statistic: Fractions) -> FloatArray:
     u = (np.clip(target, statistic.low, statistic.high) - statistic.low) / (
         statistic.high - statistic.low
     )
-    part = np.rint(np.nan_to_num(u) * LATTICE)
-    return np.stack([LATTICE - part, part], axis=1) / LATTICE
+    part = np.rint(np.nan_to_num(u) * statistic.unit)
+    return np.stack([statistic.unit - part, part], axis=1) / statistic.unit
 
 
 def _curve_newton(codes: Codes, y: FloatArray, statistic: CurveNewton) -> FloatArray:

@@ -36,7 +36,7 @@ class SecretRandomness:
 
     It holds a key and a counter, no buffer of words. A forked child takes a new key before its
     first word; otherwise parent and child would draw the same noise, and the difference of their
-    answers would show the data. An instance cannot be pickled or copied, for the same reason.
+    answers would show the data. For the same reason an instance cannot be pickled.
     """
 
     __slots__ = ("_forks_seen", "_stream")

@@ -50,15 +50,17 @@ class HistogramTree:
             grids, counts, gini, self.min_samples_leaf, self.consistency
         )
         ends = leaves.by_query(counts, _unspent, leaves.proportions, self.combine)
-        plan = TreePlan(self._chooser(rules), LevelOrder(), self.max_depth, ends)
+        plan = TreePlan(self._chooser(rules, quote.lattice), LevelOrder(), self.max_depth, ends)
         grown = yield from grow(plan, [g.feature for g in schema.grids], rng)
         return Trained(mean_of([grown], counts.n_classes), (grown,))
 
-    def _chooser(self, rules: choosers.HistogramRules) -> Chooser:
+    def _chooser(self, rules: choosers.HistogramRules, unit: int) -> Chooser:
         features = all_features(rules.grids.n_features)
         if not self.save_budget:
             return choosers.by_histogram(rules, features, self._node_share)
-        return choosers.by_bounds(rules, features, self._node_share, self.bounds_share, self.chunk)
+        return choosers.by_bounds(
+            rules, features, self._node_share, self.bounds_share, self.chunk, unit
+        )
 
     def _node_share(self, node: Node) -> Fraction:
         return (1 - self.leaf_share) / self.max_depth

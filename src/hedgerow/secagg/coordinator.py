@@ -1,7 +1,7 @@
 """The coordinator's half of a secure sum, as steps: bytes in, bytes out.
 
 Nothing here is trusted by a site. The coordinator relays keys, adds up masked vectors, asks
-for what takes the masks off, and checks what it is given. Messages it refuses name the sender.
+for what takes the masks off, and checks what it is given.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Coordinator:
         self._round = 0
 
     def open(self, keys: Iterable[bytes]) -> dict[int, bytes]:
-        """From everybody's KEYS, the OPEN for each of them."""
+        """From everybody's KEYS, the OPEN for each of them; a new epoch needs new KEYS of all."""
         joining = [read_keys(one, self.roster, self._study_hash) for one in keys]
         for one in joining:
             held = self.heads.get(one.sender, EMPTY_LEDGER)

@@ -129,19 +129,22 @@ class Site:
         """OPEN: joins the epoch that this process' KEYS are part of."""
         envelope = self._received(message, Kind.OPEN)
         header = envelope.header
+        if self._joined is not None:  # one key, one epoch; the same OPEN again changes nothing
+            joined = self._joined.epoch
+            require((header.run_id, header.epoch_id) == (joined.run_id, joined.id), Code.UNKNOWN_KEY)
+            return
         keys = Open.read(envelope.body).keys
-        private = self._private
-        require(private is not None and self._own_keys in keys, Code.UNKNOWN_KEY)
-        assert private is not None
+        if self._private is None or self._own_keys not in keys:
+            raise PartyRefused(Code.UNKNOWN_KEY.value)
         joining = [read_keys(one, self._roster, self._study_hash) for one in keys]
         epoch = form_epoch(joining, header.run_id, self._study_hash, self._parameters)
         require((header.epoch_id, header.round) == (epoch.id, 0), Code.BAD_MESSAGE)
         self._check_heads(joining)
-        joined = Joined.agree(epoch, self._me, private, self._process)
+        fresh = Joined.agree(epoch, self._me, self._private, self._process)
         self._memory.open_run(header.run_id)
         for one in joining:
             self._memory.see_head(self._roster.sites[one.sender], one.ledger.position)
-        self._joined = joined
+        self._joined = fresh
 
     def begin(self, message: bytes) -> Begun:
         """ROUND: all checks that need neither policy, nor data, nor budget."""
@@ -218,7 +221,7 @@ class Site:
     def _received(self, message: bytes, kind: Kind) -> Envelope:
         envelope = open_envelope(message, kind, self._study_hash, self._roster)
         header = envelope.header
-        require(header.sender == COORDINATOR, Code.BAD_SIGNATURE)
+        require(header.sender == COORDINATOR, Code.UNKNOWN_KEY)
         self._check_own_head(header.ledger.seq, header.ledger.head)
         return envelope
 
