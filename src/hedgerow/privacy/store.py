@@ -1,0 +1,147 @@
+"""One SQLite file, written in transactions that survive the end of the process and of power.
+
+Rollback journal, not a write-ahead log: a site has one writer at a time, large messages are
+written once instead of twice, a backup is one file, and erased bytes are not left in a log.
+`synchronous=EXTRA` syncs the directory after the journal is deleted; without it a power loss
+right after a commit could bring the journal back and undo the commit.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hedgerow.errors import LedgerBroken, LedgerError, LedgerUnavailable
+
+EXTRA = 3
+BUSY_SECONDS = 10.0
+
+Hook = Callable[[str], None]
+"""Called with the name of each step, so that a test can stop the world there."""
+
+
+def no_hook(step: str) -> None:
+    pass
+
+
+def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """A connection to a file that only its owner can read; transactions are ours to begin.
+
+    Only a new file is opened by hand: closing a second descriptor of an existing one would drop
+    the locks that SQLite holds on it in this process (POSIX).
+    """
+    try:
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        path.chmod(0o600)
+        return sqlite3.connect(
+            path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
+        )
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerUnavailable(
+            f"{path} cannot be opened ({error}); nothing was charged and nothing sent. "
+            "Check that the directory exists and belongs to this user."
+        ) from error
+
+
+class Store:
+    """A connection and its only way to write."""
+
+    def __init__(self, connection: sqlite3.Connection, hook: Hook = no_hook) -> None:
+        self._connection, self._hook = connection, hook
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._after: list[Callable[[], None]] = []
+        with _translated():
+            self._configure()
+
+    def execute(self, sql: str, *values: object) -> list[tuple[object, ...]]:
+        with self._lock, _translated():
+            return self._connection.execute(sql, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, durable on exit. A transaction inside another joins it.
+
+        The lock is taken at once (BEGIN IMMEDIATE), so what is read inside stays true until
+        the commit, whatever other studies and processes do.
+        """
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            self._depth = 1
+            try:
+                with _translated(), self._rolled_back_on_error():
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    self._hook("begun")
+                    yield
+                    self._hook("written")
+                    self._connection.execute("COMMIT")
+                self._hook("committed")
+                self._run_after()
+            finally:
+                self._depth = 0
+                self._after.clear()
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """`act` runs once the transaction is durable, before it is left; not if it fails."""
+        self._after.append(act)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _run_after(self) -> None:
+        for act in self._after:
+            act()
+        self._hook("settled")
+
+    @contextmanager
+    def _rolled_back_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            with suppress(sqlite3.Error):
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            raise
+
+    def _configure(self) -> None:
+        for setting in (
+            "journal_mode=DELETE",
+            "synchronous=EXTRA",
+            "fullfsync=ON",
+            "secure_delete=ON",
+            "trusted_schema=OFF",
+        ):
+            self._connection.execute(f"PRAGMA {setting}").fetchall()
+        found = self._connection.execute("PRAGMA synchronous").fetchall()
+        if found != [(EXTRA,)]:
+            raise LedgerUnavailable(
+                f"SQLite reports synchronous={found}; {EXTRA} is needed for charges that survive "
+                "power loss. Use SQLite 3.12 or newer."
+            )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """SQLite's errors in hedgerow's words: nothing is sent after any of them."""
+    try:
+        yield
+    except LedgerError:
+        raise
+    except sqlite3.OperationalError as error:
+        raise LedgerUnavailable(
+            f"the site's file cannot be written ({error}); nothing was sent. "
+            "Make room on the disk, or wait for the other process, then try again."
+        ) from error
+    except sqlite3.Error as error:
+        raise LedgerBroken(
+            f"the site's file cannot be read ({error}); nothing was sent. "
+            "Restore the last good copy, then reconcile it."
+        ) from error
