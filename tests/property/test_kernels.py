@@ -1,0 +1,432 @@
+"""A compiled loop gives the bits of its plain form, and both give what the definition says.
+
+The definitions below are written row by row, on purpose: they share no trick with either form.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hedgerow import kernels
+from hedgerow.errors import DataError, SpecError
+from hedgerow.regions import EVERYONE, Region, Split, Step, cells
+from hedgerow.trees import Tree, pack
+
+ROUNDS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+N_ROWS = st.sampled_from([0, 1, 2, 17, kernels.BLOCK - 1, kernels.BLOCK, kernels.BLOCK + 1, 9001])
+N_FEATURES = st.integers(1, 5)
+N_CELLS = st.sampled_from([1, 2, 33, 255, 256])
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@contextmanager
+def starting_numba_costs(steps: float) -> Iterator[None]:
+    before = kernels.PLAIN_STEPS
+    kernels.PLAIN_STEPS = steps  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        kernels.PLAIN_STEPS = before
+
+
+def in_both_forms(work: Callable[[], Any]) -> Any:
+    """What `work` gives, after seeing that plain and compiled agree to the last bit."""
+    with starting_numba_costs(np.inf):
+        plain = work()
+    with starting_numba_costs(0):
+        compiled = work()
+    for a, b in zip(_arrays(plain), _arrays(compiled), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    return plain
+
+
+def _arrays(result: Any) -> list[np.ndarray]:
+    return [np.asarray(part) for part in (result if isinstance(result, tuple) else (result,))]
+
+
+def some_rows(rng: np.random.Generator, n: int) -> np.ndarray | None:
+    """Everybody, nobody, or a random selection in order."""
+    kind = rng.integers(3)
+    if kind == 0:
+        return None
+    return np.flatnonzero(rng.random(n) < 0.4 * (kind - 1)).astype(np.int32)
+
+
+def chosen(rows: np.ndarray | None, n: int) -> list[int]:
+    return list(range(n)) if rows is None else rows.tolist()
+
+
+# ---------------------------------------------------------------------------- sums over groups
+@ROUNDS
+@given(n=N_ROWS, n_features=N_FEATURES, n_cells=N_CELLS, n_classes=st.integers(1, 4), seed=SEEDS)
+def test_counts_by_cell_are_the_counts(
+    n: int, n_features: int, n_cells: int, n_classes: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, n_cells, (n_features, n)).astype(np.uint8)
+    labels = rng.integers(0, n_classes, n).astype(np.uint8)
+    rows, features = some_rows(rng, n), rng.integers(0, n_features, rng.integers(0, 4))
+    got = in_both_forms(
+        lambda: kernels.count_cells(codes, rows, features, labels, n_cells, n_classes)
+    )
+    expected = np.zeros((len(features), n_cells, n_classes), np.int64)
+    for j, feature in enumerate(features):
+        for i in chosen(rows, n):
+            expected[j, codes[feature, i], labels[i]] += 1
+    np.testing.assert_array_equal(got, expected)
+
+
+@ROUNDS
+@given(n=N_ROWS, n_cells=st.sampled_from([1, 33, 256, 300]), channels=st.integers(1, 4), seed=SEEDS)
+def test_sums_by_cell_are_the_sums(n: int, n_cells: int, channels: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, n_cells, (3, n)).astype(np.uint8 if n_cells <= 256 else np.uint16)
+    stats = rng.integers(-(2**40), 2**40, (n, channels))
+    rows = some_rows(rng, n)
+    got = in_both_forms(lambda: kernels.sum_cells(codes, rows, [2, 0, 2], stats, n_cells))
+    expected = np.zeros((3, n_cells, channels), np.int64)
+    for j, feature in enumerate([2, 0, 2]):
+        for i in chosen(rows, n):
+            expected[j, codes[feature, i]] += stats[i]
+    np.testing.assert_array_equal(got, expected)
+
+
+def full_cell(records: int) -> tuple[np.ndarray, np.ndarray]:
+    """Records of one cell with the largest scaled Hessian, 3.33 / 4, at 2^16 units per 1."""
+    unit = 2**16
+    stats = np.tile(np.array([-1, int(3.33 / 4 * unit)]), (records, 1))
+    return np.zeros((1, records), np.uint8), stats
+
+
+def test_one_more_record_in_a_full_cell_moves_the_sum_by_that_record() -> None:
+    for records in (78_722, 78_723, 78_724, 80_000):  # two sums of 32 bits in a word overflow here
+        codes, stats = full_cell(records)
+        got = in_both_forms(lambda c=codes, s=stats: kernels.sum_cells(c, None, [0], s, 1))
+        assert got.ravel().tolist() == [-records, records * 54_558]
+
+
+def test_packed_sums_would_not_survive_a_full_cell() -> None:
+    _, stats = full_cell(80_000)
+    packed = int(np.sum((stats[:, 0] << 32) + stats[:, 1]))
+    unpacked = [packed >> 32, packed & 0xFFFF_FFFF]
+    assert unpacked != [-80_000, 80_000 * 54_558]
+
+
+def test_sums_leave_int64_only_in_the_ring_of_the_masks() -> None:
+    codes, stats = np.zeros((1, 4), np.uint8), np.full((4, 1), 2**62)
+    got = in_both_forms(lambda: kernels.sum_cells(codes, None, [0], stats, 1))
+    assert int(got[0, 0, 0]) % 2**64 == 4 * 2**62 % 2**64
+
+
+# ------------------------------------------------------------------------- codes and selections
+@ROUNDS
+@given(n=N_ROWS, n_features=N_FEATURES, seed=SEEDS)
+def test_recoding_looks_every_cell_up(n: int, n_features: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, (n_features, n)).astype(np.uint8)
+    tables = rng.integers(0, 256, (n_features, 256)).astype(np.uint8)
+    got = in_both_forms(lambda: kernels.recode(codes, tables))
+    assert got.tolist() == [[tables[j, c] for c in row] for j, row in enumerate(codes)]
+
+
+@ROUNDS
+@given(n=N_ROWS, left=st.integers(1, 2**256 - 1), seed=SEEDS)
+def test_a_selection_splits_into_left_and_right_rows_in_order(n: int, left: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    column = rng.integers(0, 256, n).astype(np.uint8)
+    rows = some_rows(rng, n)
+    lefts, rights = in_both_forms(lambda: kernels.split_rows(column, rows, left))
+    assert lefts.tolist() == [i for i in chosen(rows, n) if left >> int(column[i]) & 1]
+    assert rights.tolist() == [i for i in chosen(rows, n) if not left >> int(column[i]) & 1]
+
+
+UNEVEN = st.lists(st.floats(-1e6, 1e6, width=32), unique=True, max_size=254).map(sorted)
+EVEN = st.builds(
+    lambda low, width, size: np.linspace(low, low + width, size).tolist(),
+    st.floats(-1e9, 1e9),
+    st.floats(1.0, 1e6),
+    st.integers(2, 254),
+)
+
+
+@ROUNDS
+@given(edges=st.one_of(UNEVEN, EVEN), seed=SEEDS, dtype=st.sampled_from([np.float32, np.float64]))
+def test_a_code_is_the_number_of_edges_at_or_below_the_value(
+    edges: list[float], seed: int, dtype: type
+) -> None:
+    values = around(edges, np.random.default_rng(seed)).astype(dtype)
+    got = in_both_forms(lambda: encoded(values, edges))
+    missing = len(edges) + 1
+    assert got.tolist() == [
+        missing if np.isnan(x) else bisect_right(edges, float(x)) for x in values
+    ]
+
+
+def around(edges: list[float], rng: np.random.Generator) -> np.ndarray:
+    """Edges, their neighbours among the floats, values between them, and everything unusual."""
+    at = np.array(edges)
+    between = rng.uniform(at[0] - 1, at[-1] + 1, 300) if edges else rng.normal(size=300)
+    strange = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30]
+    return np.concatenate(
+        [at, np.nextafter(at, np.inf), np.nextafter(at, -np.inf), between, strange]
+    )
+
+
+def encoded(values: np.ndarray, edges: list[float]) -> np.ndarray:
+    out = np.empty(len(values), np.uint8)
+    kernels.encode_edges(values, edges, out)
+    return out
+
+
+# --------------------------------------------------------------------------------------- trees
+FEATURES = ("a", "b", "c")
+
+
+def random_tree(rng: np.random.Generator, n_leaves: int, outputs: int = 1) -> Tree:
+    """Splits one random leaf at a time, by a cut, by scattered cells, or by all cells."""
+    regions: list[Region] = [EVERYONE]
+    while len(regions) < n_leaves:
+        region = regions.pop(int(rng.integers(len(regions))))
+        split = Split(FEATURES[rng.integers(3)], "grid", random_left(rng))
+        regions += [(*region, Step(split, outcome)) for outcome in (0, 1)]
+    return Tree.build(FEATURES, {region: rng.normal(size=outputs) for region in regions})
+
+
+def random_left(rng: np.random.Generator) -> int:
+    cut = cells(range(int(rng.integers(1, 256))))
+    with_missing = cut | 1 << 255
+    scattered = int.from_bytes(rng.bytes(32), "little") | 1
+    return (cut, cut, with_missing, scattered, 2**256 - 1)[rng.integers(5)]
+
+
+def oblivious_tree(rng: np.random.Generator, depth: int, outputs: int = 1) -> Tree:
+    regions: list[Region] = [EVERYONE]
+    for _ in range(depth):
+        split = Split(FEATURES[rng.integers(3)], "grid", random_left(rng))
+        regions = [(*region, Step(split, outcome)) for region in regions for outcome in (0, 1)]
+    return Tree.build(FEATURES, {region: rng.normal(size=outputs) for region in regions})
+
+
+def random_forest(rng: np.random.Generator, outputs: int = 1) -> list[Tree]:
+    trees = [
+        random_tree(rng, int(size), outputs) for size in rng.integers(1, 40, rng.integers(1, 4))
+    ]
+    trees += [
+        oblivious_tree(rng, int(depth), outputs) for depth in rng.integers(0, 7, rng.integers(2))
+    ]
+    return trees
+
+
+def random_codes(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.integers(0, 256, (3, n)).astype(np.uint8)
+
+
+def leaf_by_steps(tree: Tree, row: np.ndarray) -> int:
+    """The only leaf whose every step the row passes."""
+
+    def passes(step: Step) -> bool:
+        assert isinstance(step.test, Split)
+        cell = int(row[FEATURES.index(step.test.feature)])
+        return (step.test.left >> cell & 1) == 1 - step.outcome
+
+    (leaf,) = [k for k, region in enumerate(tree.regions()) if all(map(passes, region))]
+    return leaf
+
+
+@ROUNDS
+@given(seed=SEEDS, n=st.integers(0, 30))
+def test_every_row_reaches_the_leaf_whose_steps_it_passes(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    trees, codes = random_forest(rng), random_codes(rng, n)
+    got = in_both_forms(lambda: kernels.leaf_ids(trees, codes))
+    assert got.tolist() == [[leaf_by_steps(tree, row) for row in codes.T] for tree in trees]
+
+
+@pytest.mark.parametrize("n_leaves", [255, 256, 257, 1000])
+def test_trees_of_more_leaves_than_a_byte_are_routed_alike(n_leaves: int) -> None:
+    rng = np.random.default_rng(n_leaves)
+    trees, codes = [random_tree(rng, n_leaves)], random_codes(rng, 5000)
+    got = in_both_forms(lambda: kernels.leaf_ids(trees, codes))
+    np.testing.assert_array_equal(got[0], trees[0].apply(codes))
+    assert got.max() >= 200  # the high numbers are reached, so a byte too few would be seen
+
+
+@ROUNDS
+@given(seed=SEEDS, n=N_ROWS, channels=st.integers(1, 3))
+def test_sums_and_counts_by_leaf_are_those_of_the_leaf_numbers(
+    seed: int, n: int, channels: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    trees, codes, rows = pack(random_forest(rng)), random_codes(rng, n), some_rows(rng, n)
+    stats = rng.integers(-(2**40), 2**40, (n, channels))
+    labels = rng.integers(0, channels, n).astype(np.uint8)
+    sums = in_both_forms(lambda: kernels.leaf_sums(trees, codes, stats, rows))
+    counts = in_both_forms(lambda: kernels.leaf_counts(trees, codes, labels, channels, rows))
+    leaves, most = kernels.leaf_ids(trees, codes), int(trees.n_leaves.max())
+    groups = range(len(leaves))
+    np.testing.assert_array_equal(sums, kernels.sum_cells(leaves, rows, groups, stats, most))
+    np.testing.assert_array_equal(
+        counts, kernels.count_cells(leaves, rows, groups, labels, most, channels)
+    )
+
+
+@ROUNDS
+@given(seed=SEEDS, n=N_ROWS, outputs=st.integers(1, 3), clipped=st.booleans())
+def test_predictions_have_the_bits_of_adding_tree_after_tree(
+    seed: int, n: int, outputs: int, clipped: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    trees, codes = random_forest(rng, outputs), random_codes(rng, n)
+    start, clip = rng.normal(size=(n, outputs)), (-0.5, 0.75) if clipped else None
+    got = in_both_forms(lambda: kernels.add_values(trees, codes, start.copy(), clip))
+    expected = start.copy()
+    for tree in trees:
+        expected += tree.predict(codes)
+        expected = np.clip(expected, *clip) if clip else expected
+    assert got.tobytes() == expected.tobytes()
+
+
+def test_predicting_starts_at_zero() -> None:
+    rng = np.random.default_rng(0)
+    trees, codes = random_forest(rng), random_codes(rng, 100)
+    got = in_both_forms(lambda: kernels.predict(pack(trees), codes))
+    np.testing.assert_array_equal(got, sum(tree.predict(codes) for tree in trees))
+
+
+# --------------------------------------------------------------------------------------- noise
+@ROUNDS
+@given(
+    thresholds=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=60).map(sorted),
+    guide_bits=st.sampled_from([1, 6, 12]),
+    room=st.sampled_from([0, 3, 1000]),
+    seed=SEEDS,
+)
+def test_a_word_becomes_the_first_threshold_above_it_and_ties_are_told(
+    thresholds: list[int], guide_bits: int, room: int, seed: int
+) -> None:
+    table = np.array(thresholds, np.uint64)
+    words = np.concatenate(
+        [
+            np.random.default_rng(seed).integers(0, 2**64, 200, np.uint64),
+            table,
+            table + np.uint64(1),
+        ]
+    )
+    guide, shift = guide_to(table, guide_bits)
+
+    def work() -> tuple[np.ndarray, np.ndarray, int]:
+        out, ties = np.empty(len(words), np.int64), np.full(room, -1)
+        n_ties = kernels.invert(words, table, guide, shift, out, ties)
+        return out, ties, n_ties
+
+    out, ties, n_ties = in_both_forms(work)
+    assert out.tolist() == [bisect_right(thresholds, int(word)) for word in words]
+    tied = [i for i, word in enumerate(words) if int(word) in thresholds or word >= thresholds[-1]]
+    assert n_ties == len(tied)
+    assert ties[ties >= 0].tolist() == tied[:room]
+
+
+def guide_to(table: np.ndarray, bits: int) -> tuple[np.ndarray, int]:
+    shift = 64 - bits
+    starts = np.arange(2**bits, dtype=np.uint64) << np.uint64(shift)
+    return np.searchsorted(table, starts, side="right").astype(np.int32), shift
+
+
+# ---------------------------------------------------------------- what a compiled loop may meet
+CODES = np.zeros((2, 4), np.uint8)
+LABELS = np.array([0, 1, 1, 0], np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("work", "complaint"),
+    [
+        (lambda: kernels.count_cells(CODES, None, [0], LABELS, 1, 1), "a label is 1"),
+        (lambda: kernels.count_cells(CODES + 7, None, [0], LABELS, 7, 2), "there are 7 bins"),
+        (lambda: kernels.count_cells(CODES, np.array([4]), [0], LABELS, 1, 2), "selected of 4"),
+        (lambda: kernels.count_cells(CODES, np.array([-1]), [0], LABELS, 1, 2), "selected of 4"),
+        (lambda: kernels.split_rows(CODES[0], np.array([9]), 1), "selected of 4"),
+        (lambda: kernels.sum_cells(CODES, None, [0], np.zeros((3, 1), int), 1), "3 statistics"),
+        (
+            lambda: kernels.count_cells(CODES.astype(np.uint16) + 5, None, [0], LABELS, 5, 2),
+            "there are 5 bins",
+        ),
+    ],
+)
+def test_rows_that_would_be_read_or_written_outside_are_refused(
+    work: Callable[[], Any], complaint: str
+) -> None:
+    for price in (0, np.inf):
+        with starting_numba_costs(price), pytest.raises(DataError, match=complaint):
+            work()
+
+
+@pytest.mark.parametrize(
+    ("work", "complaint"),
+    [
+        (lambda: kernels.count_cells(CODES, None, [2], LABELS, 1, 2), "2 columns"),
+        (lambda: kernels.recode(CODES, np.zeros((2, 4), np.uint8)), r"give \(2, 256\)"),
+        (lambda: kernels.leaf_ids([random_tree(np.random.default_rng(0), 2)], CODES), "3"),
+        (lambda: encoded(np.zeros(3), [2.0, 1.0]), "rising"),
+        (lambda: encoded(np.zeros(3), [float("nan")] * 2), "rising"),
+        (lambda: encoded(np.zeros(3), list(range(255))), "at most 254"),
+        (
+            lambda: kernels.add_values(
+                [random_tree(np.random.default_rng(0), 2)],
+                np.zeros((3, 4), np.uint8),
+                np.zeros((3, 1)),
+            ),
+            "one row per row",
+        ),
+    ],
+)
+def test_questions_that_make_no_sense_are_refused(work: Callable[[], Any], complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        work()
+
+
+def test_any_layout_of_the_codes_meets_one_compiled_loop() -> None:
+    rng = np.random.default_rng(1)
+    codes = random_codes(rng, 50)
+    frozen = codes.copy()
+    frozen.flags.writeable = False
+    with starting_numba_costs(0):
+        kernels.recode(codes, np.zeros((3, 256), np.uint8))
+        known = len(kernels._compile(kernels.RECODE.loop).signatures)
+        for same in (np.asfortranarray(codes), frozen, np.repeat(codes, 2, axis=1)[:, ::2]):
+            kernels.recode(same, np.zeros((3, 256), np.uint8))
+    assert len(kernels._compile(kernels.RECODE.loop).signatures) == known == 1
+
+
+# ----------------------------------------------------------------------------- plain or compiled
+def test_plain_work_is_done_until_it_would_have_paid_for_numba(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels.Kernel, "steps_so_far", 0)
+    monkeypatch.setattr(kernels.Kernel, "compiled", lambda self: "compiled")
+    kernel = kernels.Kernel(loop=lambda: "loop", plain=lambda: "plain")
+    with starting_numba_costs(10):
+        assert [kernel.run(4) for _ in range(4)] == ["plain", "plain", "compiled", "compiled"]
+
+
+def test_a_first_small_fit_does_not_start_numba() -> None:
+    work = """
+import sys
+import numpy as np
+from hedgerow import kernels
+codes = np.zeros((30, 1000), np.uint8)
+for node in range(31):
+    kernels.count_cells(codes, None, range(30), codes[0], 32, 2)
+sys.exit("numba" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", work], check=True)

@@ -1,0 +1,218 @@
+"""A tree routes every row to one leaf, says what it was built from, and survives JSON."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import SpecError
+from hedgerow.regions import EVERYONE, Fold, Region, Split, Step, cells
+from hedgerow.trees import MOST_LEAVES, Packed, Tree, descend, pack
+
+AGE = Split("age", "grid-a", cells(range(3)))
+JOB = Split("job", "grid-j", cells([1, 3, 200]))
+FEATURES = ("job", "age")
+
+
+def three_leaves() -> Tree:
+    """Age below cell 3: 1.5. Else by job: one of {1, 3, 200}: -2.0, any other: 0.25."""
+    return Tree.build(
+        FEATURES,
+        {
+            (Step(AGE, 1), Step(JOB, 1)): (0.25,),
+            (Step(AGE, 0),): (1.5,),
+            (Step(AGE, 1), Step(JOB, 0)): (-2.0,),
+        },
+    )
+
+
+def codes(job: list[int], age: list[int]) -> np.ndarray:
+    return np.array([job, age], dtype=np.uint8)
+
+
+def complete(depth: int, split_at: int = 0) -> Tree:
+    regions: list[Region] = [EVERYONE]
+    for level in range(depth):
+        tests = [Split("age", "grid-a", cells(range(1 + level + split_at))) for _ in regions]
+        regions = [(*r, Step(t, o)) for r, t in zip(regions, tests, strict=True) for o in (0, 1)]
+    return Tree.build(FEATURES, {region: (float(i),) for i, region in enumerate(regions)})
+
+
+def test_a_row_ends_in_the_leaf_whose_tests_it_passes() -> None:
+    rows = codes(job=[0, 1, 3, 200, 255, 1], age=[2, 3, 3, 255, 3, 0])
+    np.testing.assert_array_equal(three_leaves().apply(rows), [0, 1, 1, 1, 2, 0])
+    np.testing.assert_array_equal(
+        three_leaves().predict(rows)[:, 0], [1.5, -2.0, -2.0, -2.0, 0.25, 1.5]
+    )
+
+
+def test_leaves_are_counted_from_the_left_whatever_order_they_came_in() -> None:
+    tree = three_leaves()
+    assert tree.values.tolist() == [[1.5], [-2.0], [0.25]]
+    assert tree.regions() == [
+        (Step(AGE, 0),),
+        (Step(AGE, 1), Step(JOB, 0)),
+        (Step(AGE, 1), Step(JOB, 1)),
+    ]
+    assert (tree.depth, tree.n_leaves, tree.n_outputs) == (2, 3, 1)
+
+
+def test_regions_of_leaves_lie_inside_the_root_that_is_asked_for() -> None:
+    root = (Step(Fold("draw", 4), 2),)
+    assert three_leaves().regions(root)[0] == (*root, Step(AGE, 0))
+
+
+def test_building_from_its_own_regions_gives_the_equal_tree() -> None:
+    tree = three_leaves()
+    again = Tree.build(FEATURES, dict(zip(tree.regions(), tree.values, strict=True)))
+    assert again == tree
+    assert hash(again) == hash(tree)
+
+
+def test_a_tree_of_one_leaf_says_the_same_to_everybody() -> None:
+    tree = Tree.build(FEATURES, {EVERYONE: (0.5, 0.25)})
+    assert tree.depth == 0
+    assert tree.predict(codes([1, 2], [3, 4])).tolist() == [[0.5, 0.25]] * 2
+
+
+def test_no_rows_give_no_predictions() -> None:
+    assert three_leaves().predict(codes([], [])).shape == (0, 1)
+
+
+def test_a_cut_is_named_only_where_the_left_cells_are_the_first_ones() -> None:
+    assert three_leaves().cut.tolist() == [3, -1, -1, -1, -1]
+    assert three_leaves().feature.tolist() == [1, -1, 0, -1, -1]
+
+
+def test_arrays_cannot_be_written() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        three_leaves().value[0, 0] = 1.0
+
+
+def test_json_gives_the_same_tree_back_to_the_last_bit() -> None:
+    tree = three_leaves().with_values([[0.1], [np.nextafter(1.0, 2.0)], [-0.0]])
+    again = Tree.from_dict(json.loads(json.dumps(tree.to_dict())))
+    assert again == tree
+    assert again.value.tobytes() == tree.value.tobytes()
+    assert again.tests == tree.tests
+
+
+def test_one_changed_bit_changes_the_digest() -> None:
+    tree = three_leaves()
+    nudged = tree.values.copy()
+    nudged[1] = np.nextafter(nudged[1], 0.0)
+    assert tree.with_values(nudged) != tree
+    other_grid = Split("age", "grid-b", AGE.left)
+    assert Tree.build(FEATURES, {(Step(AGE, 0),): [1], (Step(AGE, 1),): [2]}) != Tree.build(
+        FEATURES, {(Step(other_grid, 0),): [1], (Step(other_grid, 1),): [2]}
+    )
+
+
+def test_structure_may_come_before_values() -> None:
+    shape = Tree.build(FEATURES, dict.fromkeys(three_leaves().regions(), ()))
+    assert shape.n_outputs == 0
+    assert shape.with_values([[1.5], [-2.0], [0.25]]) == three_leaves()
+
+
+@pytest.mark.parametrize(
+    ("leaves", "complaint"),
+    [
+        ({}, "at least one leaf"),
+        ({(Step(AGE, 0),): [1.0]}, "two sides of one split"),
+        ({(Step(AGE, 0),): [1.0], (Step(JOB, 1),): [1.0]}, "two sides of one split"),
+        ({EVERYONE: [1.0], (Step(AGE, 1),): [1.0]}, "two sides of one split"),
+        ({(Step(Fold("d", 2), 0),): [1.0], (Step(Fold("d", 2), 1),): [1.0]}, "two sides"),
+        ({(Step(AGE, 0),): [1.0], (Step(AGE, 1),): [1.0, 2.0]}, "same number"),
+        ({EVERYONE: [float("nan")]}, "finite"),
+    ],
+)
+def test_leaves_that_are_no_tree_are_refused(leaves: dict, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        Tree.build(FEATURES, leaves)
+
+
+def test_a_split_on_an_unknown_feature_is_refused() -> None:
+    with pytest.raises(SpecError, match="'age'"):
+        Tree.build(("job",), {(Step(AGE, 0),): [1.0], (Step(AGE, 1),): [2.0]})
+
+
+def test_a_split_on_cells_beyond_a_byte_is_refused() -> None:
+    wide = Split("age", "grid-a", 1 << 256)
+    with pytest.raises(SpecError, match="beyond code 255"):
+        Tree.build(FEATURES, {(Step(wide, 0),): [1.0], (Step(wide, 1),): [2.0]})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "complaint"),
+    [
+        ([], "end inside the tree"),
+        ([{"feature": "age", "grid": "g", "left": "0x1"}, {"value": [1.0]}], "end inside"),
+        ([{"value": [1.0]}, {"value": [1.0]}], "complete after 1"),
+        ([{"feature": "age", "left": "0x1"}], "not a tree"),
+        ([{"value": ["much"]}], "not a tree"),
+        ([{"feature": "age", "grid": "g", "left": "0x0"}], "not a tree"),
+    ],
+)
+def test_a_broken_file_is_refused(nodes: list, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        Tree.from_dict({"features": list(FEATURES), "nodes": nodes})
+
+
+def test_codes_with_a_column_too_few_are_refused() -> None:
+    with pytest.raises(SpecError, match="1 columns"):
+        three_leaves().apply(np.zeros((1, 3), np.uint8))
+
+
+def test_values_for_the_wrong_number_of_leaves_are_refused() -> None:
+    with pytest.raises(SpecError, match="each of 3 leaves"):
+        three_leaves().with_values([[1.0], [2.0]])
+
+
+def test_packed_trees_send_rows_where_the_trees_do() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 256, (2, 500)).astype(np.uint8)
+    trees = [three_leaves(), complete(3), Tree.build(FEATURES, {EVERYONE: (7.0,)})]
+    packed = pack(trees)
+    for t, tree in enumerate(trees):
+        ends = descend(packed, np.full(500, packed.root[t], np.int32), rows)
+        np.testing.assert_array_equal(packed.leaf[ends], tree.apply(rows))
+        np.testing.assert_array_equal(packed.value[t, packed.leaf[ends]], tree.predict(rows))
+
+
+def test_the_runs_of_a_packed_test_are_its_left_cells() -> None:
+    for left in (0b1, 0b1011, 1 << 255 | 1, cells(range(256)), cells(range(0, 256, 2)), 2**255 - 1):
+        split = Split("age", "g", left)
+        packed = pack([Tree.build(FEATURES, {(Step(split, o),): [0.0] for o in (0, 1)})])
+        assert covered(packed, node=0) == {c for c in range(256) if left >> c & 1}
+
+
+def covered(packed: Packed, node: int) -> set[int]:
+    runs = range(packed.run_first[node], packed.run_first[node + 1])
+    return {int(packed.run_start[r]) + i for r in runs for i in range(packed.run_width[r])}
+
+
+def test_only_complete_trees_with_one_test_a_level_are_oblivious() -> None:
+    shifted = {  # the right child of the root asks another test than the left one
+        (Step(AGE, 0), Step(JOB, 0)): [0.0],
+        (Step(AGE, 0), Step(JOB, 1)): [0.0],
+        (Step(AGE, 1), Step(AGE, 0)): [0.0],
+        (Step(AGE, 1), Step(AGE, 1)): [0.0],
+    }
+    trees = [complete(3), three_leaves(), Tree.build(FEATURES, shifted)]
+    assert pack(trees).oblivious.tolist() == [True, False, False]
+
+
+def test_trees_of_different_models_are_not_packed_together() -> None:
+    with pytest.raises(SpecError, match="one model"):
+        pack([three_leaves(), Tree.build(FEATURES, {EVERYONE: (1.0, 2.0)})])
+    with pytest.raises(SpecError, match="no trees"):
+        pack([])
+
+
+def test_a_leaf_number_must_fit_two_bytes() -> None:
+    nodes = [{"feature": "age", "grid": "g", "left": "0x1"}] * MOST_LEAVES
+    leaves = [{"value": [0.0]}] * (MOST_LEAVES + 1)
+    with pytest.raises(SpecError, match="the most is 65536"):
+        Tree.from_dict({"features": ["age"], "nodes": nodes + leaves})
