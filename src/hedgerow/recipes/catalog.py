@@ -1,12 +1,41 @@
-"""One of each kind of recipe, for the tests that every recipe inherits."""
+"""One of each kind of recipe, for the tests that every recipe inherits, and what they need."""
 
 from __future__ import annotations
 
 from hedgerow.recipes.gubler import HistogramTree
 from hedgerow.recipes.plan import Recipe
+from hedgerow.schema import Schema
 
 ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=3),
     HistogramTree(max_depth=2, save_budget=True),
     HistogramTree(max_depth=2, save_budget=True, chunk=3),
 )
+
+
+def is_regression(recipe: Recipe) -> bool:
+    return bool(getattr(recipe, "regression", False))
+
+
+def is_multiclass(recipe: Recipe) -> bool:
+    return bool(getattr(recipe, "multiclass", True))
+
+
+def depends_on_the_division(recipe: Recipe) -> bool:
+    """Whether sites choose on their own rows, so that who holds what changes the model."""
+    return bool(getattr(recipe, "local_choices", False)) or bool(
+        getattr(recipe, "save_budget", False)
+    )
+
+
+def answers(recipe: Recipe, parties: int, pure: bool) -> bool:
+    """Whether the recipe runs over that many parties under that accountant."""
+    one_holder = bool(getattr(recipe, "one_holder", False))
+    gaussian_only = bool(getattr(recipe, "gaussian_only", False))
+    return not (one_holder and parties > 1) and not (gaussian_only and pure)
+
+
+def schema_for(recipe: Recipe, schema: Schema) -> Schema:
+    """The schema on the grid a recipe wants."""
+    spacing = getattr(recipe, "spacing", None)
+    return schema if spacing is None else schema.with_grid(spacing=spacing)

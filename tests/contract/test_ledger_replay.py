@@ -1,0 +1,118 @@
+"""Gate 4: from the wire alone, everything that was released is found in the ledger, at its price.
+
+The auditor below knows no code of the product but the decoder: it reads the bundles a site was
+sent, derives charges from first principles, and compares. Mutations must be caught.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from contract.worlds import TWO, federation, holders, sample, study
+from hedgerow.growing.flow import run
+from hedgerow.privacy.accounting import noise_law
+from hedgerow.privacy.sensitivity import Sensitivity
+from hedgerow.queries import BoundQuery, Cells
+from hedgerow.recipes.gubler import HistogramTree
+from hedgerow.transport.wire import Receiver
+
+
+class Tap:
+    """Keeps what went over the wire to and from site 0."""
+
+    def __init__(self, link):
+        self.bundles, self.lengths = [], []
+        encode, respond = link.sender.encode, link.endpoints[0].member.respond
+
+        def kept_encode(bundle):
+            self.bundles.append(encode(bundle))
+            return self.bundles[-1]
+
+        def kept_respond(bundle, secret):
+            response = respond(bundle, secret)
+            self.lengths.append(len(response.vector))
+            return response
+
+        link.sender.encode = kept_encode
+        link.endpoints[0].member.respond = kept_respond
+
+
+def taped_run(delta="0", save_budget=False):
+    X, y = sample(200, TWO)
+    the_study = study(TWO, 3, delta=delta)
+    fed = federation(the_study, holders(X, y, np.arange(200) % 3, 3, TWO))
+    tap = Tap(fed.link)
+    recipe = HistogramTree(max_depth=2, save_budget=save_budget)
+    run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    return the_study, tap, fed.link.endpoints[0].ledger
+
+
+def independent_sensitivity(query) -> Sensitivity:
+    """Of class counts and bounds, written down again: one row is in one bin of every feature."""
+    if isinstance(query, BoundQuery):
+        p = len(query.features)
+        return Sensitivity(p * query.unit, p * query.unit**2, query.unit)
+    p = len(query.by.features) if isinstance(query.by, Cells) else 1
+    return Sensitivity(p, p, 1)
+
+
+def audit(the_study, bundles, entries, lengths) -> list[str]:
+    """What does not add up; empty if all is well."""
+    receiver, faults = Receiver(), []
+    if len(bundles) != len(entries):
+        faults.append(f"{len(bundles)} bundles, {len(entries)} entries")
+    total = Fraction(1) if the_study.delta == 0 else the_study.total
+    for bundle, (_, charges), length in zip(bundles, entries, lengths, strict=False):
+        queries = receiver.decode(bundle)
+        if len(queries) != len(charges):
+            faults.append("a query without a charge")
+        if sum(math.prod(q.shape) for q in queries) != length:
+            faults.append("more numbers left than were asked")
+        for query, charge in zip(queries, charges, strict=False):
+            if (charge.region, charge.cost) != (query.region, query.share * total):
+                faults.append("a charge that is not the query's")
+            law = noise_law(the_study.measure, charge.cost, independent_sensitivity(query))
+            declared = the_study.sum_law(query)
+            scale = the_study.refinement(query)
+            if abs(declared.variance / scale**2 / law.variance - 1) > 1e-2:
+                faults.append("noise that is not the charge's")
+    return faults
+
+
+@pytest.mark.parametrize("save_budget", [False, True])
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_what_left_a_site_is_in_its_ledger(delta, save_budget):
+    the_study, tap, ledger = taped_run(delta, save_budget)
+    assert audit(the_study, tap.bundles, ledger.entries, tap.lengths) == []
+
+
+def test_a_dropped_charge_is_seen():
+    the_study, tap, ledger = taped_run()
+    assert audit(the_study, tap.bundles, ledger.entries[:-1], tap.lengths)
+    name, charges = ledger.entries[0]
+    assert audit(the_study, tap.bundles, [(name, ()), *ledger.entries[1:]], tap.lengths)
+
+
+def test_a_halved_charge_is_seen():
+    the_study, tap, ledger = taped_run()
+    name, charges = ledger.entries[0]
+    cheap = (name, tuple(replace(c, cost=c.cost / 2) for c in charges))
+    assert audit(the_study, tap.bundles, [cheap, *ledger.entries[1:]], tap.lengths)
+
+
+def test_features_treated_as_parallel_are_seen(monkeypatch):
+    the_study, tap, ledger = taped_run()
+    from hedgerow.queries import SumQuery
+
+    monkeypatch.setattr(SumQuery, "sensitivity", property(lambda q: q.statistic.bound))
+    assert audit(the_study, tap.bundles, ledger.entries, tap.lengths)
+
+
+def test_a_number_more_than_was_asked_is_seen():
+    the_study, tap, ledger = taped_run()
+    assert audit(the_study, tap.bundles, ledger.entries, [n + 1 for n in tap.lengths])

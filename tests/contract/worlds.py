@@ -1,0 +1,74 @@
+"""Small worlds that many tests share: a schema, rows, and a federation over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.federation.coordinator import Federation
+from hedgerow.party.reading import encode
+from hedgerow.party.rows import Draws, Rows
+from hedgerow.privacy.budget import Placement
+from hedgerow.schema import Categorical, Numeric, Schema, Target
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.study import Study
+from hedgerow.transport import memory
+
+FEATURES = (
+    Numeric("age", 0.0, 100.0, bins=8),
+    Numeric("dose", 0.0, 1.0, bins=6),
+    Categorical("ward", ("north", "south", "west")),
+)
+TWO = Schema(FEATURES, classes=("no", "yes"))
+THREE = Schema(FEATURES, classes=("a", "b", "c"))
+VALUE = Schema(FEATURES, target=Target(-2.0, 6.0))
+
+
+def sample(n: int, schema: Schema, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with missing values, values out of range and an unknown ward."""
+    rng = np.random.default_rng(seed)
+    age, dose = rng.uniform(-10, 110, n), rng.uniform(0, 1, n)
+    ward = rng.choice(["north", "south", "west", "elsewhere"], n)
+    age[rng.random(n) < 0.1] = np.nan
+    score = (age > 40).astype(float) + 2.0 * dose + (ward == "south") + rng.normal(0, 0.4, n)
+    if schema.classes is None:
+        y = score
+    else:
+        cuts = np.quantile(score, np.arange(1, len(schema.classes)) / len(schema.classes))
+        y = np.asarray(schema.classes, dtype=object)[np.searchsorted(cuts, score)]
+    return np.stack([age.astype(object), dose.astype(object), ward.astype(object)], axis=1), y
+
+
+def holders(X: np.ndarray, y: np.ndarray, owner: np.ndarray, k: int, schema: Schema) -> list[Rows]:
+    """One `Rows` per party 0..k-1; a party may be empty."""
+    draws = Draws(bytes(32), "test")
+    return [Rows(encode(X[owner == i], schema, y=y[owner == i]), schema, draws) for i in range(k)]
+
+
+def study(
+    schema: Schema,
+    parties: int,
+    placement: Placement | None = None,
+    epsilon: str = "1",
+    delta: str = "0",
+    **more: object,
+) -> Study:
+    numbers = Parameters.default(parties) if parties > 1 else None
+    return Study(
+        name="test",
+        schema=schema,
+        recipe="test",
+        epsilon=Fraction(epsilon),
+        delta=Fraction(delta),
+        placement=placement or (Placement.CURATOR if parties == 1 else Placement.SHARES),
+        parties=parties,
+        colluders=numbers.colluders if numbers else 0,
+        threshold=numbers.threshold if numbers else 1,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def federation(the_study: Study, parts: Sequence[Rows]) -> Federation:
+    return memory.open_federation(the_study, parts)
