@@ -94,7 +94,7 @@ def test_what_left_a_site_is_in_its_ledger(delta, save_budget):
 def test_a_dropped_charge_is_seen():
     the_study, tap, ledger = taped_run()
     assert audit(the_study, tap.bundles, ledger.entries[:-1], tap.lengths)
-    name, charges = ledger.entries[0]
+    name, _ = ledger.entries[0]
     assert audit(the_study, tap.bundles, [(name, ()), *ledger.entries[1:]], tap.lengths)
 
 

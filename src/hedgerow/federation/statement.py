@@ -33,7 +33,7 @@ class PrivacyStatement:
     epsilon: float
     delta: float
     promised_epsilon: float
-    spent_fraction: float
+    spent_fraction: float | None
     unit: str
     neighbours: str
     accountant: str
@@ -62,7 +62,7 @@ class PrivacyStatement:
             f"  unit        {self.unit}; {self.neighbours}",
             f"  mechanism   {self.mechanism}",
             f"  accountant  {self.accountant}",
-            f"  spent       {self.spent_fraction:.1%} of the budget on the worst path",
+            f"  spent       {_part(self.spent_fraction)}",
             f"  noise       {self.placement}",
             f"  randomness  {self.randomness}",
             f"  schema      {self.schema_source}",
@@ -70,6 +70,12 @@ class PrivacyStatement:
         lines += [f"  against {who:<12} {what}" for who, what in self.trust]
         lines += [f"  note        {c}" for c in self.caveats]
         return "\n".join(lines)
+
+
+def _part(fraction: float | None) -> str:
+    if fraction is None:
+        return "no noise was added, so nothing is promised"
+    return f"{fraction:.1%} of the budget on the worst path"
 
 
 def _number(epsilon: float) -> str:
@@ -96,7 +102,7 @@ def statement(
         epsilon=math.inf if inferred else epsilon,
         delta=float(study.delta),
         promised_epsilon=math.inf if no_noise else float(study.epsilon),
-        spent_fraction=math.inf if no_noise else float(spent / study.total),
+        spent_fraction=None if no_noise else float(spent / study.total),
         unit=unit,
         neighbours="two data sets are neighbours if one has this unit and the other does not",
         accountant="none" if no_noise else ACCOUNTANTS[study.measure],

@@ -1,0 +1,142 @@
+"""Bad input gets one clear sentence, and nothing is charged when nothing was released."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from contract.worlds import TWO, sample
+
+import hedgerow as hr
+from hedgerow.errors import DataError, HedgerowError, PrivacyWarning, SpecError
+
+X, Y = sample(60, TWO)
+
+
+def fit(X=X, y=Y, party=None, schema=TWO, **options):
+    return hr.HistogramTreeClassifier(schema, **{"max_depth": 2, **options}).fit(X, y, party=party)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.inf, math.nan, "much", None])
+def test_an_epsilon_that_promises_nothing_is_refused(epsilon):
+    with pytest.raises(SpecError, match="epsilon"):
+        fit(epsilon=epsilon)
+
+
+@pytest.mark.parametrize("delta", [1.0, 2.0, -1e-9, math.nan])
+def test_a_delta_outside_its_range_is_refused(delta):
+    with pytest.raises(SpecError, match="delta"):
+        fit(delta=delta)
+
+
+def test_shares_among_one_party_are_refused():
+    with pytest.raises(SpecError, match="use 'curator'"):
+        fit(placement="shares")
+
+
+def test_a_curator_over_several_parties_is_refused():
+    with pytest.raises(SpecError, match="use 'shares' or 'silo'"):
+        fit(placement="curator", party=np.arange(60) % 3)
+
+
+def test_an_unknown_placement_is_refused_with_the_known_ones():
+    with pytest.raises(SpecError, match="curator"):
+        fit(placement="somewhere")
+
+
+def test_three_hundred_bins_are_refused():
+    with pytest.raises(SpecError, match="300"):
+        fit(n_bins=300)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_depth": 0}, {"leaf_share": 0.0}, {"leaf_share": 1.5}, {"chunk": 0}, {"bounds_share": 1}],
+)
+def test_parameters_outside_their_range_are_named(options):
+    (name,) = options
+    with pytest.raises(SpecError, match=name):
+        fit(**{"save_budget": True, **options})
+
+
+def test_missing_labels_are_refused():
+    y = Y.copy()
+    y[3] = np.nan
+    with pytest.raises(DataError, match="label"):
+        fit(y=y)
+
+
+def test_a_label_outside_the_schema_is_refused_with_the_classes():
+    y = Y.copy()
+    y[3] = "perhaps"
+    with pytest.raises(DataError, match="perhaps"):
+        fit(y=y)
+
+
+def test_one_class_only_is_a_tree_that_says_so():
+    model = fit(y=np.full(60, "yes", object), epsilon=50.0)
+    assert set(model.predict(X)) == {"yes"}
+
+
+def test_a_missing_column_is_named():
+    frame = pd.DataFrame(X, columns=["age", "dose", "ward"]).drop(columns="dose")
+    with pytest.raises(DataError, match="dose"):
+        fit(X=frame)
+
+
+def test_no_rows_are_refused():
+    with pytest.raises(DataError, match="row"):
+        fit(X=X[:0], y=Y[:0])
+
+
+def test_one_row_is_enough_to_answer():
+    assert fit(X=X[:1], y=Y[:1]).predict_proba(X[:2]).shape == (2, 2)
+
+
+def test_constant_columns_and_infinite_values_are_answered():
+    odd = X.copy()
+    odd[:, 1] = np.inf
+    assert fit(X=odd).predict(odd).shape == (60,)
+
+
+def test_rows_and_parties_must_match():
+    with pytest.raises(DataError, match="party"):
+        fit(party=np.zeros(59))
+
+
+def test_sample_weight_is_refused_with_a_reason():
+    with pytest.raises(SpecError, match="influence"):
+        hr.HistogramTreeClassifier(TWO).fit(X, Y, sample_weight=np.ones(60))
+
+
+def test_a_schema_that_is_none_warns_and_the_statement_says_infinity():
+    with pytest.warns(PrivacyWarning, match="no schema"):
+        model = fit(schema=None)
+    assert model.privacy_.epsilon == math.inf
+    assert "infinity" in str(model.privacy_)
+
+
+def test_a_schema_of_another_kind_is_refused():
+    with pytest.raises(SpecError, match="schema"):
+        fit(schema="private please")
+
+
+def test_prediction_before_fitting_is_refused():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        hr.HistogramTreeClassifier(TWO).predict(X)
+
+
+def test_a_model_file_comes_back_and_others_are_refused(tmp_path):
+    model = fit()
+    model.save(tmp_path / "model.json")
+    again = hr.load(tmp_path / "model.json")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(DataError, match="no hedgerow model"):
+        hr.load(tmp_path / "other.json")
+    with pytest.raises(HedgerowError):
+        hr.load(tmp_path / "absent.json")

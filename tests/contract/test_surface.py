@@ -1,0 +1,110 @@
+"""What can be seen from outside: no exact count, no length and no error that rows decide."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from contract.worlds import TWO, federation, holders, sample, study
+
+import hedgerow as hr
+from hedgerow.errors import HedgerowError, PartyRefused
+from hedgerow.federation.record import Progress
+from hedgerow.growing.flow import run
+from hedgerow.privacy.ledger import MemoryLedger
+from hedgerow.recipes.gubler import HistogramTree
+from hedgerow.report.text import tree_text
+
+ROWS = {0: 1009, 1: 2003, 2: 3001}  # primes that no formula of the code would make
+
+
+def planted():
+    """Rows whose every count is a number nobody would write by chance."""
+    n = sum(ROWS.values())
+    X, y = sample(n, TWO, seed=5)
+    owner = np.repeat(list(ROWS), list(ROWS.values()))
+    counts = {n, *ROWS.values(), int((y == "yes").sum()), int((y == "no").sum())}
+    counts |= {int((y[owner == k] == c).sum()) for k in ROWS for c in ("yes", "no")}
+    missing = np.array([isinstance(v, float) and np.isnan(v) for v in X[:, 0]])
+    counts |= {int(missing.sum())}
+    return X, y, owner, {c for c in counts if c > 200}
+
+
+def numbers_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\d.])\d+(?![\d.])", text))
+
+
+def everything_shown(tmp_path, placement=None):
+    X, y, owner, counts = planted()
+    events: list[Progress] = []
+    model = hr.HistogramTreeClassifier(TWO, epsilon=1.0, max_depth=3, placement=placement)
+    model.fit(X, y, party=owner)
+    model.save(tmp_path / "model.json")
+    shown = [
+        (tmp_path / "model.json").read_text(),
+        json.dumps(model.run_.to_dict()),
+        str(model.privacy_),
+        tree_text(model.schema_, model.grown_[0]),
+        repr(events),
+    ]
+    return "\n".join(shown), counts
+
+
+def test_no_exact_count_of_a_planted_data_set_is_shown_anywhere(tmp_path):
+    text, counts = everything_shown(tmp_path)
+    assert not numbers_in(text) & {str(c) for c in counts}
+
+
+def test_without_noise_the_search_for_counts_would_find_them(tmp_path):
+    """Twin: the same search finds counts in the text of a tree that was grown without noise."""
+    text, _ = everything_shown(tmp_path, placement="nowhere")
+    sizes = [int(n) for n in re.findall(r"of about (\d+) \+- 0 rows", text)]
+    assert sum(sizes) == sum(ROWS.values())
+
+
+def wire_lengths(seed: int, n: int) -> list[tuple[int, int]]:
+    """Bytes out and in of every round; the tree is forced to one shape by its own transcript."""
+    X, y = sample(n, TWO, seed=seed)
+    the_study = study(TWO, 3)
+    fed = federation(the_study, holders(X, y, np.arange(n) % 3, 3, TWO))
+    run(HistogramTree(max_depth=1).flow(TWO, fed, np.random.default_rng(0)), fed)
+    return [(r.bytes_out, r.integers) for r in fed.record.rounds[:1]]
+
+
+def test_the_length_of_a_message_depends_on_study_and_query_only():
+    assert wire_lengths(1, 30) == wire_lengths(2, 3000) == wire_lengths(3, 0)
+
+
+def test_an_empty_site_answers_with_noise():
+    X, y = sample(100, TWO)
+    owner = np.zeros(100, int)
+    fed = federation(study(TWO, 3), holders(X, y, owner, 3, TWO))
+    kept = []
+    member = fed.link.endpoints[2].member
+    respond = member.respond
+    member.respond = lambda bundle, secret: kept.append(respond(bundle, secret)) or kept[-1]
+    run(HistogramTree(max_depth=1).flow(TWO, fed, np.random.default_rng(0)), fed)
+    assert all(response.vector.any() for response in kept)
+
+
+def test_a_site_without_budget_refuses_with_a_constant_code():
+    X, y = sample(100, TWO)
+    fed = federation(study(TWO, 3), holders(X, y, np.arange(100) % 3, 3, TWO))
+    poor = MemoryLedger(fed.study.total / 100)
+    fed.link.endpoints[1].ledger = poor
+    with pytest.raises(PartyRefused, match="BudgetRefused") as refused:
+        run(HistogramTree(max_depth=2).flow(TWO, fed, np.random.default_rng(0)), fed)
+    assert refused.value.code == "BudgetRefused"
+    assert poor.entries == []
+    assert isinstance(refused.value, HedgerowError)
+
+
+def test_two_fits_with_one_random_state_have_different_noise():
+    """`random_state` is public randomness; it never reaches the noise."""
+    X, y = sample(200, TWO)
+    one, two = (
+        hr.HistogramTreeClassifier(TWO, epsilon=1.0, random_state=0).fit(X, y) for _ in range(2)
+    )
+    assert one.model_.to_dict() != two.model_.to_dict()
