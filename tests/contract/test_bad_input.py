@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from contract.worlds import TWO, sample
 
 import hedgerow as hr
+from contract.worlds import TWO, sample
 from hedgerow.errors import DataError, HedgerowError, PrivacyWarning, SpecError
 
 X, Y = sample(60, TWO)

@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pytest
-from contract.worlds import TWO, federation, holders, sample, study
 
 import hedgerow as hr
+from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import HedgerowError, PartyRefused
 from hedgerow.federation.record import Progress
 from hedgerow.growing.flow import run

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
 from hedgerow.federation.coordinator import Federation
@@ -72,13 +73,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return schema
 
     # ------------------------------------------------------------------------------------ fit
-    def fit(self, X: Any, y: Any, *, party: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
         """Trains on rows held by `party` (one label per row; None: one holder)."""
-        if sample_weight is not None:
-            raise SpecError(
-                "sample_weight is refused: a weight would scale one record's influence beyond the "
-                "bound its noise was made for. Drop it, or repeat rows and set records_per_person."
-            )
+        refuse(refused)
+        X, y = checked_rows(X), checked_labels(y, self._regression)
         epsilon, delta = exact(self.epsilon, "epsilon"), exact(self.delta, "delta")
         placement = self._placement()
         if placement is not Placement.NOWHERE:
@@ -178,7 +176,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------------------- predict
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
+        X = checked_rows(X)
+        check_width(X, self.n_features_in_, type(self).__name__)
         return self.model_.predict(reading.encode_features(X, self.schema_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.non_deterministic = self.placement != "nowhere"
+        return tags
 
     def save(self, path: str) -> None:
         """Writes model, schema and privacy statement as JSON; noisy numbers only."""
@@ -187,8 +195,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    def fit(self, X: Any, y: Any, *, party: Any = None, sample_weight: Any = None) -> Self:
-        super().fit(X, y, party=party, sample_weight=sample_weight)
+    def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
+        super().fit(X, y, party=party, **refused)
         self.classes_ = like_labels(self.schema_.classes or (), y)
         return self
 
@@ -205,6 +213,18 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         return self._outputs(X)[:, 0]
+
+
+def refuse(parameters: dict[str, Any]) -> None:
+    """What `fit` of other estimators takes and this one must not."""
+    if "sample_weight" in parameters and parameters["sample_weight"] is not None:
+        raise SpecError(
+            "sample_weight is refused: a weight would scale one record's influence beyond the "
+            "bound its noise was made for. Drop it, or repeat rows and set records_per_person."
+        )
+    strange = sorted(set(parameters) - {"sample_weight"})
+    if strange:
+        raise TypeError(f"fit() got unexpected arguments {strange}; it takes X, y and party.")
 
 
 def split_by_party(X: Any, y: Any, party: Any) -> list[tuple[Any, Any]]:

@@ -154,6 +154,6 @@ def _caveats(study: Study, epsilon: float, inferred: bool, simulated: bool) -> l
         notes.append(
             "simulated: one process held all rows and drew all noise; trust = that process."
         )
-    if study.delta > 0:
-        notes.append("scores, tuning and calibration on raw rows are outside this statement.")
+    notes.append("every fit of a search over parameters is a fit of its own; their epsilons add.")
+    notes.append("scores and calibration on raw rows are outside this statement.")
     return notes

@@ -1,0 +1,98 @@
+"""Real scikit-learn estimators: their checks pass, and their manners are kept."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_regressor
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import hedgerow as hr
+from contract.worlds import TWO, VALUE, sample
+from hedgerow.errors import SpecError
+
+ESTIMATORS = [
+    getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
+]
+EACH = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda k: k.__name__)
+
+
+def small(kind, **options):
+    """An instance that fits in a moment."""
+    known = inspect.signature(kind).parameters
+    quick = {"n_trees": 4, "max_depth": 2, "max_splits": 3, "random_state": 0}
+    return kind(**{**{k: v for k, v in quick.items() if k in known}, **options})
+
+
+def world(kind):
+    schema = VALUE if is_regressor(kind()) else TWO
+    return schema, *sample(120, schema)
+
+
+@EACH
+def test_scikit_learns_own_checks_pass(kind):
+    """Without noise, since the checks compare two fits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(small(kind, placement="nowhere"), on_fail=None)
+    failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
+    assert failed == {}
+
+
+@EACH
+def test_an_estimator_can_be_cloned_pickled_and_put_in_a_pipeline(kind):
+    schema, X, y = world(kind)
+    model = small(kind, schema=schema, epsilon=5.0)
+    assert clone(model).get_params() == model.get_params()
+    line = make_pipeline(FunctionTransformer(), model).fit(X, y)
+    again = pickle.loads(pickle.dumps(line))
+    assert np.array_equal(again.predict(X), line.predict(X))
+
+
+@EACH
+def test_a_search_over_parameters_runs_and_the_statement_speaks_of_one_fit(kind):
+    schema, X, y = world(kind)
+    search = GridSearchCV(small(kind, schema=schema), {"epsilon": [1.0, 5.0]}, cv=2).fit(X, y)
+    assert "this fit only" in str(search.best_estimator_.privacy_)
+    assert "their epsilons add" in str(search.best_estimator_.privacy_)
+
+
+@EACH
+def test_parameters_are_stored_and_never_edited(kind):
+    schema, X, y = world(kind)
+    model = small(kind, schema=schema, epsilon=5.0)
+    before = dict(model.get_params())
+    model.fit(X, y)
+    assert model.get_params() == before
+
+
+@EACH
+def test_weights_are_refused_with_a_reason(kind):
+    schema, X, y = world(kind)
+    with pytest.raises(SpecError, match="influence"):
+        small(kind, schema=schema).fit(X, y, sample_weight=np.ones(len(y)))
+
+
+@EACH
+def test_several_parties_train_one_model(kind):
+    schema, X, y = world(kind)
+    model = small(kind, schema=schema, epsilon=20.0, delta=1e-6)
+    model.fit(X, y, party=np.arange(len(y)) % 3)
+    assert model.privacy_.parties == 3
+    assert len(model.predict(X)) == len(y)
+    assert 0 < model.privacy_.epsilon <= 20.0
+
+
+@EACH
+def test_a_saved_model_predicts_alike(kind, tmp_path):
+    schema, X, y = world(kind)
+    model = small(kind, schema=schema, epsilon=5.0).fit(X, y)
+    model.save(tmp_path / "model.json")
+    assert list(hr.load(tmp_path / "model.json").predict(X)) == list(model.predict(X))
