@@ -18,7 +18,7 @@ def checked_rows(X: Any) -> Any:
     """A data frame as it is; anything else as a two-dimensional array, missing values allowed."""
     if hasattr(X, "columns"):
         return X
-    return check_array(X, dtype=None, ensure_all_finite=False)
+    return check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
 
 
 def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
