@@ -42,6 +42,10 @@ class Loss(Protocol):
     def channels(self) -> int: ...
     @property
     def hessian_scale(self) -> float: ...
+    @property
+    def gradient_scale(self) -> float:
+        """What a unit of a gradient channel is worth."""
+        ...
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         """(n, C) gradient and scaled Hessian of each record."""
@@ -87,6 +91,10 @@ class LogLoss:
     def hessian_scale(self) -> float:
         return BINARY_HESSIAN_SCALE
 
+    @property
+    def gradient_scale(self) -> float:
+        return 1.0
+
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         p = sigmoid(raw[:, 0])
         return np.stack([p - target, BINARY_HESSIAN_SCALE * p * (1.0 - p)], axis=1)
@@ -129,6 +137,10 @@ class SoftmaxLoss:
     @property
     def hessian_scale(self) -> float:
         return SOFTMAX_HESSIAN_SCALE
+
+    @property
+    def gradient_scale(self) -> float:
+        return 1.0
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         p = softmax(raw)
@@ -174,6 +186,10 @@ class SquaredLoss:
     def hessian_scale(self) -> float:
         return self.weight
 
+    @property
+    def gradient_scale(self) -> float:
+        return self.clip
+
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         residual = np.clip(target, self.low, self.high) - raw[:, 0]
         g = -np.clip(residual, -self.clip, self.clip) / self.clip
@@ -185,6 +201,49 @@ class SquaredLoss:
     @property
     def norms(self) -> Norms:
         return Norms(1.0 + self.weight, 1.0 + self.weight**2, max(1.0, self.weight))
+
+    @property
+    def hessian_norms(self) -> Norms:
+        return Norms(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOrder:
+    """Gradients of a log-loss with every Hessian set to 1: channels (g, 1).
+
+    The first-order update of Maddock et al. 2022, section 4.4.2. The count is free of the
+    gradient, so the squared norms add: 1 + 1 for two classes, 2 + 1 for more.
+    """
+
+    loss: LogLoss | SoftmaxLoss
+
+    @property
+    def outputs(self) -> int:
+        return self.loss.outputs
+
+    @property
+    def channels(self) -> int:
+        return self.outputs + 1
+
+    @property
+    def hessian_scale(self) -> float:
+        return 1.0
+
+    @property
+    def gradient_scale(self) -> float:
+        return 1.0
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        both = self.loss.contributions(raw, target)
+        return np.concatenate([both[:, : self.outputs], np.ones((len(both), 1))], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        return np.ones((len(target), 1))
+
+    @property
+    def norms(self) -> Norms:
+        classes = 1.0 if self.outputs == 1 else 2.0
+        return Norms(classes + 1.0, classes + 1.0, 1.0)
 
     @property
     def hessian_norms(self) -> Norms:

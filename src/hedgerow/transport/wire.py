@@ -28,6 +28,7 @@ _VALUES: dict[str, type[Any]] = {
         losses.LogLoss,
         losses.SoftmaxLoss,
         losses.SquaredLoss,
+        losses.FirstOrder,
         models.Curve,
         models.Additive,
         queries.Binning,

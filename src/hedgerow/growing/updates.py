@@ -1,0 +1,177 @@
+"""What leaves of boosted trees say, and how good a split is, both from the same noisy sums.
+
+Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
+Departures: (g, c h) is asked with the largest c its norm allows, a gift in Hessian noise; a noisy
+Hessian below zero counts as zero; a batch adds the mean of its raw weights (the paper's sum runs
+one term too far and squashes weights).
+
+Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.losses import Loss
+from hedgerow.models import Additive
+from hedgerow.queries import ClassCounts, Fractions, Gradients, Statistic
+
+FloatArray = NDArray[np.float64]
+TINY = 1e-9
+
+
+class Update(Protocol):
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        """What a record contributes while the model is `at`."""
+        ...
+
+    def score(self, sums: FloatArray) -> FloatArray:
+        """(..., C) -> (...) how well the best leaf value fits; a split gains half of what it adds."""
+        ...
+
+    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+        """(L, C) -> (L, O) what the leaves say before batching."""
+        ...
+
+    def rate(self, batch: int) -> float:
+        """How much of a tree enters the model if `batch` trees saw the same gradients."""
+        ...
+
+
+# ------------------------------------------------------------------------------------ averaging
+@dataclass(frozen=True, slots=True)
+class AverageClasses:
+    """Leaves hold class proportions. Counts of disjoint classes have norm 1, not sqrt 2."""
+
+    n_classes: int
+
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        return ClassCounts(self.n_classes)
+
+    def score(self, sums: FloatArray) -> FloatArray:
+        return _squares_over_total(sums)
+
+    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+        return _proportions(sums)
+
+    def rate(self, batch: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AverageTarget:
+    """Leaves hold the mean of a numeric target, asked as complementary fractions."""
+
+    low: float
+    high: float
+
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        return Fractions(self.low, self.high, unit)
+
+    def score(self, sums: FloatArray) -> FloatArray:
+        return _squares_over_total(sums)
+
+    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+        return self.low + (self.high - self.low) * _proportions(sums)[:, 1:]
+
+    def rate(self, batch: int) -> float:
+        return 1.0
+
+
+def _squares_over_total(sums: FloatArray) -> FloatArray:
+    c = np.maximum(sums, 0.0)
+    return np.asarray((c**2).sum(axis=-1) / np.maximum(c.sum(axis=-1), TINY))
+
+
+def _proportions(sums: FloatArray) -> FloatArray:
+    """An empty leaf says nothing: all channels alike."""
+    c = np.maximum(sums, 0.0)
+    n = c.sum(axis=-1, keepdims=True)
+    return np.asarray(np.where(n > 0, c / np.maximum(n, TINY), 1.0 / c.shape[-1]))
+
+
+# ------------------------------------------------------------------------------------- boosting
+def gradients_and_hessians(loss: Loss, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(..., O) each, in the loss's own units; Hessians are not negative."""
+    g = loss.gradient_scale * sums[..., : loss.outputs]
+    h = np.maximum(sums[..., loss.outputs :], 0.0) / loss.hessian_scale
+    return g, np.broadcast_to(h, g.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """-G / (H + ridge), clipped: a Newton step, or a gradient step if the loss has h = 1."""
+
+    loss: Loss
+    learning_rate: float = 0.3
+    clip: float = 2.0
+    ridge: float = 1.0
+
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        return Gradients(self.loss, at, unit)
+
+    def score(self, sums: FloatArray) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        return np.asarray((g**2 / (h + self.ridge + TINY)).sum(axis=-1))
+
+    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        return np.clip(-g / (h + self.ridge + TINY), -self.clip, self.clip)
+
+    def rate(self, batch: int) -> float:
+        return self.learning_rate / batch
+
+
+@dataclass(frozen=True, slots=True)
+class Wiener:
+    """Posterior means of leaf values, given sums seen through noise of known variance.
+
+    For complete oblivious trees: two leaves that differ in j of the tests have prior covariance
+    deviation^2 * alike^j. Shrinkage follows the noise, so there is no learning rate.
+    """
+
+    loss: Loss
+    deviation: float = 0.15
+    alike: float = 0.5
+    clip: float = 2.0
+
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        return Gradients(self.loss, at, unit)
+
+    def score(self, sums: FloatArray) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        return np.asarray((g**2 / (h + TINY)).sum(axis=-1))
+
+    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        prior = self.deviation**2 * _alike(len(sums), self.alike)
+        noise = max(variance * self.loss.gradient_scale**2, TINY) * np.eye(len(sums))
+        means = [
+            prior @ (h[:, o] * np.linalg.solve(h[:, o, None] * prior * h[:, o] + noise, -g[:, o]))
+            for o in range(g.shape[1])
+        ]
+        return np.clip(np.stack(means, axis=1), -self.clip, self.clip)
+
+    def rate(self, batch: int) -> float:
+        return 1.0 / batch
+
+
+@lru_cache(maxsize=16)
+def _alike(n_leaves: int, alike: float) -> FloatArray:
+    """(L, L) alike ** (number of tests in which two leaves differ)."""
+    if n_leaves & (n_leaves - 1):
+        raise SpecError(
+            f"a tree has {n_leaves} leaves; Wiener leaves need complete oblivious trees "
+            "(split='oblivious')."
+        )
+    out = np.ones((1, 1))
+    while len(out) < n_leaves:
+        out = np.kron(out, np.array([[1.0, alike], [alike, 1.0]]))
+    out.flags.writeable = False
+    return out
