@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -53,7 +53,7 @@ class Tree:
         """The tree whose leaves are these regions. Values may be empty until `with_values`."""
         if not leaves:
             raise SpecError("a tree needs at least one leaf; a stump is {EVERYONE: value}.")
-        return _assemble(tuple(features), list(_preorder(dict(leaves), depth=0)))
+        return _assemble(tuple(features), _preorder(leaves.items()))
 
     def with_values(self, values: ArrayLike) -> Tree:
         """The same tests with new leaf values (L, O), leaves counted from the left."""
@@ -216,25 +216,39 @@ def descend(nodes: Tree | Packed, start: Int32, codes: Codes) -> Int32:
 
 
 _Node = Split | tuple[float, ...]  # a test, or the value of a leaf
+_Leaves = list[tuple[Region, Sequence[float]]]
 
 
-def _preorder(leaves: dict[Region, Sequence[float]], depth: int) -> list[_Node]:
-    """Nodes under one test, from the leaves below it; all share their first `depth` steps."""
-    if len(leaves) == 1 and len(next(iter(leaves))) == depth:
-        return [tuple(float(v) for v in next(iter(leaves.values())))]
-    steps = {region[depth] if len(region) > depth else None for region in leaves}
-    tests = {None if step is None else step.test for step in steps}
-    test = next(iter(tests))
-    if len(tests) != 1 or len(steps) != 2 or not isinstance(test, Split):
+def _preorder(leaves: Iterable[tuple[Region, Sequence[float]]]) -> list[_Node]:
+    """Nodes of the tree with these leaves: leaves that share a path part at its next test."""
+    nodes: list[_Node] = []
+    waiting = [(0, list(leaves))]  # subtrees still to come; the next one in preorder is last
+    while waiting:
+        depth, group = waiting.pop()
+        region, value = group[0]
+        if len(group) == 1 and len(region) == depth:
+            nodes.append(tuple(float(v) for v in value))
+        else:
+            test, left, right = _parted(group, depth)
+            nodes.append(test)
+            waiting += [(depth + 1, right), (depth + 1, left)]
+    return nodes
+
+
+def _parted(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
+    """The test after `depth` steps of all leaves of a group, and the leaves on either side."""
+    steps = [region[depth] if len(region) > depth else None for region, _ in group]
+    test = steps[0].test if steps[0] else None
+    sides: tuple[_Leaves, _Leaves] = [], []
+    for step, leaf in zip(steps, group, strict=True):
+        if isinstance(test, Split) and step and step.test == test:
+            sides[step.outcome].append(leaf)
+    if not isinstance(test, Split) or not all(sides) or sum(map(len, sides)) < len(group):
         raise SpecError(
-            f"the {len(leaves)} leaves below step {depth} are not the two sides of one split; "
+            f"the {len(group)} leaves below step {depth} are not the two sides of one split; "
             "give every leaf of one tree exactly once, without the steps above its root."
         )
-    sides = [
-        {region: value for region, value in leaves.items() if region[depth].outcome == outcome}
-        for outcome in (0, 1)
-    ]
-    return [test, *_preorder(sides[0], depth + 1), *_preorder(sides[1], depth + 1)]
+    return test, *sides
 
 
 def _assemble(features: tuple[str, ...], nodes: Sequence[_Node]) -> Tree:

@@ -123,7 +123,7 @@ def test_structure_may_come_before_values() -> None:
         ({(Step(AGE, 0),): [1.0]}, "two sides of one split"),
         ({(Step(AGE, 0),): [1.0], (Step(JOB, 1),): [1.0]}, "two sides of one split"),
         ({EVERYONE: [1.0], (Step(AGE, 1),): [1.0]}, "two sides of one split"),
-        ({(Step(Fold("d", 2), 0),): [1.0], (Step(Fold("d", 2), 1),): [1.0]}, "two sides"),
+        ({(Step(Fold("d", 3), o),): [1.0] for o in range(3)}, "two sides"),
         ({(Step(AGE, 0),): [1.0], (Step(AGE, 1),): [1.0, 2.0]}, "same number"),
         ({EVERYONE: [float("nan")]}, "finite"),
     ],
