@@ -62,3 +62,35 @@ def children_impurity(
     """(k,) impurity mass that each candidate leaves."""
     left = left_masses(histogram, left_sets)
     return impurity(left) + impurity(histogram.sum(axis=0) - left)
+
+
+def prefix_gains(
+    masses: FloatArray,
+    variances: FloatArray,
+    totals: FloatArray,
+    *,
+    penalty: float,
+    least: float,
+    deviations: float,
+) -> FloatArray:
+    """(F, B - 1) Gini gain of sending bins 0..b left, less `penalty` times what noise would gain.
+
+    Tables are (F, B, C) with the variance of each cell; `totals` are (C,). A side must hold
+    `least` and `deviations` standard deviations of its own count, else the gain is -inf. A
+    prefix of variance a, of a table of variance A with a known total, has a (1 - a / A).
+    """
+    n, channels = float(totals.sum()), len(totals)
+    if n <= 0.0:
+        return np.full(masses.shape[:1] + (masses.shape[1] - 1,), -np.inf)
+    left = np.clip(np.cumsum(masses, axis=1)[:, :-1], 0.0, totals)
+    right = totals - left
+    n_left, n_right = left.sum(axis=2), right.sum(axis=2)
+    noise = np.cumsum(variances.sum(axis=2), axis=1)
+    noise = noise[:, :-1] * (1.0 - noise[:, :-1] / np.maximum(noise[:, -1:], TINY))
+    purity = float((totals**2).sum()) / n**2
+    enough = np.maximum(least, deviations * np.sqrt(np.maximum(noise, 0.0)))
+    allowed = (n_left >= enough) & (n_right >= enough) & (n_left > 0.0) & (n_right > 0.0)
+    n_left, n_right = np.where(allowed, n_left, 1.0), np.where(allowed, n_right, 1.0)
+    gain = (left**2).sum(axis=2) / n_left + (right**2).sum(axis=2) / n_right - n * purity
+    by_noise = noise / channels * (channels - 2 + channels * purity) * n / (n_left * n_right)
+    return np.where(allowed, gain - penalty * by_noise, -np.inf)

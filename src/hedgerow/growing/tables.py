@@ -6,12 +6,14 @@ H is (F, B, C): features, bins, channels. Bins beyond a feature's own number are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -22,27 +24,22 @@ class Tables:
     values: FloatArray
     variance: float
     n_bins: tuple[int, ...]
+    reachable: BoolArray | None = None
 
     def of(self, position: int) -> FloatArray:
         """(B, C) of the feature at a position, without padding."""
         return self.values[position, : self.n_bins[position]]
 
-    @property
-    def used(self) -> NDArray[np.bool_]:
-        """(F, B) which cells are not padding."""
-        return np.arange(self.values.shape[1])[None, :] < np.asarray(self.n_bins)[:, None]
+    @cached_property
+    def used(self) -> BoolArray:
+        """(F, B) which bins can hold a row: no padding, and nothing that the path excludes."""
+        bins = np.arange(self.values.shape[1])[None, :] < np.asarray(self.n_bins)[:, None]
+        return bins if self.reachable is None else bins & self.reachable
 
 
 def totals(tables: Tables) -> tuple[FloatArray, float]:
-    """Channel totals of the node and their variance.
-
-    Every feature's histogram sums to the same total; a total over B cells has B times the
-    variance of one, so features are weighted by 1 / B.
-    """
-    weights = 1.0 / np.asarray(tables.n_bins, np.float64)
-    sums = (tables.values * tables.used[:, :, None]).sum(axis=1)  # (F, C)
-    mean = (weights[:, None] * sums).sum(axis=0) / weights.sum()
-    return mean, tables.variance / float(weights.sum())
+    """Channel totals of the node and their variance."""
+    return common_total(tables.values, tables.used, tables.variance)
 
 
 def consistent(tables: Tables) -> Tables:
@@ -51,11 +48,43 @@ def consistent(tables: Tables) -> Tables:
     The total's variance falls by the number of features, that of a prefix by up to one half.
     """
     common, _ = totals(tables)
-    used = tables.used[:, :, None]
-    sums = (tables.values * used).sum(axis=1)
-    shift = (common[None, :] - sums) / np.asarray(tables.n_bins)[:, None]
-    values = np.where(used, tables.values + shift[:, None, :], 0.0)
-    return Tables(tables.features, values, tables.variance, tables.n_bins)
+    return replace(tables, values=with_total(tables.values, tables.used, common))
+
+
+def with_known_zeros(tables: Tables, reachable: BoolArray) -> Tables:
+    """Bins that the region's own tests exclude hold no row: their noise is dropped."""
+    values = np.where(reachable[:, :, None], tables.values, 0.0)
+    return replace(tables, values=values, reachable=reachable)
+
+
+def gathered(parts: Sequence[Tables]) -> Tables:
+    """Tables of one node that were asked with the same noise, as one."""
+    width = max(t.values.shape[1] for t in parts)
+    padded = [np.pad(t.values, ((0, 0), (0, width - t.values.shape[1]), (0, 0))) for t in parts]
+    return Tables(
+        tuple(f for t in parts for f in t.features),
+        np.concatenate(padded),
+        parts[0].variance,
+        tuple(n for t in parts for n in t.n_bins),
+    )
+
+
+def common_total(values: FloatArray, used: BoolArray, variance: float) -> tuple[FloatArray, float]:
+    """(C,) the total that all features' histograms share, and its variance.
+
+    A total over B cells has B times the variance of one, so features are weighted by 1 / B.
+    """
+    weights = 1.0 / np.maximum(used.sum(axis=1), 1)
+    sums = (values * used[:, :, None]).sum(axis=1)  # (F, C)
+    mean = (weights[:, None] * sums).sum(axis=0) / weights.sum()
+    return mean, variance / float(weights.sum())
+
+
+def with_total(values: FloatArray, used: BoolArray, total: FloatArray) -> FloatArray:
+    """Histograms moved, by the same amount in every used cell, until each sums to the total."""
+    sums = (values * used[:, :, None]).sum(axis=1)
+    shift = (total[None, :] - sums) / np.maximum(used.sum(axis=1), 1)[:, None]
+    return np.where(used[:, :, None], values + shift[:, None, :], 0.0)
 
 
 def inverse_variance(

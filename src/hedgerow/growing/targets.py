@@ -1,0 +1,130 @@
+"""What a recipe sums and predicts: classes, or a number whose useful range is bought first.
+
+One round opens every recipe of ours: a noisy number of rows and, for regression, a noisy
+histogram of the target. All constants follow from the signal-to-noise ratio it gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.growing.flow import Flow, Quote
+from hedgerow.queries import (
+    Answer,
+    Binning,
+    Cells,
+    ClassCounts,
+    Count,
+    Fractions,
+    Statistic,
+    SumQuery,
+    TargetCells,
+    Whole,
+)
+from hedgerow.regions import EVERYONE
+from hedgerow.schema import Schema, Target
+
+FloatArray = NDArray[np.float64]
+
+SIZE_SHARE = Fraction(1, 100)
+TARGET_SHARE = Fraction(1, 50)
+TARGET_CELLS = 1024
+STANDS_OUT = 3.0  # deviations of its noise by which a target cell must be seen
+TAIL = 0.001  # part of the rows clipped at each end of the target
+LEAST_SPREAD = 1e-4  # variance of the target as a part of its clipped range
+
+
+@dataclass(frozen=True)
+class TargetShape:
+    """The noisy distribution of a numeric target over cells of its public range."""
+
+    middles: FloatArray  # of the cells, in the target's own units
+    weights: FloatArray  # noisy masses that stand out, else zero
+    low: float  # quantiles that clip the target
+    high: float
+
+    @property
+    def below(self) -> FloatArray:
+        """Part of the rows at or below each cell."""
+        return np.asarray(np.cumsum(self.weights) / self.weights.sum())
+
+    @property
+    def spread(self) -> float:
+        """Variance of the clipped target as a part of the clipped range."""
+        u = np.clip((self.middles - self.low) / (self.high - self.low), 0.0, 1.0)
+        mean = np.average(u, weights=self.weights)
+        return max(float(np.average((u - mean) ** 2, weights=self.weights)), LEAST_SPREAD)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Class counts, or complementary fractions (1 - u, u) of a clipped target."""
+
+    statistic: Statistic
+    shape: TargetShape | None = None
+
+    @property
+    def channels(self) -> int:
+        return self.statistic.channels
+
+    def value(self, p: FloatArray) -> FloatArray:
+        """(..., C) proportions -> what a model says: themselves, or the (..., 1) mean target."""
+        if self.shape is None:
+            return p
+        low, high = self.shape.low, self.shape.high
+        return np.asarray(low + (high - low) * p[..., 1:])
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the first round tells."""
+
+    goal: Goal
+    signal: float  # noisy rows over the noise of one table of all features at the full budget
+    spent: Fraction
+
+
+def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
+    """Asks for the number of rows and, for regression, for the target's histogram."""
+    queries = [SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE)]
+    if schema.target is not None:
+        cells = TargetCells(target_edges(schema.target))
+        queries.append(SumQuery(EVERYONE, Count(), cells, TARGET_SHARE))
+    replies = yield queries
+    size, *rest = (reply for reply in replies if isinstance(reply, Answer))
+    goal = Goal(ClassCounts(len(schema.classes or ())))
+    if schema.target is not None:
+        shape = target_shape(schema.target, rest[0])
+        goal = Goal(Fractions(shape.low, shape.high, quote.lattice), shape)
+    rows = max(float(size.values[0, 0, 0]), 1.0)
+    spent = sum((q.share for q in queries), Fraction(0))
+    return Opening(goal, rows / full_noise(schema, goal, quote), spent)
+
+
+def full_noise(schema: Schema, goal: Goal, quote: Quote) -> float:
+    """Deviation of the noise in a cell of all features' tables, all channels, at full budget."""
+    every = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
+    whole = SumQuery(EVERYONE, goal.statistic, every, Fraction(1))
+    return max(float(np.sqrt(goal.channels * quote.variance(whole))), 1e-12)
+
+
+def target_edges(target: Target) -> tuple[float, ...]:
+    edges = np.linspace(target.low, target.high, TARGET_CELLS + 1)[1:-1]
+    return tuple(float(edge) for edge in edges)
+
+
+def target_shape(target: Target, answer: Answer) -> TargetShape:
+    """Cells that stand out of the noise; if none does, all that are not negative."""
+    counts = answer.values[0, :, 0]
+    weights = np.where(counts > STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
+    if weights.sum() <= 0.0:
+        weights = np.maximum(counts, 0.0) + 1e-9
+    edges = np.linspace(target.low, target.high, TARGET_CELLS + 1)
+    below = np.cumsum(weights) / weights.sum()
+    low = edges[np.searchsorted(below, TAIL)]
+    high = edges[min(int(np.searchsorted(below, 1.0 - TAIL)), TARGET_CELLS - 1) + 1]
+    return TargetShape((edges[:-1] + edges[1:]) / 2.0, weights, float(low), float(high))
