@@ -19,8 +19,18 @@ from hedgerow.privacy import accounting
 from hedgerow.privacy.budget import Cost, Measure, Placement
 from hedgerow.privacy.coalition import Release
 from hedgerow.privacy.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
+from hedgerow.privacy.response import RandomisedResponse
 from hedgerow.privacy.sensitivity import Sensitivity
-from hedgerow.queries import LATTICE, Query, Selecting, SelectQuery, Summed
+from hedgerow.queries import (
+    LATTICE,
+    ClassCounts,
+    Count,
+    Query,
+    Selecting,
+    SelectQuery,
+    Summed,
+    SumQuery,
+)
 from hedgerow.schema import Schema
 
 PROTOCOL_VERSION = 1
@@ -62,6 +72,11 @@ class Study:
                 "placement 'shares' divides noise among parties, but one party holds all rows; "
                 "use 'curator'."
             )
+        if self.placement is Placement.LABEL and (self.delta > 0 or self.schema.classes is None):
+            raise SpecError(
+                "placement 'label' randomises class labels under pure epsilon; use delta = 0 and "
+                "a schema with classes."
+            )
         if self.records_per_person < 1:
             raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
 
@@ -100,10 +115,20 @@ class Study:
         if self.placement is Placement.NOWHERE:
             return math.inf
         if self.placement is Placement.LABEL:
-            return Fraction(0)
+            return self._label_cost(query)
         if query.share <= 0:
             raise SpecError(f"a query asks for the share {query.share} of the budget; use > 0.")
         return query.share * self.spendable
+
+    @cached_property
+    def response(self) -> RandomisedResponse:
+        """How labels are told under placement `label`: once per record, for the whole run."""
+        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), self.epsilon)
+
+    @property
+    def entry_cost(self) -> Cost:
+        """What every record pays on entering, before any query: its randomised label."""
+        return self.epsilon if self.placement is Placement.LABEL else Fraction(0)
 
     # -------------------------------------------------------------------------------- noise
     def sum_law(self, query: Summed) -> NoiseLaw:
@@ -158,6 +183,15 @@ class Study:
 
     def _scaled(self, query: Summed) -> Sensitivity:
         return self._sensitivity(query).of_person(self.refinement(query))
+
+    def _label_cost(self, query: Query) -> Fraction:
+        """Nothing more: the label was told on entering, and features are not protected."""
+        if isinstance(query, SumQuery) and isinstance(query.statistic, ClassCounts | Count):
+            return Fraction(0)
+        raise UnsupportedQuery(
+            f"{type(query).__name__} needs true labels; under placement 'label' ask class counts, "
+            "or use another placement."
+        )
 
     # ----------------------------------------------------------------------------- identity
     def to_dict(self) -> dict[str, Any]:

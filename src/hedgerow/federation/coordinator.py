@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.federation.record import Listener, Progress, RoundRecord, RunRecord, silent
-from hedgerow.privacy.budget import Measure
+from hedgerow.privacy.budget import Measure, Placement
 from hedgerow.privacy.coalition import Release
 from hedgerow.privacy.ledger import Charge, Ledger
 from hedgerow.queries import (
     Answer,
     BoundQuery,
+    Count,
+    FloatArray,
     LocalChoice,
     Picks,
     Query,
@@ -26,7 +28,7 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.regions import Region
+from hedgerow.regions import EVERYONE, Region
 from hedgerow.study import Study
 
 
@@ -64,6 +66,9 @@ class Federation:
         self.listener = listener
         self.expected_rounds = expected_rounds
         self.record = RunRecord()
+        if study.entry_cost:
+            entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
+            self.ledger.reserve([entry], "entry")
         self.releases: list[tuple[Region, Release]] = []
 
     @property
@@ -116,4 +121,20 @@ class Federation:
     def _answer(self, query: Summed, integers: NDArray[np.int64]) -> Answer:
         unit = query.unit * self.study.refinement(query)
         values = integers.reshape(query.shape).astype(np.float64) / unit
+        if self.study.placement is Placement.LABEL:
+            return self._decoded(query, values)
         return Answer(values, self.study.variance(query))
+
+    def _decoded(self, query: Summed, told: FloatArray) -> Answer:
+        """True class counts, estimated without bias from labels that were told at random.
+
+        The variance of a cell depends on its count; the answer states the mean over cells.
+        """
+        assert isinstance(query, SumQuery)
+        if isinstance(query.statistic, Count):
+            return Answer(told, 0.0)
+        response = self.study.response
+        values = response.unbiased(told.astype(np.int64))
+        lie, gap = float(response.each_other), float(response.keep - response.each_other)
+        spread = told.sum(axis=-1).mean() * lie * (1.0 - lie) / gap**2
+        return Answer(values, float(spread))

@@ -93,20 +93,15 @@ def statement(
     no_noise = study.placement is Placement.NOWHERE
     inferred = schema_source.startswith("inferred")
     epsilon = math.inf if no_noise else accounting.epsilon_of(study.measure, spent, study.delta)
-    unit = (
-        "one record"
-        if study.records_per_person == 1
-        else (f"one person with up to {study.records_per_person} records")
-    )
     return PrivacyStatement(
         epsilon=math.inf if inferred else epsilon,
         delta=float(study.delta),
         promised_epsilon=math.inf if no_noise else float(study.epsilon),
         spent_fraction=None if no_noise else float(spent / study.total),
-        unit=unit,
+        unit=_unit(study),
         neighbours="two data sets are neighbours if one has this unit and the other does not",
         accountant="none" if no_noise else ACCOUNTANTS[study.measure],
-        mechanism="none" if no_noise else MECHANISMS[study.measure],
+        mechanism=_mechanism(study),
         placement=study.placement.value,
         trust=tuple(_trust(study, epsilon, releases)),
         randomness="operating system's generator, expanded by AES-256-CTR; integers only",
@@ -115,6 +110,23 @@ def statement(
         honest_shares=study.honest,
         caveats=tuple(_caveats(study, epsilon, inferred, simulated)),
     )
+
+
+def _mechanism(study: Study) -> str:
+    if study.placement is Placement.NOWHERE:
+        return "none"
+    if study.placement is Placement.LABEL:
+        keep = float(study.response.keep)
+        return f"k-ary randomised response, drawn once per record; the truth with p = {keep:.3f}"
+    return MECHANISMS[study.measure]
+
+
+def _unit(study: Study) -> str:
+    if study.placement is Placement.LABEL:
+        return "the label of one record (features are not protected)"
+    if study.records_per_person == 1:
+        return "one record"
+    return f"one person with up to {study.records_per_person} records"
 
 
 def _trust(

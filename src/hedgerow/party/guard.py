@@ -33,7 +33,7 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.regions import Fold
+from hedgerow.regions import EVERYONE, Fold
 from hedgerow.study import Study
 
 IntArray = NDArray[np.int64]
@@ -84,7 +84,16 @@ class Member:
     def __init__(self, study: Study, rows: Rows, policy: Policy | None = None) -> None:
         (policy or Policy()).check(study)
         self.study = study
+        if study.placement is Placement.LABEL:
+            rows = told_once(rows, study)
         self.answering = Answering(rows, study.schema)
+
+    def entry_charges(self) -> list[Charge]:
+        """What records pay on entering the run; to be reserved before anything else."""
+        if self.study.entry_cost == 0:
+            return []
+        what = "labels, randomised once per record for the whole run"
+        return [Charge(EVERYONE, self.study.entry_cost, what, self.study.name)]
 
     def charges(self, bundle: Sequence[Query]) -> list[Charge]:
         """What the bundle costs a record, by region: to be reserved before `respond`."""
@@ -115,12 +124,18 @@ class Member:
         if self.study.placement is Placement.NOWHERE:
             exact = scores(query, self.answering.rows, self.study.schema)
             return int(np.argmax(exact))
-        if self.study.placement is Placement.LABEL:
-            raise UnsupportedQuery("a selection is not label-private; use another split method.")
         epsilon = self.study.selection_epsilon(query)
         coefficient = epsilon / (query.scoring.reach * self.study.records_per_person)
         exact = scores(query, self.answering.rows, self.study.schema)
         return CHOOSERS[query.chooser](exact, coefficient, secret)
+
+
+def told_once(rows: Rows, study: Study) -> Rows:
+    """The rows with randomised labels: a record's own draw decides, whatever is asked later."""
+    if rows.labels is None:
+        raise UnsupportedQuery("placement 'label' was asked of rows without classes.")
+    told = study.response.respond(rows.labels.astype(np.int64), rows.draw("label"))
+    return rows.with_labels(told.astype(np.uint8))
 
 
 CHOOSERS: dict[Chooser, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {

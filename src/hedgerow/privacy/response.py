@@ -119,9 +119,9 @@ class RandomisedResponse:
         return np.where(words < honest, labels, other + (other >= labels))
 
     def unbiased(self, counts: IntArray) -> FloatArray:
-        """Estimates of the true label counts from the counts of answers."""
-        other = float(self.each_other)
-        return np.asarray((counts - counts.sum() * other) / (float(self.keep) - other))
+        """(..., C) estimates of the true label counts from the counts of answers."""
+        other, all_answers = float(self.each_other), counts.sum(axis=-1, keepdims=True)
+        return np.asarray((counts - all_answers * other) / (float(self.keep) - other))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

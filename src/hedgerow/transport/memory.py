@@ -14,7 +14,7 @@ from hedgerow.federation.coordinator import Collected, Federation
 from hedgerow.federation.record import Listener, silent
 from hedgerow.party.guard import Member, describe
 from hedgerow.party.rows import Rows
-from hedgerow.privacy.ledger import MemoryLedger
+from hedgerow.privacy.ledger import Ledger, MemoryLedger
 from hedgerow.privacy.randomness import SecretRandomness
 from hedgerow.queries import BoundQuery, Query, SumQuery
 from hedgerow.secagg.coordinator import Coordinator
@@ -38,6 +38,12 @@ def open_federation(
     return Federation(study, link, MemoryLedger(study.limit), listener, expected_rounds)
 
 
+def enter(member: Member, ledger: Ledger) -> None:
+    """Charges what a record pays on entering the run, where there is such a price."""
+    if charges := member.entry_charges():
+        ledger.reserve(charges, "entry")
+
+
 class OneHolder:
     """One site that holds all rows: it charges, draws all the noise and answers."""
 
@@ -46,6 +52,7 @@ class OneHolder:
         self.member = Member(study, rows)
         self.ledger = MemoryLedger(study.limit)
         self.sender = Sender()
+        enter(self.member, self.ledger)
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
         self.ledger.reserve(self.member.charges(bundle), f"round {number}")
@@ -80,9 +87,11 @@ class SecureLink:
     def _endpoint(
         self, rows: Rows, identity: Identity, roster: Roster, me: int, parameters: Parameters
     ) -> Endpoint:
-        memory = MemoryInRam()
+        memory, ledger = MemoryInRam(), MemoryLedger(self.study.limit)
         site = Site(identity, roster, me, parameters, self.study.hash, memory)
-        return Endpoint(Member(self.study, rows), site, memory, MemoryLedger(self.study.limit))
+        member = Member(self.study, rows)
+        enter(member, ledger)
+        return Endpoint(member, site, memory, ledger)
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
         size = sum(int(np.prod(q.shape)) for q in bundle if isinstance(q, SumQuery | BoundQuery))
