@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 _GUARD_BITS: Final = 64
-_MARGIN: Final = 1 << 32  # covers every rounding inside exp_bounds for up to 2^14 bits
+_MARGIN: Final = 1 << 32  # covers every rounding inside exp_bounds, up to 2^12 bits
 _SMALL: Final = 8  # the series is summed at arguments below 2^-8
 
 
@@ -28,17 +28,16 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def minus_log(value: int, bits: int) -> int:
-    """2^bits times -log(value / 2^bits), by Newton's method.
+    """2^bits times -log(z), where z = value / 2^bits is at least 2^(-bits/8), by Newton's method.
 
-    The error is at most 4 / value, relative to 1: two units of exp_bounds, divided by the slope.
-    From the left of the root the steps of this convex problem are positive and reach it in about
-    -log(value / 2^bits) + log2(bits) rounds.
+    From the left of the root of this convex problem no step passes it. The result is off by at
+    most 4 / z units.
     """
     one, root = 1 << bits, 0
     while True:
         step = one - (value << bits) // exp_bounds(Fraction(root, one), bits)[0]
         root += step
-        if abs(step) < 1 << (bits // 4):  # the next step is its square: far below one unit
+        if abs(step) < 1 << (bits // 4):  # the error left is its square: far below one unit
             return root
 
 

@@ -1,0 +1,208 @@
+"""Private choice: exact probabilities against draws, and against epsilon for every neighbour."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hedgerow.errors import SpecError
+from hedgerow.privacy import selection
+from hedgerow.privacy.randomness import SecretRandomness
+
+ALPHA = 1e-12
+DRAWS = {"exponential": 200_000, "permute_and_flip": 200_000, "noisy_max": 60_000}
+SCORES = [0, 3, 5, 4, 5, 1]
+COEFFICIENT = Fraction(2, 5)
+
+
+# ------------------------------------------------------------- probabilities, written once more
+def exponential_pmf(scores, coefficient):
+    weights = np.exp(float(coefficient) * (np.array(scores) - max(scores)))
+    return weights / weights.sum()
+
+
+def permute_and_flip_pmf(scores, coefficient):
+    """The sum over all orders of the candidates; for at most 8 of them."""
+    heads = np.exp(float(coefficient) * (np.array(scores) - max(scores)))
+    pmf = np.zeros(len(scores))
+    for order in itertools.permutations(range(len(scores))):
+        still = 1.0
+        for r in order:
+            pmf[r] += still * heads[r]
+            still *= 1 - heads[r]
+    return pmf / math.factorial(len(scores))
+
+
+def noisy_max_pmf(scores, coefficient):
+    """Sums over the winner's noisy score; a tie goes to the lower index."""
+    reach = int(45 / float(coefficient)) + max(scores) - min(scores)
+    at = np.arange(min(scores) - reach, max(scores) + reach + 1)
+    law = stats.dlaplace(float(coefficient))
+    pmf = []
+    for r, u in enumerate(scores):
+        wins = law.pmf(at - u)
+        for j, other in enumerate(scores):
+            if j != r:
+                wins = wins * law.cdf(at - other - (j < r))
+        pmf.append(wins.sum())
+    return np.array(pmf)
+
+
+MECHANISMS = {
+    selection.exponential: exponential_pmf,
+    selection.permute_and_flip: permute_and_flip_pmf,
+    selection.noisy_max: noisy_max_pmf,
+}
+EACH = pytest.mark.parametrize(
+    ("mechanism", "pmf"), MECHANISMS.items(), ids=[m.__name__ for m in MECHANISMS]
+)
+
+
+def agrees(counts, pmf):
+    """Exact binomial tests, one for each candidate."""
+    n = int(counts.sum())
+    tests = (
+        stats.binomtest(int(c), n, min(float(p), 1.0)) for c, p in zip(counts, pmf, strict=True)
+    )
+    return min(t.pvalue for t in tests) > ALPHA / len(counts)
+
+
+def counts_of(mechanism, scores, coefficient, draws):
+    secret = SecretRandomness()
+    chosen = [mechanism(scores, coefficient, secret) for _ in range(draws)]
+    return np.bincount(chosen, minlength=len(scores))
+
+
+@EACH
+def test_draws_follow_the_exact_probabilities(mechanism, pmf):
+    counts = counts_of(mechanism, SCORES, COEFFICIENT, DRAWS[mechanism.__name__])
+    assert agrees(counts, pmf(SCORES, COEFFICIENT))
+    assert not agrees(counts, pmf(SCORES, COEFFICIENT * Fraction(6, 5)))
+
+
+@EACH
+def test_a_dominant_candidate_and_hopeless_ones_are_drawn_right(mechanism, pmf):
+    scores, coefficient = [0, 70, 60, 68], Fraction(1, 2)
+    counts = counts_of(mechanism, scores, coefficient, 10_000)
+    assert agrees(counts, pmf(scores, coefficient))
+
+
+@EACH
+def test_the_written_probabilities_sum_to_one(mechanism, pmf):
+    assert pmf(SCORES, COEFFICIENT).sum() == pytest.approx(1, abs=1e-12)
+
+
+# --------------------------------------------------------------------- every neighbour, exactly
+def largest_loss(pmf, coefficient, moves, size=3, levels=3):
+    """The largest log ratio over all scores below `levels` and all moves of one record."""
+
+    @cache
+    def logs(gaps):
+        return np.log(pmf(gaps, coefficient))
+
+    def at(scores):  # only differences matter, so few cases are different
+        return logs(tuple(u - min(scores) for u in scores))
+
+    starts = itertools.product(range(levels), repeat=size)
+    return max(
+        np.abs(at(u) - at([a + b for a, b in zip(u, move, strict=True)])).max()
+        for u in starts
+        for move in itertools.product(moves, repeat=size)
+    )
+
+
+@EACH
+@pytest.mark.parametrize(("monotone", "moves"), [(True, (0, 1)), (False, (-1, 0, 1))])
+def test_no_neighbour_is_told_apart_by_more_than_epsilon(mechanism, pmf, monotone, moves):
+    epsilon = Fraction(3, 2)
+    coefficient = selection.coefficient(epsilon, 1, monotone=monotone)
+    loss = largest_loss(pmf, coefficient, moves)
+    assert loss <= float(epsilon) + 1e-9
+    assert largest_loss(pmf, 2 * coefficient, moves) > float(epsilon)
+
+
+@EACH
+def test_the_monotone_coefficient_is_too_sharp_for_general_scores(mechanism, pmf):
+    epsilon = Fraction(3, 2)
+    coefficient = selection.coefficient(epsilon, 1, monotone=True)
+    assert largest_loss(pmf, coefficient, (-1, 0, 1)) > float(epsilon)
+
+
+def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        scores = rng.integers(0, 12, size=5)
+        coefficient = Fraction(int(rng.integers(1, 30)), 10)
+        regret = scores.max() - scores
+        flip, exponential = (
+            pmf(scores, coefficient) @ regret for pmf in (permute_and_flip_pmf, exponential_pmf)
+        )
+        assert flip <= exponential + 1e-12
+
+
+# --------------------------------------------------------------------------- limits and refusals
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_single_candidate_wins(mechanism):
+    assert mechanism([-7], Fraction(1), SecretRandomness()) == 0
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_hundred_thousand_candidates_are_no_trouble(mechanism):
+    scores = np.random.default_rng(1).integers(0, 10**6, size=100_000)
+    assert 0 <= mechanism(scores.tolist(), Fraction(1, 1000), SecretRandomness()) < 100_000
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_scores_from_an_integer_array_are_taken_and_floats_refused(mechanism):
+    secret = SecretRandomness()
+    assert mechanism(np.array([2, 900]), Fraction(1), secret) == 1
+    with pytest.raises(SpecError, match="not an integer"):
+        mechanism([1.0, 2.0], Fraction(1), secret)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    ("scores", "coefficient"),
+    [([], Fraction(1)), ([1, 2**62], Fraction(1)), ([1, 2], 0.5), ([1, 2], Fraction(-1))],
+)
+def test_what_cannot_be_chosen_from_exactly_is_refused(mechanism, scores, coefficient):
+    with pytest.raises(SpecError):
+        mechanism(scores, coefficient, SecretRandomness())
+
+
+def test_a_range_or_epsilon_of_zero_gives_no_coefficient():
+    for epsilon, change in ((Fraction(0), 1), (Fraction(1), 0), (Fraction(-1), 1)):
+        with pytest.raises(SpecError):
+            selection.coefficient(epsilon, change, monotone=True)
+
+
+# --------------------------------------------------------------- the exponential, bit by bit
+class Scripted:
+    """One integer for `below`, then bytes for the coin."""
+
+    def __init__(self, *integers):
+        self.integers = list(integers)
+
+    def bytes(self, count):
+        return self.integers.pop(0).to_bytes(count, "little")
+
+
+def test_the_integer_between_the_bounds_of_a_weight_is_settled_by_a_coin():
+    """Two candidates, gaps 0 and 1: the second owns [2^64, 2^64 + high), its last ones in doubt."""
+    coefficient = Fraction(1)
+    low, high = selection._weight_bounds(1, selection._factors(coefficient, 1))
+    assert low < 2**64 * math.exp(-1) * (1 + 1e-15)
+    assert high > 2**64 * math.exp(-1) * (1 - 1e-15)
+    assert high - low == 1
+    surplus = -(2**64 + high - 1).bit_length() % 8
+    doubtful = (2**64 + low) << surplus
+    won = Scripted(doubtful, 0)  # the next 64 bits are 0: below the true weight
+    assert selection.exponential([1, 0], coefficient, won) == 1
+    lost = Scripted(doubtful, 2**64 - 1, 0)  # above it: starts over, now with the integer 0
+    assert selection.exponential([1, 0], coefficient, lost) == 0
+    assert not won.integers
+    assert not lost.integers

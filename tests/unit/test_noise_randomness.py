@@ -1,0 +1,134 @@
+"""Secret words: fresh, exact, and never the same twice, not even after a fork."""
+
+import copy
+import inspect
+import os
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hedgerow.privacy.randomness import SecretRandomness, below
+
+FORK_WARNING = "ignore:.*multi-threaded.*:DeprecationWarning"  # newer Pythons, with BLAS threads
+
+
+class PlainBuffer:
+    """What a sampler must not do: read the OS once, hand out words from memory."""
+
+    def __init__(self):
+        self.buffer = np.frombuffer(os.urandom(1 << 12), np.uint64)
+        self.used = 0
+
+    def words(self, count):
+        self.used += count
+        return self.buffer[self.used - count : self.used]
+
+
+def words_of_parent_and_child(source, count=8):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, source.words(count).tobytes())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    with os.fdopen(reading, "rb") as pipe:
+        os.close(writing)
+        theirs = np.frombuffer(pipe.read(), np.uint64)
+    assert theirs.size == count
+    return source.words(count), theirs
+
+
+@pytest.mark.filterwarnings(FORK_WARNING)
+def test_a_forked_child_draws_other_words_than_its_parent():
+    source = SecretRandomness()
+    source.words(3)
+    ours, theirs = words_of_parent_and_child(source)
+    assert not set(ours.tolist()) & set(theirs.tolist())
+
+
+@pytest.mark.filterwarnings(FORK_WARNING)
+def test_two_children_of_one_parent_draw_different_words():
+    source = SecretRandomness()
+    _, first = words_of_parent_and_child(source)
+    _, second = words_of_parent_and_child(source)
+    assert not set(first.tolist()) & set(second.tolist())
+
+
+@pytest.mark.filterwarnings(FORK_WARNING)
+def test_a_plain_buffer_repeats_after_a_fork():
+    ours, theirs = words_of_parent_and_child(PlainBuffer())
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_no_word_comes_twice_across_calls_and_instances():
+    one, other = SecretRandomness(), SecretRandomness()
+    words = np.concatenate([one.words(20_000), one.words(3), other.words(20_000)])
+    words = np.append(words, np.frombuffer(one.bytes(8), np.uint64))
+    assert len(np.unique(words)) == len(words)
+
+
+@pytest.mark.parametrize("count", [0, 1, 8191, 8192, 8193, 20_000])
+def test_as_many_words_come_as_were_asked_for_and_all_are_filled(count):
+    words = SecretRandomness().words(count)
+    assert words.shape == (count,)
+    assert words.dtype == np.uint64
+    assert np.count_nonzero(words) == count  # a zero word has probability 2^-64
+
+
+def test_a_later_call_leaves_earlier_words_alone():
+    source = SecretRandomness()
+    first = source.words(1000)
+    before = first.copy()
+    source.words(1000)
+    np.testing.assert_array_equal(first, before)
+
+
+def test_nothing_in_the_interface_takes_a_seed():
+    assert list(inspect.signature(SecretRandomness).parameters) == []
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickle.dumps])
+def test_a_source_cannot_be_cloned_or_sent(duplicate):
+    with pytest.raises(TypeError):
+        duplicate(SecretRandomness())
+
+
+def test_a_shallow_copy_shares_the_stream_and_repeats_nothing():
+    source = SecretRandomness()
+    twin = copy.copy(source)
+    assert not set(source.words(8).tolist()) & set(twin.words(8).tolist())
+
+
+class Scripted:
+    def __init__(self, *chunks):
+        self.chunks = list(chunks)
+
+    def bytes(self, count):
+        chunk = self.chunks.pop(0)
+        assert len(chunk) == count
+        return chunk
+
+
+def test_below_throws_away_what_would_make_it_uneven():
+    # 3 needs two bits: the top two of a byte; 0b11 is outside and must be drawn again.
+    assert below(3, Scripted(b"\xff", b"\xc0", b"\x80")) == 2
+
+
+def test_below_gives_every_value_for_exactly_as_many_bytes():
+    counts = Counter()
+    for byte in range(256):
+        try:
+            counts[below(5, Scripted(bytes([byte])))] += 1
+        except IndexError:  # thrown away: the script is over
+            counts["again"] += 1
+    assert counts == {0: 32, 1: 32, 2: 32, 3: 32, 4: 32, "again": 96}
+
+
+@pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 10**30])
+def test_below_stays_below(n):
+    source = SecretRandomness()
+    assert all(0 <= below(n, source) < n for _ in range(200))
