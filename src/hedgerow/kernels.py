@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from hedgerow.errors import DataError, SpecError
+from hedgerow.privacy.sampling import search
 from hedgerow.trees import N_CODES, Codes, Floats, Packed, Tree, Words, descend, pack
 
 Groups = NDArray[np.uint8] | NDArray[np.uint16]  # cell codes, or leaf numbers
@@ -495,11 +496,11 @@ ADD_VALUES = Kernel(_add_values_loop, _add_values_plain)
 def invert(
     words: Words, thresholds: Words, guide: Rows, shift: int, out: Int64, ties: Int64
 ) -> int:
-    """out[i] = first k with thresholds[k] > words[i]; returns how many words need more bits.
-
-    Such a word equals a threshold or is not below the last one; `ties` gets the first of their
-    positions, as many as fit. guide[word >> shift] is at most k for every word.
-    """
+    """Looks words up in a cumulative table; `hedgerow.privacy.sampling.Invert` says how."""
+    if not len(words) == len(out) == len(ties):
+        raise SpecError(
+            f"{len(words)} words for {len(out)} results and {len(ties)} ties; give one each."
+        )
     table = _input(thresholds, np.uint64), _input(guide, np.int32)
     steps = 8 * words.size
     return int(INVERT.run(steps, _input(words, np.uint64), *table, np.uint64(shift), out, ties))
@@ -517,23 +518,12 @@ def _invert_loop(
             k += np.uint64(1)
         out[i] = k
         if k == last or (k > 0 and thresholds[k - np.uint64(1)] == word):
-            if n_ties < ties.size:
-                ties[n_ties] = i
+            ties[n_ties] = i
             n_ties += 1
     return n_ties
 
 
-def _invert_plain(
-    words: Words, thresholds: Words, guide: Rows, shift: np.uint64, out: Int64, ties: Int64
-) -> int:
-    out[:] = np.searchsorted(thresholds, words, side="right")
-    below = np.searchsorted(thresholds, words, side="left")
-    found = np.flatnonzero((below < out) | (out == len(thresholds)))
-    ties[: found.size] = found[: ties.size]
-    return found.size
-
-
-INVERT = Kernel(_invert_loop, _invert_plain)
+INVERT = Kernel(_invert_loop, search)
 
 
 # --------------------------------------------------------------------------------- preparation

@@ -55,6 +55,11 @@ class Tree:
             raise SpecError("a tree needs at least one leaf; a stump is {EVERYONE: value}.")
         return _assemble(tuple(features), _preorder(leaves.items()))
 
+    @staticmethod
+    def of_preorder(features: Sequence[str], nodes: Sequence[Split | tuple[float, ...]]) -> Tree:
+        """The tree whose nodes, each before its left and its right subtree, are these."""
+        return _assemble(tuple(features), nodes)
+
     def with_values(self, values: ArrayLike) -> Tree:
         """The same tests with new leaf values (L, O), leaves counted from the left."""
         given = np.asarray(values, dtype=np.float64)
@@ -253,18 +258,20 @@ def _parted(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
 
 def _assemble(features: tuple[str, ...], nodes: Sequence[_Node]) -> Tree:
     """Arrays from a preorder list. The second child starts where the first child's nodes end."""
-    column = {name: j for j, name in enumerate(features)}
     left, right = _children(nodes)
     tests = tuple(node if isinstance(node, Split) else None for node in nodes)
     is_leaf = np.array([test is None for test in tests])
     if is_leaf.sum() > MOST_LEAVES:
         raise SpecError(f"the tree has {is_leaf.sum()} leaves; the most is {MOST_LEAVES}.")
+    column = {name: j for j, name in enumerate(features)}
+    distinct = {test: i for i, test in enumerate(dict.fromkeys(tests))}
+    kind = np.array([distinct[test] for test in tests])  # a deep tree repeats few tests often
     return Tree(
         features=features,
         tests=tests,
-        feature=_int32([-1 if test is None else _column(column, test) for test in tests]),
-        cut=_int32([-1 if test is None else _prefix(test.left) for test in tests]),
-        left_bits=_frozen(np.array([_words(test) for test in tests], dtype=np.uint64)),
+        feature=_int32([-1 if test is None else _column(column, test) for test in distinct], kind),
+        cut=_int32([-1 if test is None else _prefix(test.left) for test in distinct], kind),
+        left_bits=_frozen(np.array([_words(test) for test in distinct], dtype=np.uint64)[kind]),
         left=_int32(left),
         right=_int32(right),
         leaf=_int32(np.where(is_leaf, np.cumsum(is_leaf) - 1, -1)),
@@ -357,8 +364,8 @@ def _finite(value: Floats) -> Floats:
     return value
 
 
-def _int32(values: ArrayLike) -> Int32:
-    return _frozen(np.asarray(values).astype(np.int32))
+def _int32(values: ArrayLike, at: NDArray[np.int64] | slice = slice(None)) -> Int32:
+    return _frozen(np.asarray(values).astype(np.int32)[at])
 
 
 def _frozen(array: _Array) -> _Array:
