@@ -286,10 +286,10 @@ def test_the_total_variation_is_reported_and_far_below_any_delta(law):
 @pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 1000), Fraction(1, 2**40)], ids=str)
 @pytest.mark.parametrize("k", [0, 1, 1023, 1024, 123_456, 2**40])
 def test_the_probabilities_of_the_digits_multiply_to_the_geometric_law(rate, k):
-    product, rest = Fraction(1), k
+    product = Fraction(1)
     for place, law in sampling._digits(rate):
         assert isinstance(law, Digit) or law.shares == 1
-        rest, digit = divmod(rest, law.base) if isinstance(law, Digit) else (0, rest)
+        digit = k // place % law.base if isinstance(law, Digit) else k // place
         if digit >= law.entries():
             return  # below 2^-320
         product *= Fraction(next(islice(law.probabilities()[1], digit, None), 0), 2**BITS)
