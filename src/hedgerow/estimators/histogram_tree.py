@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.private import PrivateClassifier, at_least, shares
+from hedgerow.estimators.private import PrivateClassifier, at_least, positive, shares
 from hedgerow.recipes.gubler import HistogramTree
 from hedgerow.recipes.plan import Recipe
 from hedgerow.schema import Schema
@@ -18,7 +18,7 @@ class HistogramTreeClassifier(PrivateClassifier):
     max_depth : int
         Levels of splits; a tree costs max_depth + 1 rounds.
     min_samples_leaf : float
-        A split whose noisy side is smaller is not taken.
+        A node that all noisy counts call smaller becomes a leaf.
     n_bins : int or None
         Uniform bins per numeric feature; None keeps the schema's own grid.
     leaf_share : float
@@ -28,7 +28,16 @@ class HistogramTreeClassifier(PrivateClassifier):
     bounds_share : float
         Part of a node's budget for the bounds.
     chunk : int
-        Features asked per round while saving.
+        Features asked per round while saving: larger chunks, fewer rounds, smaller savings.
+    consistency : bool
+        Make all histograms of a node agree on their totals.
+    known_zeros : bool
+        Drop the noise of bins that the path to a node excludes.
+    combine : bool
+        Average a leaf's own counts with what the parent's histogram said of it.
+    level_growth : float
+        Each level gets this many times the budget of the level above it.
+
     """
 
     def __init__(
@@ -45,7 +54,9 @@ class HistogramTreeClassifier(PrivateClassifier):
         bounds_share: float = 0.25,
         chunk: int = 1,
         consistency: bool = True,
-        combine: bool = True,
+        known_zeros: bool = True,
+        combine: bool = False,
+        level_growth: float = 1.0,
         placement: str | None = None,
         colluders: int | None = None,
         threshold: int | None = None,
@@ -64,7 +75,9 @@ class HistogramTreeClassifier(PrivateClassifier):
         self.bounds_share = bounds_share
         self.chunk = chunk
         self.consistency = consistency
+        self.known_zeros = known_zeros
         self.combine = combine
+        self.level_growth = level_growth
         self.placement = placement
         self.colluders = colluders
         self.threshold = threshold
@@ -84,5 +97,7 @@ class HistogramTreeClassifier(PrivateClassifier):
             bounds_share=shares(self.bounds_share, "bounds_share"),
             chunk=at_least(self.chunk, 1, "chunk"),
             consistency=self.consistency,
+            known_zeros=self.known_zeros,
             combine=self.combine,
+            level_growth=positive(self.level_growth, "level_growth"),
         )

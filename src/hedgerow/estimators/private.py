@@ -167,7 +167,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.run_ = federation.record
         self.ledger_ = federation.ledger
         self.privacy_: PrivacyStatement = statement(
-            study, federation.ledger.spent(study.name), federation.releases, source, simulated=True
+            study,
+            federation.ledger.spent(study.name),
+            federation.releases,
+            source,
+            simulated=True,
+            saved_fraction=trained.saved,
         )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):
@@ -258,6 +263,13 @@ def shares(value: float, name: str) -> Fraction:
     if not 0 < share < 1:
         raise SpecError(f"{name} is {value}; use a number between 0 and 1, both excluded.")
     return share
+
+
+def positive(value: float, name: str) -> Fraction:
+    number = exact(value, name)
+    if number <= 0:
+        raise SpecError(f"{name} is {value}; use a number above 0.")
+    return number
 
 
 def at_least(value: int, least: int, name: str) -> int:

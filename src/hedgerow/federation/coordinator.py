@@ -85,8 +85,10 @@ class Federation:
 
     def ask(self, queries: Sequence[Query]) -> list[Reply]:
         number = len(self.record.rounds) + 1
+        manifest = tuple(self.link.describe(q) for q in queries)
         charges = [
-            Charge(q.region, self.study.cost(q), type(q).__name__, self.study.name) for q in queries
+            Charge(q.region, self.study.cost(q), what, self.study.name)
+            for q, what in zip(queries, manifest, strict=True)
         ]
         self.ledger.reserve(charges, f"round {number}")
         self.releases += [
@@ -96,13 +98,9 @@ class Federation:
         ]
         self.listener(Progress(number, len(queries), False, self.expected_rounds))
         collected = self.link.round(number, queries)
-        self.record.rounds.append(self._recorded(number, queries, collected))
+        self.record.rounds.append(_recorded(number, manifest, collected))
         self.listener(Progress(number, len(queries), True, self.expected_rounds))
         return self._replies(queries, collected)
-
-    def _recorded(self, number: int, queries: Sequence[Query], got: Collected) -> RoundRecord:
-        manifest = tuple(self.link.describe(q) for q in queries)
-        return RoundRecord(number, manifest, len(got.total), got.bytes_out, got.bytes_in)
 
     def _replies(self, queries: Sequence[Query], got: Collected) -> list[Reply]:
         replies: list[Reply] = []
@@ -138,3 +136,7 @@ class Federation:
         lie, gap = float(response.each_other), float(response.keep - response.each_other)
         spread = told.sum(axis=-1).mean() * lie * (1.0 - lie) / gap**2
         return Answer(values, float(spread))
+
+
+def _recorded(number: int, manifest: tuple[str, ...], got: Collected) -> RoundRecord:
+    return RoundRecord(number, manifest, len(got.total), got.bytes_out, got.bytes_in)

@@ -67,6 +67,9 @@ class PrivacyStatement:
             f"  randomness  {self.randomness}",
             f"  schema      {self.schema_source}",
         ]
+        if self.saved_fraction > 0.0:
+            part = f"{self.saved_fraction:.1%}"
+            lines.append(f"  saved       nodes handed down {part} of their budget, on average")
         lines += [f"  against {who:<12} {what}" for who, what in self.trust]
         lines += [f"  note        {c}" for c in self.caveats]
         return "\n".join(lines)
@@ -88,8 +91,12 @@ def statement(
     releases: Sequence[tuple[Region, Release]],
     schema_source: str,
     simulated: bool,
+    saved_fraction: float = 0.0,
 ) -> PrivacyStatement:
-    """The statement of a finished run; `spent` is the largest total over the sites' ledgers."""
+    """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
+
+    `saved_fraction` is the mean part of their budgets that nodes handed down unspent.
+    """
     no_noise = study.placement is Placement.NOWHERE
     inferred = schema_source.startswith("inferred")
     epsilon = math.inf if no_noise else accounting.epsilon_of(study.measure, spent, study.delta)
@@ -106,6 +113,7 @@ def statement(
         trust=tuple(_trust(study, epsilon, releases)),
         randomness="operating system's generator, expanded by AES-256-CTR; integers only",
         schema_source=schema_source,
+        saved_fraction=saved_fraction,
         parties=study.parties,
         honest_shares=study.honest,
         caveats=tuple(_caveats(study, epsilon, inferred, simulated)),

@@ -8,7 +8,7 @@ what their path did not use.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -54,9 +54,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Stop:
-    """The node stays a leaf; asking cost this much all the same."""
+    """The node stays a leaf; asking cost this much all the same, and this much was not asked."""
 
     spent: Fraction = Fraction(0)
+    saved: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,15 @@ class TreePlan:
 
 @dataclass(frozen=True)
 class Grown:
-    """A finished tree with what is known of its leaves, in the order of `tree.leaves`."""
+    """A finished tree with what is known of its leaves, in the order of `tree.leaves`.
+
+    `saved` is the part of its budget that each node asked did not spend.
+    """
 
     tree: Tree
     leaves: tuple[LeafValue, ...]
     ends: tuple[Node, ...]
+    saved: tuple[float, ...] = ()
 
 
 def grow(
@@ -99,14 +104,14 @@ def grow(
 ) -> Flow[Grown]:
     """Grows one tree; `names` are the schema's features in order."""
     fresh, pending = [root], dict[Node, Choice]()
-    ends, n_splits = list[Node](), 0
+    ends, saved, n_splits = list[Node](), list[float](), 0
     while fresh:
-        open_nodes = [
-            n for n in fresh if n.depth < plan.max_depth and plan.frontier.is_open(n_splits)
-        ]
-        ends += [n for n in fresh if n not in open_nodes]
+        goes_on = plan.frontier.is_open(n_splits)
+        open_nodes = [n for n in fresh if goes_on and n.depth < plan.max_depth]
+        ends += [n for n in fresh if not (goes_on and n.depth < plan.max_depth)]
         asking = {n: plan.choose(n, rng) for n in open_nodes}
         chosen = yield from together(asking)  # one round for all of them
+        saved += [_saved_part(c) for c in chosen.values()]
         ends += [_after(n, c) for n, c in chosen.items() if isinstance(c, Stop)]
         pending |= {n: c for n, c in chosen.items() if isinstance(c, Choice)}
         fresh = []
@@ -116,7 +121,13 @@ def grow(
             n_splits += 1
     ends += [_after(n, Stop(c.spent)) for n, c in pending.items()]
     values = yield from plan.leaves(ends)
-    return assemble(root.region, ends, values, names)
+    return replace(assemble(root.region, ends, values, names), saved=tuple(saved))
+
+
+def _saved_part(chosen: Choice | Stop) -> float:
+    """What part of a node's budget its choice left for later."""
+    budget = chosen.spent + chosen.saved
+    return float(chosen.saved / budget) if budget else 0.0
 
 
 def _after(node: Node, stop: Stop) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.queries import Binning
-from hedgerow.regions import Split
+from hedgerow.regions import Region, Split
 from hedgerow.schema import Grid, Kind, Schema
 
 BoolArray = NDArray[np.bool_]
@@ -31,6 +31,14 @@ def prefix_sets_missing_left(n_bins: int) -> BoolArray:
 def one_value_sets(n_bins: int) -> BoolArray:
     """(B, B): one category against all others, `missing` and `other` being categories too."""
     return np.eye(n_bins, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Positions of features that share their candidates, and those: (k, B), 1 goes left."""
+
+    positions: NDArray[np.intp]
+    left_sets: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,36 @@ class Grids:
         if self.grid(feature).kind is not Kind.NUMERIC:
             return one_value_sets(n_bins)
         return np.concatenate([prefix_sets(n_bins), prefix_sets_missing_left(n_bins)])
+
+    @cached_property
+    def _families(self) -> dict[tuple[int, ...], tuple[Family, ...]]:
+        return {}
+
+    def families(self, features: tuple[int, ...]) -> tuple[Family, ...]:
+        """The features by their candidates, so that alike histograms are scored at once."""
+        if features not in self._families:
+            self._families[features] = tuple(self._alike(features))
+        return self._families[features]
+
+    def _alike(self, features: tuple[int, ...]) -> Iterator[Family]:
+        groups: dict[tuple[bool, int], list[int]] = {}
+        for position, feature in enumerate(features):
+            kind = (self.grid(feature).kind is Kind.NUMERIC, self.binning.n_bins[feature])
+            groups.setdefault(kind, []).append(position)
+        for positions in groups.values():
+            sets = self.left_sets[features[positions[0]]]
+            yield Family(np.asarray(positions), sets.astype(np.float64))
+
+    def reachable(self, region: Region, feature: int) -> BoolArray:
+        """(B,) which bins of a feature the region's own tests leave in reach."""
+        grid, bins = self.grid(feature), self.binning.bins[feature]
+        allowed = (1 << grid.n_cells) - 1
+        for step in region:
+            if isinstance(step.test, Split) and step.test.feature == grid.feature:
+                allowed &= step.test.left if step.outcome == 0 else ~step.test.left
+        out = np.zeros(self.binning.n_bins[feature], bool)
+        out[[b for cell, b in enumerate(bins) if allowed >> cell & 1]] = True
+        return out
 
     def split(self, feature: int, left: BoolArray) -> Split:
         chosen = frozenset(int(b) for b in np.flatnonzero(left))

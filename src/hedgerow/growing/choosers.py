@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.growing.builder import Choice, Chooser, Node, Stop
-from hedgerow.growing.candidates import FeatureDraw, Grids
-from hedgerow.growing.flow import Flow, ask
-from hedgerow.growing.scores import Impurity, children_impurity, left_masses
-from hedgerow.growing.tables import Tables, consistent, totals
+from hedgerow.growing.candidates import Family, FeatureDraw, Grids
+from hedgerow.growing.flow import Flow, Quote, ask
+from hedgerow.growing.scores import Impurity, left_masses
+from hedgerow.growing.tables import Tables, consistent, gathered, totals, with_known_zeros
 from hedgerow.queries import BoundQuery, Cells, Statistic, SumQuery
 
 FloatArray = NDArray[np.float64]
 ShareAt = Callable[[Node], Fraction]
 """What a node may spend on its own split."""
+
+
+PATIENCE = 2.0
+"""Deviations of noise by which a node must look empty, or of one class, before it stops."""
 
 
 @dataclass(frozen=True)
@@ -40,54 +45,95 @@ class Found:
 
 @dataclass(frozen=True)
 class HistogramRules:
-    """What every histogram chooser needs, and when it stops (on noisy numbers only)."""
+    """What every histogram chooser needs, and when it stops (on noisy numbers only).
+
+    `consistency` makes all histograms of a node agree on their totals; `known_zeros` drops the
+    noise of bins that the path to the node excludes. Both are post-processing.
+    """
 
     grids: Grids
     statistic: Statistic
     impurity: Impurity
     min_mass: float = 0.0
     consistency: bool = True
+    known_zeros: bool = True
+
+    def open_features(self, node: Node, features: tuple[int, ...]) -> tuple[int, ...]:
+        """Without those that have one bin left on this path: nothing to split, nothing to ask."""
+        if not self.known_zeros:
+            return features
+        return tuple(f for f in features if self.grids.reachable(node.region, f).sum() > 1)
 
     def ask(self, node: Node, features: tuple[int, ...], share: Fraction) -> Flow[Tables]:
         by = Cells(features, self.grids.binning)
         answer = yield from ask(SumQuery(node.region, self.statistic, by, share))
         n_bins = tuple(self.grids.binning.n_bins[f] for f in features)
-        tables = Tables(features, answer.values, answer.variance, n_bins)
+        return Tables(features, answer.values, answer.variance, n_bins)
+
+    def settled(self, node: Node, tables: Tables) -> Tables:
+        """The tables with all that is known beforehand."""
+        if self.known_zeros:
+            tables = with_known_zeros(tables, self._reachable(node, tables))
         return consistent(tables) if self.consistency else tables
+
+    def _reachable(self, node: Node, tables: Tables) -> NDArray[np.bool_]:
+        out = np.zeros(tables.values.shape[:2], bool)
+        for row, feature in zip(out, tables.features, strict=True):
+            bins = self.grids.reachable(node.region, feature)
+            row[: len(bins)] = bins
+        return out
 
     def best(self, tables: Tables) -> Found:
         """Smallest children's impurity over all features; ties go to the lower feature."""
-        found = [self._best_of(tables, i) for i in range(len(tables.features))]
-        return min(found, key=lambda f: f.impurity)
+        found = [self._best_in(tables, f) for f in self.grids.families(tables.features)]
+        return min(found, key=lambda f: (f.impurity, f.feature))
 
-    def _best_of(self, tables: Tables, position: int) -> Found:
-        feature, histogram = tables.features[position], tables.of(position)
-        left = self.grids.left_sets[feature]
-        impurity = children_impurity(self.impurity, histogram, left)
-        masses = left_masses(histogram, left).sum(axis=1)
-        small = np.minimum(masses, histogram.sum() - masses) < self.min_mass
-        impurity = np.where(small, np.inf, impurity)
-        k = int(np.argmin(impurity))
-        return Found(feature, k, float(impurity[k]))
+    def _best_in(self, tables: Tables, family: Family) -> Found:
+        """Shapes: g features of the family, k candidates, B bins, C channels."""
+        width = family.left_sets.shape[1]
+        histograms = tables.values[family.positions, :width]  # (g, B, C)
+        left = family.left_sets @ histograms  # (g, k, C)
+        right = histograms.sum(axis=1)[:, None, :] - left
+        impurity = self.impurity(left) + self.impurity(right)
+        impurity = np.where(self._has_two_sides(tables, family), impurity, np.inf)
+        row, candidate = divmod(int(np.argmin(impurity)), impurity.shape[1])
+        feature = tables.features[family.positions[row]]
+        return Found(feature, candidate, float(impurity[row, candidate]))
+
+    def _has_two_sides(self, tables: Tables, family: Family) -> NDArray[np.bool_]:
+        """(g, k) whether a candidate leaves a bin in reach on both sides."""
+        if tables.reachable is None:
+            return np.ones((1, 1), bool)
+        used = tables.used[family.positions, : family.left_sets.shape[1]].astype(np.float64)
+        left = used @ family.left_sets.T
+        return np.asarray((left > 0) & (left < used.sum(axis=1)[:, None]))
 
     def must_stop(self, tables: Tables) -> bool:
-        """Too few rows in all histograms, or one class alone in all of them."""
+        """Too few rows by all histograms, or fewer than two classes by all of them.
+
+        Where totals agree, "by all p histograms" would ask a single number. Instead it must be
+        too small by `PATIENCE` deviations of its noise: at small budgets noise alone would
+        otherwise end most trees at the root.
+        """
         sums = (tables.values * tables.used[:, :, None]).sum(axis=1)  # (F, C)
-        if bool((sums.sum(axis=1) < self.min_mass).all()):
-            return True
-        return int(np.sum((sums > 0).any(axis=0))) < 2
+        variance = totals(tables)[1] if self.consistency else 0.0
+        rows = sums.sum(axis=1) + PATIENCE * math.sqrt(variance * sums.shape[1])
+        present = (sums + PATIENCE * math.sqrt(variance) > 0.0).any(axis=0)
+        return bool((rows < self.min_mass).all()) or int(present.sum()) < 2
 
     def choice(
         self, tables: Tables, found: Found, spent: Fraction, saved: Fraction = Fraction(0)
     ) -> Choice:
         sets = self.grids.left_sets[found.feature][found.candidate]
-        histogram = tables.of(tables.features.index(found.feature))
+        position = tables.features.index(found.feature)
+        histogram = tables.of(position)
         whole, _ = totals(tables)
         left = left_masses(histogram, sets[None, :])[0]
-        n_left = int(sets[: len(histogram)].sum())
+        used = tables.used[position, : len(histogram)]
+        n_left = int((sets & used).sum())
         known = (
             Totals(left, tables.variance * n_left),
-            Totals(whole - left, tables.variance * (len(histogram) - n_left)),
+            Totals(whole - left, tables.variance * (int(used.sum()) - n_left)),
         )
         gain = float(self.impurity(whole) - found.impurity)
         split = self.grids.split(found.feature, sets)
@@ -99,13 +145,16 @@ def by_histogram(rules: HistogramRules, features: FeatureDraw, share_at: ShareAt
 
     Gubler 2023, Algorithm 5 lines 8-16 and Algorithm 4; Wang et al. 2020, NoisyCounts, with one
     histogram per feature instead of one table per threshold.
-    Departures: any number of classes; masses are clamped at 0 before proportions are formed;
-    a side below `min_mass` is no candidate; ties go to the lower feature, so a run can be replayed.
+    Departures: any number of classes; masses are clamped at 0 before proportions are formed; a
+    candidate needs a bin in reach on both sides; ties go to the lower feature, so a run can be
+    replayed.
     """
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        share = share_at(node)
-        tables = yield from rules.ask(node, features(rng), share)
+        share, asked = share_at(node), rules.open_features(node, features(rng))
+        if not asked:
+            return Stop()
+        tables = rules.settled(node, (yield from rules.ask(node, asked, share)))
         found = rules.best(tables)
         if rules.must_stop(tables) or not np.isfinite(found.impurity):
             return Stop(share)
@@ -120,7 +169,7 @@ def by_bounds(
     share_at: ShareAt,
     bounds_share: Fraction,
     chunk: int,
-    unit: int,
+    quote: Quote,
 ) -> Chooser:
     """Asks only for histograms that noisy bounds leave in play; the rest is saved.
 
@@ -131,30 +180,47 @@ def by_bounds(
     """
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        drawn = features(rng)
+        drawn = rules.open_features(node, features(rng))
         share = share_at(node) + node.saved
+        if not drawn:
+            return Stop(saved=share)
         each = share * (1 - bounds_share) / len(drawn)
-        query = BoundQuery(node.region, drawn, rules.grids.binning, share * bounds_share, unit)
-        bounds = (yield from ask(query)).values
+        query = BoundQuery(node.region, drawn, rules.grids.binning, share * bounds_share, unit=1)
+        bounds = (yield from ask(replace(query, unit=bound_unit(query, quote)))).values
         lower = dict(zip(drawn, bounds.tolist(), strict=True))
         queue, seen = sorted(drawn, key=lower.__getitem__), list[Tables]()
         best: tuple[Tables, Found] | None = None
         while queue:
             now, queue = tuple(queue[:chunk]), queue[chunk:]
-            tables = yield from rules.ask(node, now, each * len(now))
-            seen.append(tables)
+            seen.append((yield from rules.ask(node, now, each * len(now))))
+            # Totals agree among all that was asked so far, or among nothing.
+            tables = rules.settled(node, gathered(seen) if rules.consistency else seen[-1])
             found = rules.best(tables)
-            if best is None or found.impurity < best[1].impurity:
+            if best is None or rules.consistency or found.impurity < best[1].impurity:
                 best = (tables, found)
             # `impurity` is n (1 - sum p^2); the bounds are half of that, as in the paper.
             queue = [f for f in queue if lower[f] <= best[1].impurity / 2.0]
+        assert best is not None
         spent = share * bounds_share + each * sum(len(t.features) for t in seen)
-        if (
-            best is None
-            or all(rules.must_stop(t) for t in seen)
-            or not np.isfinite(best[1].impurity)
-        ):
-            return Stop(spent)
-        return rules.choice(best[0], best[1], spent, saved=share - spent)
+        saved, everything = share - spent, rules.settled(node, gathered(seen))
+        if rules.must_stop(everything) or not np.isfinite(best[1].impurity):
+            return Stop(spent, saved)
+        return rules.choice(*best, spent, saved)
 
     return choose
+
+
+WIDE_NOISE = 1 << 12
+"""Deviation, in units, at which finer units say nothing more."""
+
+
+def bound_unit(query: BoundQuery, quote: Quote) -> int:
+    """Units per 1.0 for bounds: as fine as the lattice, unless noise makes that pointless.
+
+    Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
+    widest law that is still drawn exactly, and finer units make the noise wider.
+    """
+    deviation, unit = quote.variance(replace(query, unit=1)) ** 0.5, 1
+    while 2 * unit <= quote.lattice and 2 * unit * deviation <= WIDE_NOISE:
+        unit *= 2
+    return unit

@@ -152,14 +152,25 @@ def describe(query: Query, study: Study) -> str:
             by = query.by
             what = type(query.statistic).__name__
             if isinstance(by, Cells):
-                return f"{what} in the bins of {by.groups} features, of {where}"
+                return f"{what} in the bins of {_asked(by.features, study)}, of {where}"
             return f"{what} by {type(by).__name__} ({by.groups} x {by.n_cells}), of {where}"
         case BoundQuery():
-            return f"best local impurity of {len(query.features)} features, of {where}"
+            return f"best local impurity of {_asked(query.features, study)}, of {where}"
         case LocalChoice():
             return f"each site's choice among {len(query.splits)} splits, of {where}"
         case SelectQuery():
             return f"choice among {len(query.splits)} splits, of {where}"
+
+
+def _asked(features: Sequence[int], study: Study) -> str:
+    """Which features, and of how many: what a node did not ask was saved."""
+    every = study.schema.names
+    if len(features) == len(every):
+        return f"all {len(every)} features"
+    named = ", ".join(every[f] for f in features[:3])
+    return (
+        f"{named}{', ...' if len(features) > 3 else ''} ({len(features)} of {len(every)} features)"
+    )
 
 
 def _step_words(query: Query, study: Study) -> list[str]:

@@ -22,9 +22,12 @@ from hedgerow.schema import Schema
 class HistogramTree:
     """Level by level; a node spends (1 - leaf_share) / max_depth, a leaf at least leaf_share.
 
-    With `save_budget`, Algorithm 6. Departures from the paper: any number of classes; a leaf gets
-    all that its path did not spend; the histograms of a node are made to agree on their totals
-    (`consistency`); the leaf query is averaged with the parent's histogram (`combine`).
+    With `save_budget`, Algorithm 6. Departures from the paper: any number of classes; missing
+    values and categories have bins of their own; a leaf gets all that its path did not spend.
+    Extras, each of which can be turned off: the histograms of a node agree on their totals
+    (`consistency`), bins that the path excludes hold nothing (`known_zeros`), the leaf query is
+    averaged with the parent's histogram (`combine`), each level gets `level_growth` times the
+    budget of the one above. Defaults by measurement: docs/decisions/0010-extras-of-the-tree.md.
     """
 
     max_depth: int = 5
@@ -34,7 +37,9 @@ class HistogramTree:
     bounds_share: Fraction = Fraction(1, 4)
     chunk: int = 1
     consistency: bool = True
-    combine: bool = True
+    combine: bool = False
+    known_zeros: bool = True
+    level_growth: Fraction = Fraction(1)
 
     @property
     def name(self) -> str:
@@ -47,23 +52,25 @@ class HistogramTree:
         counts = ClassCounts(len(schema.classes or ()))
         grids = Grids(schema, Binning.of_cells(schema))
         rules = choosers.HistogramRules(
-            grids, counts, gini, self.min_samples_leaf, self.consistency
+            grids, counts, gini, self.min_samples_leaf, self.consistency, self.known_zeros
         )
         ends = leaves.by_query(counts, _unspent, leaves.proportions, self.combine)
-        plan = TreePlan(self._chooser(rules, quote.lattice), LevelOrder(), self.max_depth, ends)
+        plan = TreePlan(self._chooser(rules, quote), LevelOrder(), self.max_depth, ends)
         grown = yield from grow(plan, [g.feature for g in schema.grids], rng)
         return Trained(mean_of([grown], counts.n_classes), (grown,))
 
-    def _chooser(self, rules: choosers.HistogramRules, unit: int) -> Chooser:
+    def _chooser(self, rules: choosers.HistogramRules, quote: Quote) -> Chooser:
         features = all_features(rules.grids.n_features)
         if not self.save_budget:
             return choosers.by_histogram(rules, features, self._node_share)
         return choosers.by_bounds(
-            rules, features, self._node_share, self.bounds_share, self.chunk, unit
+            rules, features, self._node_share, self.bounds_share, self.chunk, quote
         )
 
     def _node_share(self, node: Node) -> Fraction:
-        return (1 - self.leaf_share) / self.max_depth
+        """Levels divide what the leaves do not keep, in the ratio 1 : growth : growth^2 ..."""
+        weights = [self.level_growth**level for level in range(self.max_depth)]
+        return (1 - self.leaf_share) * weights[node.depth] / sum(weights)
 
 
 def _unspent(node: Node) -> Fraction:

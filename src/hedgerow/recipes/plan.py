@@ -24,6 +24,12 @@ class Trained:
     model: Model
     grown: tuple[Grown, ...] = ()
 
+    @property
+    def saved(self) -> float:
+        """Mean part of their budgets that nodes left unspent."""
+        parts = [part for grown in self.grown for part in grown.saved]
+        return sum(parts) / len(parts) if parts else 0.0
+
 
 class Recipe(Protocol):
     @property

@@ -1,0 +1,127 @@
+"""Many runs in one process: the sites' own integers and noise, added in the clear.
+
+Masks cancel and travel only to hide what each site says, so leaving them out changes no answer.
+That makes a simulation study of thousands of fits possible. A model for use is never made here:
+the estimators run the whole secure sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow import kernels
+from hedgerow.federation.coordinator import Collected, Federation
+from hedgerow.growing.flow import run
+from hedgerow.party import reading
+from hedgerow.party.answer import Answering
+from hedgerow.party.rows import Rows
+from hedgerow.privacy import sampling
+from hedgerow.privacy.budget import Cost, Placement, exact
+from hedgerow.privacy.ledger import MemoryLedger
+from hedgerow.privacy.randomness import SecretRandomness
+from hedgerow.queries import BoundQuery, Query, Summed, SumQuery
+from hedgerow.recipes.plan import Recipe, Trained
+from hedgerow.schema import Schema
+from hedgerow.study import Study
+
+IntArray = NDArray[np.int64]
+
+
+class Sites:
+    """Encoded rows of several sites, made once for many runs."""
+
+    def __init__(self, X: Any, y: Any, party: NDArray[Any], schema: Schema) -> None:
+        self.schema = schema
+        self.pooled = Answering(self._rows(X, y), schema)
+        self.each = [
+            Answering(self._rows(_take(X, party == k), np.asarray(y)[party == k]), schema)
+            for k in np.unique(party)
+        ]
+
+    def _rows(self, X: Any, y: Any) -> Rows:
+        return Rows(reading.encode(X, self.schema, y=y, check=True), self.schema)
+
+    def integers(self, query: Summed) -> IntArray:
+        """Sums over all sites' rows are sums over the pooled rows; bounds are each site's own."""
+        if isinstance(query, SumQuery):
+            return self.pooled.integers(query)
+        return np.asarray(sum(site.integers(query) for site in self.each))
+
+
+class InTheClear:
+    """A link without masks. Sums only: a selection has no sum to simulate."""
+
+    def __init__(self, study: Study, sites: Sites) -> None:
+        self.study, self.sites = study, sites
+
+    def round(self, number: int, bundle: Sequence[Query]) -> Collected:
+        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
+        secret = SecretRandomness()
+        parts = [
+            self.sites.integers(q) * self.study.refinement(q) + self._noise(q, secret)
+            for q in summed
+        ]
+        return Collected(np.concatenate(parts), (), 0, 0)
+
+    def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
+        """All sites' shares together; if all of them count, one draw has exactly their law."""
+        size = int(np.prod(query.shape))
+        if self.study.honest == self.study.parties:
+            return sampling.draw(self.study.sum_law(query), size, secret, invert=kernels.invert)
+        law, shape = self.study.site_law(query), (self.study.parties, size)
+        draws = sampling.draw(law, shape[0] * size, secret, invert=kernels.invert)
+        return np.asarray(draws.reshape(shape).sum(axis=0))
+
+    def describe(self, query: Query) -> str:
+        return type(query).__name__
+
+
+def study_of(
+    recipe: Recipe,
+    sites: Sites,
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    colluders: int = 0,
+    threshold: int | None = None,
+) -> Study:
+    """A study over these sites; by default every site's share of the noise is counted on."""
+    return Study(
+        name="simulation",
+        schema=sites.schema,
+        recipe=recipe.name,
+        epsilon=exact(epsilon, "epsilon"),
+        delta=exact(delta, "delta"),
+        placement=Placement.SHARES,
+        parties=len(sites.each),
+        colluders=colluders,
+        threshold=len(sites.each) if threshold is None else threshold,
+    )
+
+
+def train(
+    recipe: Recipe, study: Study, sites: Sites, seed: int, limit: Cost | None = None
+) -> tuple[Trained, Cost]:
+    """The trained model and what its worst path cost, in units of the study's measure."""
+    ledger = MemoryLedger(study.limit if limit is None else limit)
+    federation = Federation(study, InTheClear(study, sites), ledger)
+    trained = run(recipe.flow(study.schema, federation, np.random.default_rng(seed)), federation)
+    return trained, ledger.spent(study.name)
+
+
+def probabilities(trained: Trained, X: Any, schema: Schema) -> NDArray[np.float64]:
+    return trained.model.predict(reading.encode_features(X, schema))
+
+
+def no_limit() -> Cost:
+    """For methods whose own accounting is wrong: the ledger then says what they really cost."""
+    return math.inf
+
+
+def _take(X: Any, mask: NDArray[np.bool_]) -> Any:
+    return X[mask] if not hasattr(X, "loc") else X.loc[mask]
