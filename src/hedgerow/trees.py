@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -86,7 +86,7 @@ class Tree:
 
     @cached_property
     def depth(self) -> int:
-        return max(len(region) for region in self.regions())
+        return sum(1 for _ in _levels(self)) - 1
 
     @cached_property
     def digest(self) -> str:
@@ -179,7 +179,8 @@ def pack(trees: Sequence[Tree]) -> Packed:
         raise SpecError("trees differ in features or outputs; pack trees of one model only.")
     sizes = [len(tree.tests) for tree in trees]
     root = np.concatenate([[0], np.cumsum(sizes)])
-    runs = [_runs(test) for tree in trees for test in tree.tests]
+    runs_of = {test: _runs(test) for test in {test for tree in trees for test in tree.tests}}
+    runs = [runs_of[test] for tree in trees for test in tree.tests]
     flat = [run for node in runs for run in node]
     shift, itself = np.repeat(root[:-1], sizes), np.arange(root[-1])
     left = np.concatenate([tree.left for tree in trees])
@@ -340,10 +341,24 @@ def _runs(test: Split | None) -> list[tuple[int, int]]:
     return found
 
 
+def _levels(tree: Tree) -> Iterator[Int32]:
+    """The numbers of the nodes of each level, from the root down."""
+    nodes = np.zeros(1, dtype=np.int32)
+    while nodes.size:
+        yield nodes
+        tests = nodes[tree.feature[nodes] >= 0]
+        nodes = np.concatenate([tree.left[tests], tree.right[tests]])
+
+
 def _is_oblivious(tree: Tree) -> bool:
     """Complete, one test a level: a leaf's number is then the level's outcomes in binary."""
-    levels = [[step.test for step in region] for region in tree.regions()]
-    return len(levels) == 2 ** len(levels[0]) and all(path == levels[0] for path in levels)
+    if tree.n_leaves != 2**tree.depth:
+        return False
+    return all(
+        bool((tree.feature[nodes] == tree.feature[nodes[0]]).all())
+        and bool((tree.left_bits[nodes] == tree.left_bits[nodes[0]]).all())
+        for nodes in _levels(tree)
+    )
 
 
 def _node_to_dict(test: Split | None, value: Floats) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from hedgerow.growing.builder import LeafFlow, LeafValue, Node
 from hedgerow.growing.flow import Flow
 from hedgerow.growing.screening import Known
 from hedgerow.growing.tables import inverse_variance
-from hedgerow.queries import Answer, SumQuery, Whole
 from hedgerow.growing.targets import Goal
+from hedgerow.queries import Answer, SumQuery, Whole
 from hedgerow.regions import Region
 
 FloatArray = NDArray[np.float64]
@@ -96,3 +96,60 @@ def proportions(nodes: dict[Region, Estimate], lean: Lean) -> dict[Region, Float
             parent = np.full(len(masses), 1.0 / len(masses))
         p[region] = lean.proportions(masses, variance, parent)
     return p
+
+
+# ------------------------------------------------------------------------------ complete trees
+def level_sums(leaves: FloatArray) -> list[FloatArray]:
+    """(T, 2^l, C) sums of the nodes of every level l, from the root down."""
+    levels = [leaves]
+    while levels[0].shape[1] > 1:
+        n_trees, n_nodes, channels = levels[0].shape
+        levels.insert(0, levels[0].reshape(n_trees, n_nodes // 2, 2, channels).sum(axis=2))
+    return levels
+
+
+def complete_proportions(
+    leaves: FloatArray, variance: float, prior: FloatArray, per_noise: float
+) -> FloatArray:
+    """(T, nodes, C) proportions of all nodes in heap order, each leaning on its parent.
+
+    A node's noise is that of all leaves below it. Rows are taken to be at least one deviation of
+    it, so that an empty node leans on its parent and not on nothing.
+    """
+    levels = level_sums(leaves)
+    n_trees, _, channels = leaves.shape
+    p = np.broadcast_to(prior, (n_trees, 1, channels))
+    out = []
+    for l, sums in enumerate(levels):
+        masses = np.maximum(sums, 0.0)
+        n = masses.sum(axis=2, keepdims=True)
+        noise = variance * channels * 2 ** (len(levels) - 1 - l)
+        m = PSEUDO_ROWS + per_noise * noise / np.maximum(n, np.sqrt(noise) + 1e-9)
+        parent = p if l == 0 else np.repeat(p, 2, axis=1)
+        p = (masses + m * parent) / (n + m)
+        out.append(p)
+    return np.concatenate(out, axis=1)
+
+
+def complete_means(
+    leaves: FloatArray, count_variance: float, sum_variance: float, second_moment: float
+) -> FloatArray:
+    """(nodes,) means of all nodes of one tree in heap order, by empirical Bayes level by level.
+
+    `leaves` is (2^depth, 2) of noisy rows and noisy sums, each record's part within [-1, 1]. A
+    node's mean has variance noise / n^2 + second_moment / n; the spread of the truth around the
+    parents is what a level's squared differences hold beyond that.
+    """
+    levels = level_sums(leaves[None])
+    mean = np.zeros(1)
+    out = []
+    for l, sums in enumerate(levels):
+        below = 2 ** (len(levels) - 1 - l)
+        n = np.maximum(sums[0, :, 0], np.sqrt(count_variance * below) + 1e-9)
+        raw = np.clip(sums[0, :, 1] / n, -1.0, 1.0)
+        parent = mean if l == 0 else np.repeat(mean, 2)
+        noise = sum_variance * below / n**2 + second_moment / n
+        spread = max(float((n * ((raw - parent) ** 2 - noise)).sum() / n.sum()), 1e-9)
+        mean = parent + spread / (spread + noise) * (raw - parent)
+        out.append(mean)
+    return np.concatenate(out)
