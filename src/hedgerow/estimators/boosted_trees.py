@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.private import PrivateClassifier, at_least
+from hedgerow.estimators.private import PrivateClassifier
 from hedgerow.recipes.plan import Recipe
 from hedgerow.recipes.smoothed_boost import SmoothedBoost
 from hedgerow.schema import Schema, Spacing

@@ -44,6 +44,8 @@ Codes = NDArray[np.uint8]
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
+NEWTON_CHUNK = 8192  # records whose Newton vectors are held at once
+
 
 class Answering:
     """One site's rows, ready to be summed. Caches are values recomputed, never a protocol."""
@@ -64,6 +66,10 @@ class Answering:
     # ----------------------------------------------------------------------------------- sums
     def _sums(self, query: SumQuery) -> IntArray:
         rows = self.rows.select(query.region) if query.region else None
+        if isinstance(query.by, Leaves):
+            return self._leaf_sums(query.by, query.statistic, rows)
+        if isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
+            return self._newton_sum(query.statistic, rows)[None, None, :]
         codes = self._groups(query.by)
         shape = query.shape
         if codes is None:
@@ -80,14 +86,32 @@ class Answering:
             codes, rows, features, self.contributions(query.statistic), shape[1]
         )
 
+    def _leaf_sums(
+        self, by: Leaves, statistic: Statistic, rows: NDArray[np.int32] | None
+    ) -> IntArray:
+        """Routing and summing in one pass over the rows."""
+        trees, labels = pack(by.trees), self._labels(statistic)
+        if labels is not None:
+            return kernels.leaf_counts(trees, self.rows.codes, labels, statistic.channels, rows)
+        return kernels.leaf_sums(trees, self.rows.codes, self.contributions(statistic), rows)
+
+    def _newton_sum(self, statistic: CurveNewton, rows: NDArray[np.int32] | None) -> IntArray:
+        """(C,) chunk by chunk: a record's vector is long, and only the sum is kept."""
+        total = np.zeros(statistic.channels, np.int64)
+        index = np.arange(self.rows.n) if rows is None else rows
+        y = self._y()
+        for start in range(0, len(index), NEWTON_CHUNK):
+            part = index[start : start + NEWTON_CHUNK]
+            values = _curve_newton(self.rows.codes[:, part], y[part], statistic)
+            total += quantised(values, statistic.unit).sum(axis=0)
+        return total
+
     def _groups(self, by: Groups) -> NDArray[np.uint8] | NDArray[np.uint16] | None:
         match by:
             case Whole():
                 return None
             case Cells():
                 return self._bins(by.binning)
-            case Leaves():
-                return kernels.leaf_ids(pack(by.trees), self.rows.codes)
             case TargetCells():
                 return self.rows.target_codes(by.edges)[None, :]
             case ResidualCells():
@@ -135,8 +159,6 @@ class Answering:
                 return statistic.loss.contributions(self.raw(statistic.at), self._y())
             case Hessians():
                 return statistic.loss.hessians(self.raw(statistic.at), self._y())
-            case CurveNewton():
-                return _curve_newton(self.rows.codes, self._y(), statistic)
         raise UnsupportedQuery(f"rows have no statistic {type(statistic).__name__}.")
 
     def _y(self) -> FloatArray:
@@ -151,10 +173,16 @@ class Answering:
             done = len(known.trees)
             same_start = (known.base, known.curves) == (model.base, model.curves)
             if same_start and model.trees[:done] == known.trees:
-                self._raw = (model, model.advance(raw, self.rows.codes, done))
+                self._raw = (model, self._advanced(model, raw, done))
                 return raw
-        self._raw = (model, model.raw(self.rows.codes))
+        self._raw = (model, self._advanced(model, model.start(self.rows.codes), 0))
         return self._raw[1]
+
+    def _advanced(self, model: Additive, raw: FloatArray, done: int) -> FloatArray:
+        """`Additive.advance` by the kernel: the same bits, sooner."""
+        if len(model.trees) == done:
+            return raw
+        return kernels.add_values(model.trees[done:], self.rows.codes, raw, model.clip)
 
     # --------------------------------------------------------------------------------- bounds
     def _bounds(self, query: BoundQuery) -> IntArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -54,6 +54,8 @@ _VALUES: dict[str, type[Any]] = {
 _ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Chooser)}
 _NAMED = (Tree, models.Curve, queries.Binning, regions.Split)
 """Sent once, then by digest."""
+_MORE = "More"
+"""A model as the trees added to one that was sent before."""
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Sender:
     """The coordinator's end: remembers what this run has already sent."""
 
     sent: set[str] = field(default_factory=set)
+    last_model: tuple[models.Additive, str] | None = None
 
     def encode(self, bundle: Sequence[Query]) -> bytes:
         blobs: dict[str, Any] = {}
@@ -70,7 +73,9 @@ class Sender:
 
     def _plain(self, value: Any, blobs: dict[str, Any]) -> Any:
         if isinstance(value, _NAMED):
-            return {"@": self._named(value, blobs)}
+            return {"@": self._named(self._content(value, blobs), blobs)}
+        if isinstance(value, models.Additive):
+            return {"@": self._model(value, blobs)}
         if isinstance(value, tuple):
             return [self._plain(v, blobs) for v in value]
         if isinstance(value, Fraction):
@@ -84,8 +89,24 @@ class Sender:
             return value
         raise SpecError(f"a {type(value).__name__} cannot be part of a query.")
 
-    def _named(self, value: Any, blobs: dict[str, Any]) -> str:
-        content = self._content(value, blobs)
+    def _model(self, model: models.Additive, blobs: dict[str, Any]) -> str:
+        """Names a model; one that grew out of the last one travels as its new trees."""
+        if self.last_model is not None and self.last_model[0] is model:
+            return self.last_model[1]
+        content = self._growth(model, blobs) or self._content(model, blobs)
+        self.last_model = (model, self._named(content, blobs))
+        return self.last_model[1]
+
+    def _growth(self, model: models.Additive, blobs: dict[str, Any]) -> dict[str, Any] | None:
+        if self.last_model is None:
+            return None
+        old, name = self.last_model
+        done = len(old.trees)
+        if replace(model, trees=()) != replace(old, trees=()) or model.trees[:done] != old.trees:
+            return None
+        return {"!": _MORE, "of": name, "trees": self._plain(model.trees[done:], blobs)}
+
+    def _named(self, content: Any, blobs: dict[str, Any]) -> str:
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(text.encode()).hexdigest()[:32]
         if digest not in self.sent:
@@ -127,5 +148,7 @@ class Receiver:
         kind = plain["!"]
         if kind == "Tree":
             return Tree.from_dict(plain["tree"])
+        if kind == _MORE:
+            return self.known[plain["of"]].plus(*self._value(plain["trees"]))
         parts = {k: self._value(v) for k, v in plain.items() if k != "!"}
         return _VALUES[kind](**parts)
