@@ -7,7 +7,8 @@ every length against the bytes that are there before it takes them, and refuses 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -61,12 +62,12 @@ def u64(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
-def ids(members: Iterable[int]) -> bytes:
-    """A set of sites without its length, for hashing; callers pass it in increasing order."""
-    return b"".join(map(u16, members))
+def ids(members: Sequence[int]) -> bytes:
+    """Sites without their number, for hashing; a set is passed in increasing order."""
+    return struct.pack(f">{len(members)}H", *members)
 
 
-def members_field(members: tuple[int, ...]) -> bytes:
+def members_field(members: Sequence[int]) -> bytes:
     return u16(len(members)) + ids(members)
 
 
@@ -115,15 +116,13 @@ class Reader:
 
     def members(self) -> tuple[int, ...]:
         count = self.u16()
-        raw = self.view(2 * count)
-        found = tuple(int.from_bytes(raw[i : i + 2], "big") for i in range(0, 2 * count, 2))
+        found = struct.unpack(f">{count}H", self.view(2 * count))
         _require_increasing(found)
         return found
 
     def table(self, width: int) -> dict[int, bytes]:
-        count = self.u16()
-        rows = Reader(self.view((2 + width) * count))
-        pairs = [(rows.u16(), rows.take(width)) for _ in range(count)]
+        rows = self.view((2 + width) * self.u16())
+        pairs = list(struct.iter_unpack(f">H{width}s", rows))
         _require_increasing([site for site, _ in pairs])
         return dict(pairs)
 

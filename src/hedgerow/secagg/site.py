@@ -131,7 +131,9 @@ class Site:
         header = envelope.header
         if self._joined is not None:  # one key, one epoch; the same OPEN again changes nothing
             joined = self._joined.epoch
-            require((header.run_id, header.epoch_id) == (joined.run_id, joined.id), Code.UNKNOWN_KEY)
+            require(
+                (header.run_id, header.epoch_id) == (joined.run_id, joined.id), Code.UNKNOWN_KEY
+            )
             return
         keys = Open.read(envelope.body).keys
         if self._private is None or self._own_keys not in keys:

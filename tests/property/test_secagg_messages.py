@@ -1,0 +1,93 @@
+"""Whatever bytes arrive, a site or a coordinator reads them or refuses them with a code."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.errors import PartyRefused
+from hedgerow.secagg import messages
+from hedgerow.secagg.encoding import SEALED_SHARE, SEED, SIGNATURE
+from hedgerow.secagg.envelope import Envelope, Kind
+from hedgerow.secagg.memory import RoundRecord
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
+from secagg_rehearsal import consortium, masked_round, some_vectors
+
+sites = st.integers(0, 2**16 - 1)
+members = st.lists(sites, unique=True, max_size=6).map(sorted).map(tuple)
+
+
+def tables(width):
+    return st.dictionaries(sites, st.binary(min_size=width, max_size=width), max_size=5)
+
+
+heads = st.tuples(st.integers(0, 2**64 - 1), st.binary(min_size=32, max_size=32))
+bodies = st.one_of(
+    st.builds(
+        messages.Keys,
+        st.binary(min_size=32, max_size=32),
+        st.binary(min_size=32, max_size=32),
+        st.dictionaries(sites, heads, max_size=4),
+    ),
+    st.builds(messages.Open, st.lists(st.binary(max_size=50), max_size=4).map(tuple)),
+    st.builds(messages.Round, st.binary(max_size=50), members),
+    st.builds(messages.Survivors, members),
+    st.builds(messages.SignedSet, st.binary(min_size=SIGNATURE, max_size=SIGNATURE)),
+    st.builds(messages.Unmask, members, tables(SIGNATURE), tables(SEALED_SHARE)),
+    st.builds(messages.Shares, tables(32), tables(SEED)),
+)
+
+
+@given(bodies)
+def test_a_body_comes_back_from_its_bytes(body):
+    assert type(body).read(body.to_bytes()) == body
+
+
+@given(bodies, st.integers(0, 300))
+def test_a_cut_body_is_refused_or_was_not_cut(body, at):
+    whole = body.to_bytes()
+    if at < len(whole):
+        with pytest.raises(PartyRefused):
+            type(body).read(whole[:at])
+    with pytest.raises(PartyRefused):
+        type(body).read(whole + b"\0")
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=9), tables(SEALED_SHARE))
+def test_a_masked_vector_comes_back_and_no_other_length_does(words, sealed):
+    vector = np.array(words, dtype="<u8")
+    body = messages.Masked(vector, bytes(32), sealed).to_bytes()
+    again = messages.Masked.read(body, len(words))
+    np.testing.assert_array_equal(again.vector, vector)
+    assert again.sealed == sealed
+    for other in (len(words) - 1, len(words) + 1, 2**32):
+        with pytest.raises(PartyRefused):
+            messages.Masked.read(body, other)
+
+
+@given(st.binary(max_size=400))
+def test_arbitrary_bytes_are_refused_with_a_code(data):
+    for read in (Envelope.parse, RoundRecord.from_bytes):
+        with pytest.raises(PartyRefused):
+            read(data)
+
+
+GROUP = consortium(3)
+ROUND = masked_round(GROUP, some_vectors(3))
+BODIES = {
+    Kind.OPEN: GROUP.sites[0].open,
+    Kind.ROUND: GROUP.sites[0].begin,
+    Kind.SURVIVORS: GROUP.sites[0].sign_set,
+    Kind.UNMASK: GROUP.sites[0].unmask,
+}
+
+
+@settings(deadline=None)
+@given(st.sampled_from([Kind.ROUND, Kind.SURVIVORS, Kind.UNMASK]), st.binary(max_size=200))
+def test_a_body_the_coordinator_signs_but_nobody_can_read_is_refused(kind, body):
+    with pytest.raises(PartyRefused):
+        BODIES[kind](GROUP.forge(kind, body, round=1))

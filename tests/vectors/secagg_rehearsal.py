@@ -1,0 +1,161 @@
+"""All halves of a secure sum in one process, for tests: nothing here is part of hedgerow."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import PartyRefused
+from hedgerow.secagg.coordinator import Coordinator, SecureSum
+from hedgerow.secagg.envelope import EMPTY_LEDGER, Header, Kind, LedgerHead, seal
+from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
+from hedgerow.secagg.masks import Int64
+from hedgerow.secagg.opening import Opened
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.site import Fresh, MemoryInRam, Resend, Site
+
+STUDY = hashlib.sha256(b"a study").digest()
+NOBODY: frozenset[int] = frozenset()
+
+
+@dataclass
+class Consortium:
+    """Everybody: `identities` are the sites' and, last, the coordinator's."""
+
+    parameters: Parameters
+    identities: list[Identity]
+    roster: Roster
+    coordinator: Coordinator
+    sites: list[Site]
+    memories: list[MemoryInRam]
+
+    def forge(self, kind: Kind, body: bytes, signer: int = -1, **changed: object) -> bytes:
+        """A message the coordinator (or another signer) could really sign, however untrue."""
+        header = Header(
+            kind=kind,
+            study_hash=STUDY,
+            run_id=self.coordinator.run_id,
+            epoch_id=self.coordinator.epoch.id,
+            round=1,
+            sender=COORDINATOR,
+            ledger=EMPTY_LEDGER,
+        )
+        return seal(self.identities[signer], replace(header, **changed), body)
+
+
+def consortium(
+    parties: int,
+    parameters: Parameters | None = None,
+    site_class: type[Site] = Site,
+    entropy: Callable[[int], bytes] = os.urandom,
+    opened: bool = True,
+) -> Consortium:
+    parameters = parameters or Parameters.default(parties)
+    identities = [Identity.from_bytes(entropy(32)) for _ in range(parties + 1)]
+    keys = [identity.public for identity in identities]
+    roster = Roster(tuple(keys[:-1]), keys[-1])
+    memories = [MemoryInRam(rounds_kept=10_000) for _ in range(parties)]
+    sites = [
+        site_class(identities[me], roster, me, parameters, STUDY, memories[me], entropy)
+        for me in range(parties)
+    ]
+    coordinator = Coordinator(identities[-1], roster, parameters, STUDY, entropy=entropy)
+    group = Consortium(parameters, identities, roster, coordinator, sites, memories)
+    if opened:
+        open_epoch(group)
+    return group
+
+
+def open_epoch(group: Consortium, who: Collection[int] | None = None) -> None:
+    who = range(len(group.sites)) if who is None else who
+    keys = [group.sites[me].keys(ledger_of(group, me)) for me in who]
+    for me, message in group.coordinator.open(keys).items():
+        group.sites[me].open(message)
+
+
+def ledger_of(group: Consortium, me: int) -> LedgerHead:
+    """The site's last head; the rehearsal charges one entry a round."""
+    seq = 0
+    while group.memories[me].head_at(seq + 1) is not None:
+        seq += 1
+    return EMPTY_LEDGER if seq == 0 else head(me, seq)
+
+
+def restarted(group: Consortium, me: int, memory: MemoryInRam | None = None) -> Site:
+    """The site's process dies and another one starts, on the same memory or on an older one."""
+    if memory is not None:
+        group.memories[me] = memory
+    identity, kept = group.identities[me], group.memories[me]
+    group.sites[me] = Site(identity, group.roster, me, group.parameters, STUDY, kept)
+    return group.sites[me]
+
+
+def refuses(code: str) -> pytest.RaisesExc[PartyRefused]:
+    return pytest.raises(PartyRefused, match=f"code {code};")
+
+
+def head(me: int, seq: int) -> LedgerHead:
+    return LedgerHead(seq, hashlib.sha256(f"{me} {seq}".encode()).digest(), f"{seq}/100")
+
+
+def answer(group: Consortium, me: int, message: bytes, vector: Int64) -> bytes:
+    """ROUND -> MASKED, with the record stored as a guard would."""
+    begun = group.sites[me].begin(message)
+    if isinstance(begun, Resend):
+        return begun.message
+    assert isinstance(begun, Fresh)
+    record = group.sites[me].mask(begun, vector, head(me, ledger_of(group, me).seq + 1))
+    group.memories[me].store(record)
+    return record.message
+
+
+def masked_round(
+    group: Consortium,
+    vectors: Sequence[Int64],
+    lost: Collection[int] = NOBODY,
+    bundle: bytes = b"bundle",
+    participants: Sequence[int] | None = None,
+) -> SecureSum:
+    """A round up to the masked vectors; those of `lost` sites are made but never arrive."""
+    secure = group.coordinator.start(bundle, len(vectors[0]), participants)
+    for me, message in secure.requests().items():
+        masked = answer(group, me, message, vectors[me])
+        if me not in lost:
+            secure.accept_masked(masked)
+    return secure
+
+
+def secure_sum(
+    group: Consortium,
+    vectors: Sequence[Int64],
+    lost_before: Collection[int] = NOBODY,
+    lost_signing: Collection[int] = NOBODY,
+    lost_after: Collection[int] = NOBODY,
+) -> Opened:
+    """A whole round. Sites vanish before MASKED arrives, before they sign, or before UNMASK."""
+    secure = masked_round(group, vectors, lost_before)
+    for me, message in secure.close().items():
+        if me not in lost_signing:
+            secure.accept_signature(group.sites[me].sign_set(message))
+    for me, message in secure.unmask().items():
+        if me not in lost_after:
+            secure.accept_shares(group.sites[me].unmask(message))
+    return secure.opened()
+
+
+def some_vectors(parties: int, dim: int = 3, seed: int = 0) -> list[Int64]:
+    rng = np.random.default_rng(seed)
+    return list(rng.integers(-(2**40), 2**40, (parties, dim), dtype=np.int64))
+
+
+def ring_sum(vectors: Sequence[Int64], members: Collection[int]) -> Int64:
+    """The sum as 64-bit two's complement has it: the definition the secure sum must meet."""
+    modulus = 2**64
+    columns = zip(*(vectors[me].tolist() for me in sorted(members)), strict=True)
+    wrapped = [sum(column) % modulus for column in columns]
+    return np.array([w - modulus if w >= modulus // 2 else w for w in wrapped], dtype=np.int64)
