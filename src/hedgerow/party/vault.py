@@ -32,7 +32,7 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, "
     "PRIMARY KEY (study, run))",
     "CREATE TABLE IF NOT EXISTS outbox (study TEXT, run BLOB, round INTEGER, record BLOB, "
-    "PRIMARY KEY (study, run, round))",
+    "beside BLOB, PRIMARY KEY (study, run, round))",
     "CREATE TABLE IF NOT EXISTS opened (study TEXT, run BLOB, round INTEGER, members TEXT, "
     "PRIMARY KEY (study, run, round))",
     "CREATE TABLE IF NOT EXISTS peers (key BLOB PRIMARY KEY, seq INTEGER, head BLOB)",
@@ -85,17 +85,20 @@ class Vault:
         run_id: bytes,
         round: int,
         mask: Callable[[LedgerHead], RoundRecord],
+        beside: bytes = b"",
     ) -> bytes:
         """The message to send, once its charge, its round id and itself are durable.
 
-        `mask` gets the ledger's end after the charge and makes the record of the round. On any
-        error nothing may be sent and, unless the disk failed at the very last, nothing is kept.
+        `mask` gets the ledger's end after the charge and makes the record of the round. `beside`
+        is what leaves with the message, such as the index of a selection: it must not be drawn
+        again either. On any error nothing may be sent and, unless the disk failed at the very
+        last, nothing is kept.
         """
         with self._store.transaction():
             receipt = self.ledger.reserve(charges, f"{run_id.hex()}/{round}")
             record = mask(_position(receipt))
             _check_record(record, run_id, round, receipt)
-            self.memory(receipt.study).store(record)
+            self.memory(receipt.study).store(record, beside)
         return record.message
 
     def close_study(self, study: str) -> None:
@@ -147,22 +150,20 @@ class StudyMemory:
 
     # --------------------------------------------------------------------------------- rounds
     def outbox(self, run_id: bytes, round: int) -> RoundRecord | None:
-        found = self._store.execute(
-            "SELECT record FROM outbox WHERE study = ? AND run = ? AND round = ?",
-            self._study, run_id, round,
-        )  # fmt: skip
-        if not found:
-            return None
-        self._ledger.settle()
-        return RoundRecord.from_bytes(cast(bytes, found[0][0]))
+        found = self._kept("record", run_id, round)
+        return RoundRecord.from_bytes(found) if found is not None else None
 
-    def store(self, record: RoundRecord) -> None:
+    def beside(self, run_id: bytes, round: int) -> bytes | None:
+        """What left together with the round's message."""
+        return self._kept("beside", run_id, round)
+
+    def store(self, record: RoundRecord, beside: bytes = b"") -> None:
         with self._store.transaction():
             require(record.run_id == self.current_run(), Code.RUN_SUPERSEDED)
             require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
             self._store.execute(
-                "INSERT INTO outbox VALUES (?, ?, ?, ?)",
-                self._study, record.run_id, record.round, record.to_bytes(),
+                "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)",
+                self._study, record.run_id, record.round, record.to_bytes(), beside,
             )  # fmt: skip
             self._store.execute(
                 "UPDATE runs SET high_water = ? WHERE study = ? AND run = ?",
@@ -215,12 +216,27 @@ class StudyMemory:
         self._store.execute("UPDATE runs SET open = 0 WHERE study = ?", self._study)
         self._store.execute("DELETE FROM outbox WHERE study = ?", self._study)
 
-    def _forget_old_rounds(self, run_id: bytes) -> None:
-        self._store.execute(
-            "DELETE FROM outbox WHERE study = ?1 AND run = ?2 AND round NOT IN (SELECT round "
-            "FROM outbox WHERE study = ?1 AND run = ?2 ORDER BY round DESC LIMIT ?3)",
-            self._study, run_id, ROUNDS_KEPT,
+    def _kept(self, column: str, run_id: bytes, round: int) -> bytes | None:
+        """Stored bytes that may leave again, once the anchor knows of their charge."""
+        found = self._store.execute(
+            f"SELECT {column} FROM outbox WHERE study = ? AND run = ? AND round = ?",
+            self._study, run_id, round,
         )  # fmt: skip
+        if not found:
+            return None
+        self._ledger.settle()
+        return cast(bytes, found[0][0])
+
+    def _forget_old_rounds(self, run_id: bytes) -> None:
+        rounds = self._store.execute(
+            "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round DESC",
+            self._study, run_id,
+        )  # fmt: skip
+        for (old,) in rounds[ROUNDS_KEPT:]:
+            self._store.execute(
+                "DELETE FROM outbox WHERE study = ? AND run = ? AND round = ?",
+                self._study, run_id, old,
+            )  # fmt: skip
 
     def _keep_seen_heads(self) -> None:
         for peer, (seq, head) in self._seen.items():
@@ -242,6 +258,7 @@ def _exclusive(path: Path) -> sqlite3.Connection:
     """SQLite's own lock on a file of its own: held until closed, or until the process ends."""
     lock = connect(path, busy_seconds=0.0)
     try:
+        lock.execute("PRAGMA journal_mode=OFF")
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         lock.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hedgerow.errors import LedgerUnavailable
 from hedgerow.privacy.events import Head
+from hedgerow.privacy.store import sync_directory
 
 _TAIL = 4096
 
@@ -40,7 +41,7 @@ class Anchor:
             finally:
                 os.close(descriptor)
             if new:
-                _sync_directory(self._path.parent)
+                sync_directory(self._path.parent)
         except OSError as error:
             raise self._unavailable(error) from error
 
@@ -75,11 +76,3 @@ def _parsed(line: str) -> Head | None:
 def _write_all(descriptor: int, data: bytes) -> None:
     if os.write(descriptor, data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -37,6 +37,7 @@ def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connectio
     try:
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            sync_directory(path.parent)
         path.chmod(0o600)
         return sqlite3.connect(
             path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
@@ -46,6 +47,15 @@ def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connectio
             f"{path} cannot be opened ({error}); nothing was charged and nothing sent. "
             "Check that the directory exists and belongs to this user."
         ) from error
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes a new file's name as durable as its content."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class Store:

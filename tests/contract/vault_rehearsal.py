@@ -1,0 +1,204 @@
+"""A small site for tests of its vault, and processes that are killed while they serve from it.
+
+Run as a script it forks children and prints what they left behind as JSON; the test process
+itself, which may have threads, never forks. Nothing here is part of hedgerow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from fractions import Fraction as Q
+from pathlib import Path
+
+from hedgerow.errors import BudgetExceeded, LedgerUnavailable
+from hedgerow.party.vault import Vault, open_ledger
+from hedgerow.privacy.budget import Measure
+from hedgerow.privacy.ledger import Charge
+from hedgerow.privacy.store import no_hook
+from hedgerow.secagg.envelope import LedgerHead
+from hedgerow.secagg.keys import Identity
+from hedgerow.secagg.memory import RoundRecord
+
+IDENTITY = Identity.from_bytes(bytes(range(32)))
+RUN = b"run of 16 bytes."
+STUDY = "a study"
+COST = Q(1, 1000)
+SECRET = b"own share, a secret of 32 bytes."
+
+
+def open_vault(directory: Path, hook: Callable[[str], None] = no_hook) -> Vault:
+    (directory / "state").mkdir(exist_ok=True)
+    return Vault.open(directory / "state" / "site.db", IDENTITY, directory / "anchor", hook=hook)
+
+
+def started(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1)) -> Vault:
+    vault = open_vault(directory, hook)
+    vault.ledger.set_lifetime(Measure.PURE, Q(10**6))
+    vault.ledger.approve(STUDY, Measure.PURE, cap)
+    vault.memory(STUDY).open_run(RUN)
+    return vault
+
+
+def charge(cost: Q = COST, study: str = STUDY) -> Charge:
+    return Charge((), cost, "Count of all rows", study)
+
+
+def record_of(
+    round: int, ledger: LedgerHead, message: bytes = b"", run: bytes = RUN
+) -> RoundRecord:
+    message = message or b"masked " + os.urandom(8).hex().encode()
+    return RoundRecord(
+        run_id=run, epoch_id=b"e" * 32, round=round, request=b"r" * 32, participants=(0, 1, 2),
+        context=b"c" * 32, ledger=ledger, message=message, own_share=SECRET,
+        seeds={1: b"1" * 32, 2: b"2" * 32}, share_keys={1: b"3" * 32, 2: b"4" * 32},
+    )  # fmt: skip
+
+
+def release(vault: Vault, round: int, cost: Q = COST, message: bytes = b"") -> bytes:
+    return vault.release([charge(cost)], RUN, round, lambda end: record_of(round, end, message))
+
+
+# ---------------------------------------------------------------------------------- killing
+def serve_until_killed(directory: Path, wire: int, last_step: int | None, honest: bool) -> None:
+    """Rounds without end; dies by its own hand at a step, or whenever the parent says."""
+    steps = iter(range(10**9))
+
+    def hook(step: str) -> None:
+        if next(steps) == last_step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    vault = open_vault(directory, hook)
+    memory = vault.memory(STUDY)
+    while True:
+        round = memory.high_water(RUN) + 1
+        (serve if honest else serve_too_early)(vault, round, wire)
+        memory.open_set(RUN, round, (0, 1, round % 7 + 2))
+        os.write(wire, f"{round} set {round % 7 + 2}\n".encode())
+
+
+def serve(vault: Vault, round: int, wire: int) -> None:
+    message = release(vault, round)
+    os.write(wire, f"{round} {message.decode()}\n".encode())
+
+
+def serve_too_early(vault: Vault, round: int, wire: int) -> None:
+    """The mistake the vault is there to prevent: bytes leave before their charge is durable."""
+
+    def mask(end: LedgerHead) -> RoundRecord:
+        record = record_of(round, end)
+        os.write(wire, f"{round} {record.message.decode()}\n".encode())
+        return record
+
+    vault.release([charge()], RUN, round, mask)
+
+
+def killed_once(directory: Path, chance: random.Random, honest: bool) -> list[str]:
+    """What reached the wire before the child died."""
+    reading, writing = os.pipe()
+    last_step = chance.choice([None, chance.randrange(40)])
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        serve_until_killed(directory, writing, last_step, honest)
+    os.close(writing)
+    with os.fdopen(reading) as wire:
+        lines = []
+        if last_step is None:
+            lines = [wire.readline() for _ in range(chance.randrange(1, 6))]
+            os.kill(child, signal.SIGKILL)
+        lines += wire.readlines()
+    os.waitpid(child, 0)
+    return [line.rstrip("\n") for line in lines if line.endswith("\n")]
+
+
+def kill_many(directory: Path, kills: int, seed: int, honest: int = 1) -> dict[str, object]:
+    """Kills and restarts one site; says what it sent and what it remembers."""
+    started(directory).close()
+    chance, sent = random.Random(seed), []
+    for _ in range(kills):
+        sent += killed_once(directory, chance, bool(honest))
+    return {"sent": sent} | remembered(directory)
+
+
+def remembered(directory: Path) -> dict[str, object]:
+    vault = open_vault(directory)
+    memory = vault.memory(STUDY)
+    entries = [event for _, event in vault.ledger.entries()]
+    charged = [e.round_id for e in entries if type(e).__name__ == "Charged"]
+    top = memory.high_water(RUN)
+    outbox = {r: memory.outbox(RUN, r) for r in range(max(1, top - 1), top + 1)}
+    found = {
+        "charged": charged,
+        "spent": str(vault.ledger.spent(STUDY)),
+        "high_water": top,
+        "outbox": {r: rec.message.decode() for r, rec in outbox.items() if rec},
+        "sets": {r: memory.opened_set(RUN, r) for r in range(1, top + 1)},
+    }
+    vault.close()
+    return found
+
+
+# ----------------------------------------------------------------------------------- racing
+def race(directory: Path, runners: int) -> dict[str, object]:
+    """All runners want the last budget at once; each says how it went."""
+    started(directory).close()
+    start, gun = os.pipe()
+    finish, report = os.pipe()
+    for name in range(runners):
+        if os.fork() == 0:
+            os.close(gun)
+            os.write(report, f"{run_for_it(directory, str(name), start)}\n".encode())
+            os._exit(0)
+    os.close(gun)
+    os.close(report)
+    with os.fdopen(finish) as lines:
+        words = lines.read().split()
+    for _ in range(runners):
+        os.wait()
+    return {"outcomes": words} | remembered(directory)
+
+
+def run_for_it(directory: Path, name: str, start: int) -> str:
+    """Two races in one: for the last of a study's cap, and for the last of the lifetime."""
+    ledger = open_ledger(directory / "state" / "site.db", IDENTITY, directory / "anchor")
+    os.read(start, 1)  # end of file, for all at once
+    reserved = _try(lambda: ledger.reserve([charge(Q(1))], name))
+    approved = _try(lambda: ledger.approve(name, Measure.PURE, Q(10**6 - 1)))
+    return f"{reserved} {approved}"
+
+
+def _try(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except BudgetExceeded:
+        return "refused"
+    return "won"
+
+
+def second_server(directory: Path) -> dict[str, object]:
+    """Another process tries to serve from a vault that is being served from."""
+    vault = started(directory)
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        try:
+            open_vault(directory)
+        except LedgerUnavailable as refusal:
+            os.write(writing, str(refusal).encode())
+        os._exit(0)
+    os.wait()
+    os.close(writing)
+    with os.fdopen(reading) as words:
+        refusal = words.read()
+    vault.close()
+    return {"refusal": refusal}
+
+
+if __name__ == "__main__":
+    what, where, *numbers = sys.argv[1:]
+    acts = {"kill": kill_many, "race": race, "second": second_server}
+    print(json.dumps(acts[what](Path(where), *map(int, numbers))))

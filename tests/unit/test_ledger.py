@@ -1,0 +1,157 @@
+"""The region ledger: what counts once, what adds, and how it says no."""
+
+import math
+from fractions import Fraction as Q
+
+import pytest
+
+from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.privacy.budget import checked_cost
+from hedgerow.privacy.ledger import Charge, MemoryLedger, Tally, require_within, total
+from hedgerow.regions import EVERYONE, Fold, Split, Step, cells
+
+UNIFORM = "digest of the uniform grid"
+QUANTILES = "digest of the private quantiles"
+
+
+def charge(*steps: Step, cost=Q(1), study: str = "a study") -> Charge:
+    return Charge(tuple(steps), cost, "a count", study)
+
+
+def below(cell: int, outcome: int, grid: str = UNIFORM) -> Step:
+    return Step(Split("age", grid, cells(range(cell + 1))), outcome)
+
+
+# ------------------------------------------------------------------------------ what adds up
+def test_outcomes_of_one_test_count_once():
+    assert total([charge(below(5, 0)), charge(below(5, 1))]) == 1
+
+
+def test_different_tests_add():
+    assert total([charge(below(5, 0)), charge(below(6, 1))]) == 2
+
+
+def test_a_charge_of_everyone_adds_to_all():
+    assert total([charge(), charge(below(5, 0)), charge(below(5, 1), cost=Q(3))]) == 4
+
+
+def test_the_same_cut_on_two_grids_is_two_tests():
+    # Cut 5 is 50.0 on one grid and 12.5 on the other: a record of 30 pays both charges.
+    assert total([charge(below(5, 0)), charge(below(5, 1, grid=QUANTILES))]) == 2
+
+
+def test_two_draws_of_the_same_number_of_folds_are_two_tests():
+    # A record can be in fold 0 of one draw and in fold 1 of the other.
+    one, other = Fold("draw 1", 4), Fold("draw 2", 4)
+    assert total([charge(Step(one, 0)), charge(Step(other, 1))]) == 2
+    assert total([charge(Step(one, 0)), charge(Step(one, 1))]) == 1
+
+
+def test_where_missing_values_go_is_part_of_a_test():
+    missing = 255
+    left = Split("age", UNIFORM, cells([0, 1, missing]))
+    right = Split("age", UNIFORM, cells([0, 1]))
+    assert total([charge(Step(left, 0)), charge(Step(right, 1))]) == 2
+
+
+def test_studies_add_even_where_their_regions_are_disjoint():
+    assert total([charge(below(5, 0), study="one"), charge(below(5, 1), study="other")]) == 2
+
+
+def test_a_release_without_noise_is_infinitely_dear():
+    assert total([charge(below(5, 0), cost=math.inf), charge(below(5, 1))]) == math.inf
+
+
+def test_a_very_long_region_is_counted_like_any_other():
+    steps = [Step(Fold(f"draw {i}", 2), 0) for i in range(5000)]
+    assert total([charge(*steps), charge(*steps[:10])]) == 2
+
+
+# ------------------------------------------------------------------------------ failing closed
+@pytest.mark.parametrize("cost", [float("nan"), 0.5, 1, Q(-1), -math.inf, "1", None])
+def test_a_charge_that_is_no_exact_cost_cannot_be_made(cost):
+    with pytest.raises(SpecError):
+        charge(cost=cost)
+
+
+def test_not_a_number_is_never_within_a_limit():
+    with pytest.raises(BudgetExceeded):
+        require_within(float("nan"), Q(1), "a study", "1")
+
+
+@pytest.mark.parametrize("limit", [float("nan"), 1.0, Q(-1)])
+def test_a_limit_that_is_no_exact_cost_is_refused(limit):
+    with pytest.raises(SpecError):
+        MemoryLedger(limit)
+
+
+def test_the_limit_itself_is_allowed_and_the_least_above_it_is_not():
+    ledger = MemoryLedger(Q(1))
+    ledger.reserve([charge()], "1")
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve([charge(cost=Q(1, 10**40))], "2")
+    assert ledger.total == 1
+
+
+def test_a_float_would_have_forgotten_the_charge_that_the_ledger_keeps():
+    assert 1.0 + 1e-17 == 1.0
+    assert total([charge(), charge(cost=Q(1, 10**17))]) > 1
+
+
+def test_a_refused_round_leaves_no_trace():
+    ledger = MemoryLedger(Q(2))
+    ledger.reserve([charge(below(5, 0))], "1")
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve([charge(below(5, 1)), charge(below(7, 0)), charge(cost=Q(1))], "2")
+    assert ledger.total == 1
+    assert [name for name, _ in ledger.entries] == ["1"]
+    ledger.reserve([charge(cost=Q(1))], "2")
+    assert ledger.total == 2
+
+
+def test_the_refusal_says_what_was_asked_what_is_allowed_and_what_to_do():
+    with pytest.raises(
+        BudgetExceeded, match=r"'7' would bring study 'a study' to 3/2; 1 is allowed"
+    ) as refusal:
+        MemoryLedger(Q(1)).reserve([charge(cost=Q(3, 2))], "7")
+    assert "Nothing was charged" in str(refusal.value)
+    assert "approve a new study" in str(refusal.value)
+
+
+def test_no_noise_needs_a_limit_that_allows_it():
+    with pytest.raises(BudgetExceeded):
+        MemoryLedger(Q(10**9)).reserve([charge(cost=math.inf)], "1")
+    ledger = MemoryLedger(math.inf)
+    ledger.reserve([charge(cost=math.inf)], "1")
+    ledger.reserve([charge(cost=math.inf)], "2")
+    assert ledger.total == math.inf
+
+
+def test_a_round_is_charged_once_and_is_of_one_study():
+    ledger = MemoryLedger(Q(9))
+    ledger.reserve([charge()], "1")
+    with pytest.raises(SpecError, match="charged before"):
+        ledger.reserve([charge()], "1")
+    for charges in ([], [charge(study="one"), charge(study="other")]):
+        with pytest.raises(SpecError, match="one round of one study"):
+            ledger.reserve(charges, "2")
+    assert ledger.total == 1
+
+
+def test_a_receipt_tells_the_study_s_spending_so_far():
+    ledger = MemoryLedger(Q(9))
+    ledger.reserve([charge(study="other")], "1")
+    receipt = ledger.reserve([charge(cost=Q(1, 3))], "1")
+    assert (receipt.study, receipt.round_id, receipt.seq) == ("a study", "1", 2)
+    assert receipt.spent == ledger.spent("a study") == Q(1, 3)
+
+
+def test_a_ledger_has_no_way_to_pay_afterwards():
+    public = {name for name in dir(MemoryLedger(Q(1))) if not name.startswith("_")}
+    assert public == {"entries", "limit", "reserve", "spent", "total"}
+
+
+def test_checking_a_cost_gives_it_back():
+    assert checked_cost(Q(1, 3)) == Q(1, 3)
+    assert Tally().of("nobody") == 0
+    assert total([Charge(EVERYONE, Q(0), "labels are public", "a study")]) == 0

@@ -1,0 +1,457 @@
+"""The ledger on disk: what it remembers, what it notices, what it refuses."""
+
+import math
+import sqlite3
+from dataclasses import replace
+from fractions import Fraction as Q
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hedgerow.errors import (
+    BudgetExceeded,
+    LedgerBroken,
+    LedgerRolledBack,
+    LedgerUnavailable,
+    SpecError,
+)
+from hedgerow.privacy import events
+from hedgerow.privacy.anchor import Anchor
+from hedgerow.privacy.books import Books
+from hedgerow.privacy.budget import Measure
+from hedgerow.privacy.ledger import NO_HEAD, Charge
+from hedgerow.privacy.sqlite_ledger import SqliteLedger
+from hedgerow.privacy.store import Store, connect
+from hedgerow.regions import Fold, Split, Step
+
+SPLIT = Split("age", "grid", 0b1011)
+
+
+def charge(*steps, cost=Q(1, 10), study="a"):
+    return Charge(tuple(steps), cost, "Count of all rows", study)
+
+
+class Bench:
+    """A site's directory in which ledgers are opened, copied back and tampered with."""
+
+    def __init__(self, directory):
+        self.path, self.anchor = directory / "site.db", Anchor(directory / "anchor")
+        self.key = Ed25519PrivateKey.generate()
+        self.stores = []
+
+    def ours(self, signature, message):
+        try:
+            self.key.public_key().verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    def open(self, **how):
+        self.stores.append(Store(connect(self.path)))
+        how = {"sign": self.key.sign, "verify": self.ours, "anchor": self.anchor} | how
+        return SqliteLedger(self.stores[-1], **how)
+
+    def close(self):
+        while self.stores:
+            self.stores.pop().close()
+
+    def started(self, rounds=0):
+        ledger = self.open()
+        ledger.set_lifetime(Measure.ZCDP, Q(10))
+        ledger.approve("a", Measure.PURE, Q(1))
+        return ledger, [ledger.reserve([charge()], str(i)) for i in range(rounds)]
+
+    def copy(self):
+        self.close()
+        return self.path.read_bytes()
+
+    def bring_back(self, copy):
+        self.close()
+        self.path.write_bytes(copy)
+
+    def tamper(self, *statements):
+        self.close()
+        raw = sqlite3.connect(self.path, isolation_level=None)
+        raw.execute("DROP TRIGGER ledger_keeps_entries")
+        raw.execute("DROP TRIGGER ledger_loses_none")
+        for sql, *values in statements:
+            raw.execute(sql, values)
+        raw.close()
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = Bench(tmp_path)
+    yield bench
+    bench.close()
+
+
+# ------------------------------------------------------------------------------- remembering
+def test_a_reopened_ledger_has_spent_what_it_had_spent(bench):
+    ledger, _ = bench.started()
+    ledger.reserve([charge(Step(SPLIT, 0)), charge(Step(SPLIT, 1), cost=Q(1, 3))], "1")
+    ledger.reserve([charge(Step(Fold("draw", 4), 3))], "2")
+    bench.close()
+    again = bench.open()
+    assert again.spent("a") == Q(1, 3) + Q(1, 10)
+    assert again.head() == ledger._end
+    again.reserve([charge(Step(SPLIT, 0), cost=Q(1, 5))], "3")
+    assert again.spent("a") == Q(1, 3) + Q(1, 10)
+
+
+def test_a_receipt_names_the_entry_it_stands_for(bench):
+    ledger, (first, second) = bench.started(rounds=2)
+    assert (second.seq, second.head) == ledger.head()
+    assert ledger.head_at(first.seq) == first.head
+    assert (first.spent, second.spent) == (Q(1, 10), Q(1, 5))
+    assert ledger.head_at(99) is None
+    assert ledger.head_at(0) == NO_HEAD
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        events.LifetimeSet(Measure.ZCDP, Q(1, 3)),
+        events.Approved("ä study", Measure.GDP, math.inf),
+        events.Charged(
+            "a", "7", (charge(Step(SPLIT, 1), Step(Fold("d", 3), 2)), charge(cost=math.inf))
+        ),
+        events.Closed("a"),
+        events.Restored(3, ((4, bytes(range(32))),)),
+        events.Reconciled((("a", Q(1, 7)),)),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_every_event_reads_back_as_it_was_written(event):
+    assert events.from_json(events.to_json(event)) == event
+    assert "." not in events.to_json(event), "a rational was written as a float"
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "no json", '{"kind":"Gift"}', '{"kind":"Closed"}'])
+def test_an_unreadable_event_breaks_the_ledger(text):
+    with pytest.raises(LedgerBroken, match="cannot be read"):
+        events.from_json(text)
+
+
+# ---------------------------------------------------------------------------------- spending
+def test_a_study_spends_up_to_its_cap_and_not_a_trace_more(bench):
+    ledger, _ = bench.started()
+    ledger.reserve([charge(cost=Q(1))], "1")
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve([charge(cost=Q(1, 10**30))], "2")
+    assert ledger.spent("a") == 1
+    ledger.verify()
+
+
+def test_an_unknown_or_closed_study_cannot_charge(bench):
+    ledger, _ = bench.started()
+    with pytest.raises(SpecError, match="not approved"):
+        ledger.reserve([charge(study="b")], "1")
+    ledger.close("a")
+    with pytest.raises(SpecError, match="closed"):
+        ledger.reserve([charge()], "1")
+
+
+def test_a_round_id_is_charged_once_even_after_a_restart(bench):
+    bench.started(rounds=1)
+    bench.close()
+    with pytest.raises(SpecError, match="charged before"):
+        bench.open().reserve([charge()], "0")
+
+
+def test_approving_a_study_takes_its_whole_cap_from_the_lifetime(bench):
+    ledger = bench.open()
+    ledger.set_lifetime(Measure.ZCDP, Q(1))
+    ledger.approve("a", Measure.GDP, Q(3, 2))
+    assert ledger.committed() == Q(3, 4)
+    with pytest.raises(BudgetExceeded, match="lifetime"):
+        ledger.approve("b", Measure.ZCDP, Q(1, 4) + Q(1, 10**9))
+    ledger.approve("b", Measure.ZCDP, Q(1, 4))
+    assert ledger.committed() == 1
+
+
+def test_closing_a_study_gives_back_what_it_did_not_spend(bench):
+    ledger = bench.open()
+    ledger.set_lifetime(Measure.PURE, Q(1))
+    ledger.approve("a", Measure.PURE, Q(1))
+    ledger.reserve([charge(cost=Q(1, 4))], "1")
+    ledger.close("a")
+    assert ledger.committed() == Q(1, 4)
+    ledger.approve("b", Measure.PURE, Q(3, 4))
+    with pytest.raises(SpecError, match="approved before"):
+        ledger.approve("a", Measure.PURE, Q(0))
+
+
+def test_a_study_without_noise_needs_an_unlimited_lifetime(bench):
+    ledger = bench.open()
+    ledger.set_lifetime(Measure.ZCDP, Q(100))
+    with pytest.raises(BudgetExceeded):
+        ledger.approve("open", Measure.PURE, math.inf)
+    ledger.set_lifetime(Measure.ZCDP, math.inf)
+    ledger.approve("open", Measure.PURE, math.inf)
+    ledger.reserve([charge(cost=math.inf, study="open")], "1")
+
+
+def test_nothing_is_approved_before_a_lifetime_is_set_and_its_measure_stays(bench):
+    ledger = bench.open()
+    with pytest.raises(SpecError, match="no lifetime"):
+        ledger.approve("a", Measure.PURE, Q(1))
+    with pytest.raises(SpecError, match="epsilon or in rho"):
+        ledger.set_lifetime(Measure.GDP, Q(1))
+    ledger.set_lifetime(Measure.PURE, Q(1))
+    ledger.approve("a", Measure.PURE, Q(1))
+    with pytest.raises(SpecError, match="keep the measure"):
+        ledger.set_lifetime(Measure.ZCDP, Q(1))
+    with pytest.raises(SpecError, match="delta = 0"):
+        ledger.approve("b", Measure.GDP, Q(0))
+
+
+@pytest.mark.parametrize("cap", [float("nan"), 1.0, Q(-1)])
+def test_a_cap_that_is_no_exact_cost_is_refused(bench, cap):
+    ledger, _ = bench.started()
+    with pytest.raises(SpecError):
+        ledger.approve("b", Measure.PURE, cap)
+    assert ledger.head()[0] == 2
+
+
+def test_two_ledgers_on_one_file_see_each_other_s_charges(bench):
+    one, _ = bench.started()
+    other = bench.open()
+    one.reserve([charge(cost=Q(3, 5))], "1")
+    with pytest.raises(BudgetExceeded):
+        other.reserve([charge(cost=Q(3, 5))], "2")
+    other.reserve([charge(cost=Q(2, 5))], "2")
+    assert one.spent("a") == 1
+
+
+def test_a_transaction_that_fails_later_takes_the_charge_back(bench):
+    ledger, _ = bench.started()
+    store = bench.stores[-1]
+
+    def charge_and_fail():
+        with store.transaction():
+            ledger.reserve([charge(cost=Q(1))], "1")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        charge_and_fail()
+    assert ledger.spent("a") == 0
+    ledger.reserve([charge(cost=Q(1))], "1")
+    assert ledger.spent("a") == 1
+    assert max(bench.anchor.heads()) == ledger.head()[0]
+
+
+# ---------------------------------------------------------------------------------- noticing
+def test_the_ledger_of_an_honest_site_verifies(bench):
+    ledger, _ = bench.started(rounds=3)
+    ledger.verify()
+    assert [entry.seq for entry, _ in ledger.entries()] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("sql", ["UPDATE ledger SET body = ''", "DELETE FROM ledger"])
+def test_entries_are_neither_changed_nor_deleted_by_accident(bench, sql):
+    bench.started(rounds=1)
+    with pytest.raises(LedgerBroken, match="append-only"):
+        bench.stores[-1].execute(sql)
+
+
+TAMPERING = {
+    "an edited cost": [("UPDATE ledger SET body = replace(body, '1/10', '1/99') WHERE seq = 3",)],
+    "an edited reason": [
+        ("UPDATE ledger SET body = replace(body, 'Count', 'count') WHERE seq = 4",)
+    ],
+    "a missing entry": [("DELETE FROM ledger WHERE seq = 4",)],
+    "a missing beginning": [("DELETE FROM ledger WHERE seq = 1",)],
+    "entries in another order": [
+        ("UPDATE ledger SET seq = 99 WHERE seq = 3",),
+        ("UPDATE ledger SET seq = 3 WHERE seq = 4",),
+        ("UPDATE ledger SET seq = 4 WHERE seq = 99",),
+    ],
+    "an entry moved up": [("UPDATE ledger SET seq = 9 WHERE seq = 5",)],
+    "a strange signature": [("UPDATE ledger SET signature = zeroblob(64) WHERE seq = 5",)],
+    "a strange head": [("UPDATE ledger SET head = zeroblob(32) WHERE seq = 3",)],
+    "an entry twice": [
+        ("INSERT INTO ledger SELECT 6, body, head, signature FROM ledger WHERE seq = 5",)
+    ],
+}
+
+
+@pytest.mark.parametrize("statements", TAMPERING.values(), ids=TAMPERING)
+@pytest.mark.parametrize("anchored", [True, False])
+def test_tampering_is_noticed_and_stops_all_charges(bench, statements, anchored):
+    bench.started(rounds=3)
+    bench.tamper(*statements)
+    ledger = bench.open() if anchored else bench.open(anchor=None)
+    with pytest.raises((LedgerBroken, LedgerRolledBack)):
+        ledger.verify()
+    with pytest.raises((LedgerBroken, LedgerRolledBack)):
+        ledger.reserve([charge()], "new")
+
+
+def test_entries_signed_with_another_key_are_not_believed(bench):
+    bench.started(rounds=1)
+    bench.close()
+    bench.key = Ed25519PrivateKey.generate()
+    with pytest.raises(LedgerBroken, match="not signed by this site"):
+        bench.open().verify()
+
+
+def test_a_signed_chain_that_overspends_is_not_believed(bench):
+    ledger, _ = bench.started(rounds=1)
+    # Whoever holds the key can sign anything; the sums must still be right.
+    ledger._books.apply = lambda event: None
+    ledger.reserve([charge(cost=Q(50))], "too much")
+    bench.close()
+    with pytest.raises(LedgerBroken, match="breaks its own rules"):
+        bench.open().verify()
+
+
+def test_a_cut_off_end_is_noticed_by_the_anchor_and_by_nothing_inside_the_file(bench):
+    bench.started(rounds=3)
+    bench.tamper(("DELETE FROM ledger WHERE seq = 5",))
+    bench.open(anchor=None).verify()
+    with pytest.raises(LedgerRolledBack, match="ends at 4"):
+        bench.open().verify()
+
+
+# --------------------------------------------------------------------------------- rollback
+def test_a_restored_copy_is_older_than_the_anchor_and_may_not_charge(bench):
+    bench.started(rounds=1)
+    copy = bench.copy()
+    bench.open().reserve([charge()], "later")
+    bench.bring_back(copy)
+    ledger = bench.open()
+    with pytest.raises(LedgerRolledBack):
+        ledger.reserve([charge()], "again")
+    assert ledger.head()[0] == 3
+
+
+def test_a_head_that_somebody_else_holds_shows_the_rollback(bench):
+    bench.started(rounds=1)
+    copy = bench.copy()
+    receipt = bench.open().reserve([charge()], "later")
+    bench.bring_back(copy)
+    ledger = bench.open(anchor=None)
+    ledger.meet(ledger.head())
+    with pytest.raises(LedgerRolledBack, match="ends at 3"):
+        ledger.meet((receipt.seq, receipt.head))
+    # Charging on from the old copy makes a second entry 4: two heads with one number.
+    ledger.reserve([charge()], "other")
+    with pytest.raises(LedgerRolledBack, match="another entry 4"):
+        ledger.meet((receipt.seq, receipt.head))
+    ledger.meet((0, NO_HEAD))
+
+
+def test_a_missing_anchor_stops_the_site(bench, tmp_path):
+    bench.started(rounds=1)
+    bench.close()
+    (tmp_path / "anchor").unlink()
+    with pytest.raises(LedgerRolledBack, match="anchor of this ledger is missing"):
+        bench.open().reserve([charge()], "new")
+
+
+def test_an_anchor_that_a_crash_left_behind_is_healed(bench, tmp_path):
+    ledger, _ = bench.started(rounds=3)
+    lines = (tmp_path / "anchor").read_text().splitlines(keepends=True)
+    (tmp_path / "anchor").write_text("".join(lines[:-2]) + "\n5 abc")  # torn while it was written
+    ledger.settle()
+    assert max(bench.anchor.heads()) == 5
+    assert dict([ledger.head()]).items() <= bench.anchor.heads().items()
+
+
+def test_a_long_anchor_is_read_from_its_end_only(bench, tmp_path):
+    lines = (f"\n{seq} {bytes([seq % 251]).hex() * 32}\n" for seq in range(1, 500))
+    (tmp_path / "anchor").write_text("".join(lines))
+    assert bench.anchor.latest().items() <= bench.anchor.heads().items()
+    assert max(bench.anchor.latest()) == 499
+    assert len(bench.anchor.latest()) < 100
+
+
+def test_an_anchor_that_cannot_be_written_stops_the_release(bench, tmp_path):
+    ledger, _ = bench.started()
+    (tmp_path / "anchor").unlink()
+    (tmp_path / "anchor").mkdir()
+    with pytest.raises(LedgerUnavailable, match="nothing was sent"):
+        ledger.reserve([charge()], "1")
+
+
+def restored(bench, lost_rounds=2):
+    """A ledger brought back to before `lost_rounds` charges, and the receipts for these."""
+    bench.started(rounds=1)
+    copy = bench.copy()
+    ledger = bench.open()
+    receipts = [ledger.reserve([charge(cost=Q(1, 8))], f"lost {i}") for i in range(lost_rounds)]
+    bench.bring_back(copy)
+    return bench.open(), receipts
+
+
+def test_after_a_restore_open_studies_count_as_fully_spent(bench):
+    ledger, _ = restored(bench)
+    ledger.restore()
+    assert ledger.spent("a") == 1
+    with pytest.raises(BudgetExceeded, match="restored"):
+        ledger.reserve([charge()], "new")
+    ledger.verify()
+    ledger.approve("b", Measure.PURE, Q(1))
+    ledger.reserve([charge(study="b")], "1")
+    ledger.close("a")
+    assert ledger.spent("a") == 1
+
+
+def test_a_declared_restore_knows_the_heads_it_lost(bench):
+    ledger, receipts = restored(bench)
+    ledger.restore()
+    assert ledger.head()[0] == receipts[-1].seq + 1
+    for receipt in receipts:
+        ledger.meet((receipt.seq, receipt.head))
+    with pytest.raises(LedgerRolledBack):
+        ledger.meet((receipts[0].seq, bytes(32)))
+
+
+def test_receipts_for_all_that_was_lost_reconcile_a_study(bench):
+    ledger, receipts = restored(bench)
+    ledger.restore()
+    ledger.reconcile(receipts)
+    assert ledger.spent("a") == Q(1, 10) + Q(2, 8)
+    ledger.reserve([charge(cost=Q(1, 10))], "new")
+    bench.close()
+    assert bench.open().spent("a") == Q(2, 10) + Q(2, 8)
+
+
+@pytest.mark.parametrize("kept", [[], [0], [1]])
+def test_missing_receipts_reconcile_nothing(bench, kept):
+    ledger, receipts = restored(bench)
+    ledger.restore()
+    with pytest.raises(LedgerRolledBack, match="no receipt"):
+        ledger.reconcile([receipts[i] for i in kept])
+    assert ledger.spent("a") == 1
+
+
+def test_a_receipt_that_was_changed_is_no_receipt(bench):
+    ledger, receipts = restored(bench)
+    ledger.restore()
+    cheaper = replace(receipts[1], spent=Q(1, 10))
+    with pytest.raises(LedgerRolledBack, match="no receipt"):
+        ledger.reconcile([receipts[0], cheaper])
+
+
+def test_without_the_anchor_a_restore_learns_lost_heads_from_others(bench, tmp_path):
+    ledger, receipts = restored(bench)
+    (tmp_path / "anchor").unlink()
+    ledger.restore([(receipts[-1].seq, receipts[-1].head)])
+    ledger.meet((receipts[-1].seq, receipts[-1].head))
+    ledger.verify()
+
+
+def test_two_copies_that_both_spent_cannot_be_mended(bench):
+    ledger, receipts = restored(bench)
+    fork = bench.open(anchor=None)
+    fork.reserve([charge()], "in the other copy")
+    with pytest.raises(LedgerBroken, match="two copies"):
+        ledger.restore([(receipts[0].seq, receipts[0].head)])
+
+
+def test_the_books_take_no_event_they_do_not_know():
+    with pytest.raises(SpecError, match="not an event"):
+        Books().apply("a gift")
