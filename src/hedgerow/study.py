@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.privacy import accounting
+from hedgerow.privacy import accounting, sampling
 from hedgerow.privacy.budget import Cost, Measure, Placement
 from hedgerow.privacy.coalition import Release
 from hedgerow.privacy.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
@@ -165,6 +165,11 @@ class Study:
         """The sum as the accountant of coalitions sees it."""
         return Release(law=self.sum_law(query), sensitivity=self._scaled(query))
 
+    def slack(self, query: Summed) -> Fraction:
+        """Total variation between the noise of all sites, as drawn, and its law."""
+        draws = self.parties * math.prod(query.shape)
+        return draws * _total_variation(self.site_law(query))
+
     def selection_epsilon(self, query: Selecting) -> Fraction:
         if isinstance(query, SelectQuery) and self.parties > 1:
             raise UnsupportedQuery(
@@ -216,6 +221,9 @@ class Study:
         """Over the parsed content, so that spelling does not matter and versions do."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(b"hedgerow/study/1/" + text.encode()).digest()
+
+
+_total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import SpecError
 from hedgerow.privacy.fixed_point import exp_bounds
 from hedgerow.privacy.randomness import SecretRandomness
 from hedgerow.privacy.response import (
@@ -19,70 +19,18 @@ from hedgerow.privacy.response import (
     RandomisedResponse,
     codebook,
     log_up,
-    record_draw,
-    record_words,
 )
 
-SECRET = bytes(range(32))
-NAMES = [f"record {i}".encode() for i in range(2000)]
+
+def words_of_records(*shape: int) -> np.ndarray:
+    """Fixed words: what a site's secret draws would be, the same in every run of this test."""
+    return np.random.default_rng(0).integers(0, 2**64, shape, dtype=np.uint64)
 
 
 def is_log_rounded_up(epsilon, ratio):
     """exp(epsilon) >= ratio by certified bounds, and not by more than rounding."""
     reaches = exp_bounds(Fraction(epsilon), 256)[1] * ratio <= 1 << 256
     return reaches and epsilon <= math.log1p(ratio - 1) * (1 + 1e-14)
-
-
-# --------------------------------------------------------------------- draws that survive a restart
-def test_a_record_keeps_its_word_wherever_its_row_stands():
-    words = record_draw(SECRET, "study", "folds", NAMES)
-    again = record_draw(SECRET, "study", "folds", NAMES[::-1])[::-1]
-    np.testing.assert_array_equal(words, again)
-
-
-def test_a_record_drawn_by_row_number_changes_when_rows_are_sorted():
-    """The twin: what the rule against row numbers prevents."""
-    by_row = record_draw(SECRET, "study", "folds", [b"%d" % i for i in range(len(NAMES))])
-    before, after = (
-        dict(zip(names, by_row.tolist(), strict=True)) for names in (NAMES, NAMES[::-1])
-    )
-    assert before != after
-
-
-@pytest.mark.parametrize(
-    ("secret", "study", "draw_id"),
-    [(bytes(32), "study", "folds"), (SECRET, "other", "folds"), (SECRET, "study", "labels")],
-)
-def test_another_secret_study_or_draw_gives_unrelated_words(secret, study, draw_id):
-    ours = record_draw(SECRET, "study", "folds", NAMES)
-    theirs = record_draw(secret, study, draw_id, NAMES)
-    assert not set(ours.tolist()) & set(theirs.tolist())
-
-
-def test_names_cannot_slide_into_one_another():
-    assert record_draw(SECRET, "ab", "c", [b"x"])[0] != record_draw(SECRET, "a", "bc", [b"x"])[0]
-
-
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 16])
-def test_many_words_of_a_record_are_all_different_and_start_alike(count):
-    words = record_words(SECRET, "study", "bloom", NAMES, count)
-    assert words.shape == (len(NAMES), count)
-    assert len(np.unique(words)) == words.size
-    np.testing.assert_array_equal(words[:, 0], record_draw(SECRET, "study", "bloom", NAMES))
-
-
-def test_no_records_need_no_words():
-    assert record_words(SECRET, "study", "bloom", [], 5).shape == (0, 5)
-
-
-def test_two_records_under_one_id_are_refused():
-    with pytest.raises(DataError, match="repeat"):
-        record_draw(SECRET, "study", "folds", [b"a", b"b", b"a"])
-
-
-def test_a_short_secret_is_refused():
-    with pytest.raises(SpecError, match="16 bytes"):
-        record_draw(bytes(16), "study", "folds", NAMES)
 
 
 # ----------------------------------------------------------------------------- k-ary response
@@ -136,11 +84,10 @@ def test_a_response_never_costs_more_than_asked(classes, epsilon):
 def test_label_counts_are_recovered_from_answers_of_records():
     response = RandomisedResponse.for_epsilon(3, Fraction(3, 2))
     labels = np.repeat([0, 1, 2], [12_000, 6_000, 2_000])
-    names = [b"%d" % i for i in range(labels.size)]
-    answers = response.respond(labels, record_draw(SECRET, "study", "labels", names))
+    answers = response.respond(labels, words_of_records(labels.size))
     estimate = response.unbiased(np.bincount(answers, minlength=3))
     assert estimate.sum() == pytest.approx(labels.size)
-    np.testing.assert_allclose(estimate, [12_000, 6_000, 2_000], atol=900)  # fixed by SECRET
+    np.testing.assert_allclose(estimate, [12_000, 6_000, 2_000], atol=900)  # words are fixed
 
 
 @pytest.mark.parametrize(
@@ -247,8 +194,7 @@ def test_instant_bits_are_sent_for_exactly_the_stated_words():
 
 def test_label_counts_are_decoded_from_instant_reports():
     labels = np.repeat([0, 1, 2], [12_000, 6_000, 2_000])
-    names = [b"%d" % i for i in range(labels.size)]
-    permanent = BLOOM.permanent(labels, record_words(SECRET, "study", "bloom", names, BLOOM.bits))
+    permanent = BLOOM.permanent(labels, words_of_records(labels.size, BLOOM.bits))
     ones = BLOOM.instant(permanent, SecretRandomness()).sum(axis=0, dtype=np.int64)
     counts = BLOOM.decode(ones, labels.size)
     assert counts.min() >= 0

@@ -173,6 +173,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             source,
             simulated=True,
             saved_fraction=trained.saved,
+            slack=federation.slack,
         )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):

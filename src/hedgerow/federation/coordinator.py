@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -70,6 +71,8 @@ class Federation:
             entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
             self.ledger.reserve([entry], "entry")
         self.releases: list[tuple[Region, Release]] = []
+        self.slack = Fraction(0)
+        """Total variation between all noise drawn so far and its laws, at most."""
 
     @property
     def lattice(self) -> int:
@@ -91,11 +94,10 @@ class Federation:
             for q, what in zip(queries, manifest, strict=True)
         ]
         self.ledger.reserve(charges, f"round {number}")
-        self.releases += [
-            (q.region, self.study.release(q))
-            for q in queries
-            if isinstance(q, SumQuery | BoundQuery)
-        ]
+        for query in queries:
+            if isinstance(query, SumQuery | BoundQuery):
+                self.releases.append((query.region, self.study.release(query)))
+                self.slack += self.study.slack(query)
         self.listener(Progress(number, len(queries), False, self.expected_rounds))
         collected = self.link.round(number, queries)
         self.record.rounds.append(_recorded(number, manifest, collected))

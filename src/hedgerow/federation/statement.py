@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from hedgerow.privacy import accounting
@@ -43,6 +44,7 @@ class PrivacyStatement:
     randomness: str
     schema_source: str
     saved_fraction: float = 0.0
+    delta_slack: float = 0.0
     parties: int = 1
     honest_shares: int = 1
     caveats: tuple[str, ...] = field(default=())
@@ -65,6 +67,7 @@ class PrivacyStatement:
             f"  spent       {_part(self.spent_fraction)}",
             f"  noise       {self.placement}",
             f"  randomness  {self.randomness}",
+            f"  sampler     delta grows by at most {self.delta_slack:.2g} for inexact draws",
             f"  schema      {self.schema_source}",
         ]
         if self.saved_fraction > 0.0:
@@ -92,6 +95,7 @@ def statement(
     schema_source: str,
     simulated: bool,
     saved_fraction: float = 0.0,
+    slack: Fraction = Fraction(0),
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
@@ -114,10 +118,18 @@ def statement(
         randomness="operating system's generator, expanded by AES-256-CTR; integers only",
         schema_source=schema_source,
         saved_fraction=saved_fraction,
+        delta_slack=_delta_slack(slack, epsilon),
         parties=study.parties,
         honest_shares=study.honest,
         caveats=tuple(_caveats(study, epsilon, inferred, simulated)),
     )
+
+
+def _delta_slack(slack: Fraction, epsilon: float) -> float:
+    """(1 + e^epsilon) times the total variation, rounded up."""
+    if slack == 0 or math.isinf(epsilon):
+        return 0.0
+    return math.nextafter(float(slack) * (1.0 + math.exp(min(epsilon, 700.0))), math.inf)
 
 
 def _mechanism(study: Study) -> str:

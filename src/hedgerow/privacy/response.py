@@ -1,8 +1,8 @@
 """Randomised response: a label that is told wrongly with a known probability.
 
 Protects labels only, record by record, against everybody. A record's answer is drawn once and for
-all: redrawing it in another run or after a restart would be a second release. So the draw is a
-function of the site's stored secret and the record's own name (`record_draw`).
+all: redrawing it in another run or after a restart would be a second release. So the words that
+decide come from outside: a function of the site's stored secret and the record's own name.
 
 Probabilities are multiples of 2^-64, so one word decides and every stated epsilon is that of the
 law as drawn, rounded up. Proofs: docs/proofs/samplers.md, section 8.
@@ -11,9 +11,7 @@ law as drawn, rounded up. Proofs: docs/proofs/samplers.md, section 8.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -22,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import SpecError
 from hedgerow.privacy.fixed_point import exp_bounds
 from hedgerow.privacy.randomness import Randomness, Words
 
@@ -31,36 +29,8 @@ FloatArray = NDArray[np.float64]
 Bits = NDArray[np.uint8]
 
 ALL_WORDS: Final = 2**64
-_SECRET_BYTES: Final = 32
-_WORDS_PER_DIGEST: Final = 4
 _CODE_ATTEMPTS: Final = 4096
 _CERTIFIED_BITS: Final = 192
-
-
-def record_draw(secret: bytes, study: str, draw_id: str, record_ids: Sequence[bytes]) -> Words:
-    """One word for each record: see `record_words`."""
-    return record_words(secret, study, draw_id, record_ids, 1)[:, 0]
-
-
-def record_words(
-    secret: bytes, study: str, draw_id: str, record_ids: Sequence[bytes], count: int
-) -> Words:
-    """`count` words for each record, (n, count): HMAC-SHA256 under the site's secret.
-
-    The same record gets the same words in every run of the study, wherever its row stands; so a
-    record id is a column or a hash of the content, never the row number. Two records under one
-    id would be answered with the same coins, and comparing them would show who lied: refused.
-    """
-    if len(secret) < _SECRET_BYTES:
-        raise SpecError(f"the site secret has {len(secret)} bytes; store {_SECRET_BYTES} random.")
-    if len(set(record_ids)) != len(record_ids):
-        raise DataError("record ids repeat; name a unique column, or number equal records.")
-    parts = (b"hedgerow/record-draw/1", study.encode(), draw_id.encode())
-    key = hmac.digest(secret, b"".join(len(p).to_bytes(8, "big") + p for p in parts), "sha256")
-    blocks = [i.to_bytes(4, "big") for i in range(-(-count // _WORDS_PER_DIGEST))]
-    digests = (hmac.digest(key, block + name, "sha256") for name in record_ids for block in blocks)
-    words = np.frombuffer(b"".join(digests), np.dtype("<u8"))
-    return words.reshape(len(record_ids), len(blocks) * _WORDS_PER_DIGEST)[:, :count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +82,7 @@ class RandomisedResponse:
         return log_up(self.epsilon_ratio)
 
     def respond(self, labels: IntArray, words: Words) -> IntArray:
-        """One answer per label, decided by one word each (of `record_draw`)."""
+        """One answer per label, decided by one word each."""
         honest = np.uint64(self.honest_words)
         width = np.uint64((ALL_WORDS - self.honest_words) // (self.classes - 1))
         other = ((words - honest) // width).astype(np.int64)  # 0 .. C-2 where the word is a lie
@@ -158,7 +128,7 @@ class BloomReports:
         return codebook(self.classes, self.bits, self.hashes)
 
     def permanent(self, labels: IntArray, words: Words) -> Bits:
-        """(n, bits), from words (n, bits) of `record_draw`: the same in every run."""
+        """(n, bits), from words (n, bits) that are a record's own for good."""
         return np.asarray(self.code[labels] ^ (words < np.uint64(self._flip_words)))
 
     def instant(self, permanent: Bits, secret: Randomness) -> Bits:
