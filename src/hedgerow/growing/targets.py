@@ -33,6 +33,8 @@ FloatArray = NDArray[np.float64]
 SIZE_SHARE = Fraction(1, 100)
 TARGET_SHARE = Fraction(1, 50)
 TARGET_CELLS = 1024
+MERGED = (1, 4, 16, 64)  # cells that are taken together where noise hides single ones
+SEEN_PART = 0.5  # of the rows that must be in cells which stand out
 STANDS_OUT = 3.0  # deviations of its noise by which a target cell must be seen
 TAIL = 0.001  # part of the rows clipped at each end of the target
 LEAST_SPREAD = 1e-4  # variance of the target as a part of its clipped range
@@ -96,11 +98,11 @@ def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
         queries.append(SumQuery(EVERYONE, Count(), cells, TARGET_SHARE))
     replies = yield queries
     size, *rest = (reply for reply in replies if isinstance(reply, Answer))
+    rows = max(float(size.values[0, 0, 0]), 1.0)
     goal = Goal(ClassCounts(len(schema.classes or ())))
     if schema.target is not None:
-        shape = target_shape(schema.target, rest[0])
+        shape = target_shape(schema.target, rest[0], rows)
         goal = Goal(Fractions(shape.low, shape.high, quote.lattice), shape)
-    rows = max(float(size.values[0, 0, 0]), 1.0)
     spent = sum((q.share for q in queries), Fraction(0))
     return Opening(goal, rows / full_noise(schema, goal, quote), spent)
 
@@ -117,14 +119,24 @@ def target_edges(target: Target) -> tuple[float, ...]:
     return tuple(float(edge) for edge in edges)
 
 
-def target_shape(target: Target, answer: Answer) -> TargetShape:
-    """Cells that stand out of the noise; if none does, all that are not negative."""
-    counts = answer.values[0, :, 0]
-    weights = np.where(counts > STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
-    if weights.sum() <= 0.0:
-        weights = np.maximum(counts, 0.0) + 1e-9
+def target_shape(target: Target, answer: Answer, rows: float) -> TargetShape:
+    """The noisy distribution, and the quantiles that clip it."""
+    weights = _standing_out(answer.values[0, :, 0], answer.variance, rows)
     edges = np.linspace(target.low, target.high, TARGET_CELLS + 1)
     below = np.cumsum(weights) / weights.sum()
     low = edges[np.searchsorted(below, TAIL)]
     high = edges[min(int(np.searchsorted(below, 1.0 - TAIL)), TARGET_CELLS - 1) + 1]
     return TargetShape((edges[:-1] + edges[1:]) / 2.0, weights, float(low), float(high))
+
+
+def _standing_out(counts: FloatArray, variance: float, rows: float) -> FloatArray:
+    """Counts that stand out of their noise, on the finest cells on which most rows do.
+
+    Where they do on none, all cells weigh the same: the public range is then all that is known.
+    """
+    for width in MERGED:
+        merged = counts.reshape(-1, width).sum(axis=1)
+        kept = np.where(merged > STANDS_OUT * np.sqrt(variance * width), merged, 0.0)
+        if kept.sum() > SEEN_PART * rows:
+            return np.repeat(kept / width, width)
+    return np.ones(len(counts))

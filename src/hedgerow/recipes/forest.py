@@ -12,13 +12,13 @@ from hedgerow.growing.guided import feature_weights, guided_skeletons, on_last_l
 from hedgerow.growing.priors import Belief
 from hedgerow.growing.scores import prefix_gains
 from hedgerow.growing.shrinkage import complete_proportions
-from hedgerow.growing.targets import Goal, opening
+from hedgerow.growing.targets import Goal, Opening, opening
 from hedgerow.models import Additive, FloatArray, Model, Output
 from hedgerow.queries import Leaves, SumQuery
 from hedgerow.recipes.plan import Trained
 from hedgerow.recipes.tree import root_tables
 from hedgerow.regions import EVERYONE
-from hedgerow.schema import Schema, Spacing
+from hedgerow.schema import Schema
 from hedgerow.trees import Tree
 
 BINS = 16
@@ -65,7 +65,6 @@ class GuidedForest:
     n_trees: int | None = None
     max_depth: int | None = None
     regression: bool = False
-    spacing: Spacing = Spacing.FINE
 
     @property
     def name(self) -> str:
@@ -76,6 +75,12 @@ class GuidedForest:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
+        return (yield from self.grown(opened, schema, quote, rng))
+
+    def grown(
+        self, opened: Opening, schema: Schema, quote: Quote, rng: np.random.Generator
+    ) -> Flow[Trained]:
+        """All that follows the first round."""
         constants = forest_constants(opened.signal, quote.is_pure)
         goal, depth = opened.goal, self.max_depth or constants.depth
         share = (1 - opened.spent) * constants.root_share

@@ -20,7 +20,7 @@ from hedgerow.growing.targets import Goal, opening
 from hedgerow.queries import Cells, SumQuery
 from hedgerow.recipes.plan import Trained, mean_of
 from hedgerow.regions import EVERYONE
-from hedgerow.schema import Schema, Spacing
+from hedgerow.schema import Schema
 
 ROOT_SHARE = Fraction(35, 100)
 LEAST_ROWS = 5.0
@@ -65,7 +65,6 @@ class ScreenedTree:
 
     max_depth: int | None = None
     regression: bool = False
-    spacing: Spacing = Spacing.FINE
 
     @property
     def name(self) -> str:
