@@ -383,6 +383,10 @@ class BoundQuery:
         return Sensitivity(self.unit, self.unit**2, self.unit).repeated(len(self.features))
 
 
+MOST_ROWS = 1 << 32
+"""Up to here the entropy's units are proved right."""
+
+
 class Score(Enum):
     """Scores of a split, in integers of 1 / `LATTICE`; higher is better.
 
@@ -399,10 +403,18 @@ class Score(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A score with the public facts its bound needs: `rows_at_most` bounds n for the entropy."""
+    """A score with the public fact its bound needs.
+
+    The entropy is scored as if no set were larger than `rows_at_most`: smaller is sharper. The
+    bound holds for any data; a wrong guess only makes scores of larger sets less telling.
+    """
 
     score: Score
-    rows_at_most: int = 1 << 32
+    rows_at_most: int = MOST_ROWS
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows_at_most <= MOST_ROWS:
+            raise SpecError(f"rows_at_most is {self.rows_at_most}; use 1 to {MOST_ROWS}.")
 
     @property
     def reach(self) -> int:
@@ -411,8 +423,8 @@ class Scoring:
             case Score.GINI:
                 return 2 * LATTICE
             case Score.ENTROPY:
-                # (N + 1) log(N + 1) - N log N < log(N + 1) + 1
-                return int(np.ceil((np.log(self.rows_at_most + 1.0) + 1.0) * LATTICE)) + 2
+                # (N + 1) log(N + 1) - N log N < log(N + 1) + 1; and 16 units for rounding
+                return int(np.ceil((np.log(self.rows_at_most + 1.0) + 1.0) * LATTICE)) + 16
             case Score.BALANCE:
                 return 2 * LATTICE
             case Score.SQUARED_ERROR:

@@ -112,6 +112,11 @@ class Study:
 
     def cost(self, query: Query) -> Cost:
         """What a record in the query's region pays."""
+        if isinstance(query, SelectQuery) and self.parties > 1:
+            raise UnsupportedQuery(
+                "a selection on exact scores needs one holder of all rows; with several parties "
+                "ask noisy tables (split='noisy_counts') or local choices (split='local_choice')."
+            )
         if self.placement is Placement.NOWHERE:
             return math.inf
         if self.placement is Placement.LABEL:
@@ -171,11 +176,6 @@ class Study:
         return draws * _total_variation(self.site_law(query))
 
     def selection_epsilon(self, query: Selecting) -> Fraction:
-        if isinstance(query, SelectQuery) and self.parties > 1:
-            raise UnsupportedQuery(
-                "a selection on exact scores needs one holder of all rows; with several parties "
-                "ask noisy tables (split='noisy_counts') or local choices (split='local_choice')."
-            )
         return accounting.selection_epsilon(self.measure, self._cost(query), query.chooser.value)
 
     def _cost(self, query: Query) -> Fraction:

@@ -49,4 +49,5 @@ class BestFirst:
     def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]:
         if not pending or not self.is_open(n_splits):
             return []
-        return [max(pending, key=lambda node: pending[node].gain)]
+        # By items: looking nodes up would hash every path of the tree at every split.
+        return [max(pending.items(), key=lambda item: item[1].gain)[0]]

@@ -6,75 +6,114 @@ candidate set is the query's; nothing is filtered by counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow import kernels
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.party.answer import half_gini_units
 from hedgerow.party.rows import Rows
-from hedgerow.queries import LATTICE, Score, Selecting
+from hedgerow.queries import LATTICE, Score, Scoring, Selecting
 from hedgerow.regions import Split
 from hedgerow.schema import Schema
 
 IntArray = NDArray[np.int64]
 
+N_CODES = 256  # a cell code is one byte
+
 
 def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:
     """One score per candidate split of the query's region."""
-    index = rows.select(query.region)
-    left, whole = _sides(query.splits, rows, schema, index, query.scoring.score)
-    right = whole[None, :] - left
+    left, right = _sides(query, rows, schema)
     match query.scoring.score:
         case Score.GINI:
             loss = 2 * (half_gini_units(left) + half_gini_units(right))
         case Score.ENTROPY:
-            loss = _entropy_units(left) + _entropy_units(right)
+            loss = entropy_units(left, query.scoring) + entropy_units(right, query.scoring)
         case Score.BALANCE:
             loss = LATTICE * np.abs(left.sum(axis=1) - right.sum(axis=1))
         case Score.SQUARED_ERROR:
             loss = _squared_error_units(left) + _squared_error_units(right)
-    return [-int(v) for v in loss]
+    return [-v for v in loss.tolist()]
 
 
-def _sides(
-    splits: Sequence[Split], rows: Rows, schema: Schema, index: NDArray[np.int32], score: Score
-) -> tuple[IntArray, IntArray]:
-    """(k, C) sums of each candidate's left side and (C,) of the region."""
-    values = _values(rows, index, score)
-    left = np.zeros((len(splits), values.shape[1]), np.int64)
-    by_feature: dict[int, list[int]] = {}
+# ------------------------------------------------------------------------------ sums of the sides
+def _sides(query: Selecting, rows: Rows, schema: Schema) -> tuple[IntArray, IntArray]:
+    """(k, C) sums of each candidate's left and right side, from one histogram per feature."""
+    families = _families(query.splits)
+    features = [schema.index(family.feature) for family in families]
+    tables = _tables(query, rows, features)
+    left = np.zeros((len(query.splits), tables.shape[2]), np.int64)
+    for family, table in zip(families, tables, strict=True):
+        left[family.members] = family.left_sets @ table
+    return left, tables[0].sum(axis=0) - left
+
+
+class _Family(NamedTuple):
+    """The candidates on one feature: their places, and (m, 256) which cells each sends left."""
+
+    feature: str
+    members: NDArray[np.intp]
+    left_sets: IntArray
+
+
+@lru_cache(maxsize=8)
+def _families(splits: tuple[Split, ...]) -> tuple[_Family, ...]:
+    """Candidates by feature. Kept: the nodes of a round mostly have the same ones."""
+    places: dict[str, list[int]] = {}
     for k, split in enumerate(splits):
-        by_feature.setdefault(schema.index(split.feature), []).append(k)
-    for feature, members in by_feature.items():
-        cells = np.zeros((256, values.shape[1]), np.int64)
-        np.add.at(cells, rows.codes[feature][index], values)
-        sets = np.array([[splits[k].left >> c & 1 for c in range(256)] for k in members], np.int64)
-        left[members] = sets @ cells
-    return left, values.sum(axis=0)
+        places.setdefault(split.feature, []).append(k)
+    return tuple(
+        _Family(feature, np.asarray(ks), np.stack([_cells(splits[k].left) for k in ks]))
+        for feature, ks in places.items()
+    )
 
 
-def _values(rows: Rows, index: NDArray[np.int32], score: Score) -> IntArray:
-    if score is Score.SQUARED_ERROR:
-        u = np.rint(np.clip(np.nan_to_num(rows.unit_target[index]), 0.0, 1.0) * LATTICE)
-        y = u.astype(np.int64)
-        return np.stack([np.ones_like(y), y, y * y], axis=1)
+def _cells(left: int) -> IntArray:
+    """(256,) the bits of a set of cells."""
+    octets = np.frombuffer(left.to_bytes(N_CODES // 8, "little"), np.uint8)
+    return np.unpackbits(octets, bitorder="little").astype(np.int64)
+
+
+def _tables(query: Selecting, rows: Rows, features: list[int]) -> IntArray:
+    """(f, 256, C) class counts, or n, sum y and sum y^2 of the target in units, by cell."""
+    index = rows.select(query.region)
+    if query.scoring.score is Score.SQUARED_ERROR:
+        u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
+        moments = np.stack([np.ones_like(u), u, u * u], axis=1)
+        codes = rows.codes[features][:, index]
+        return kernels.sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
     if rows.labels is None:
         raise UnsupportedQuery("class scores were asked of rows without classes.")
-    return np.eye(rows.n_classes, dtype=np.int64)[rows.labels[index]]
+    return kernels.count_cells(rows.codes, index, features, rows.labels, N_CODES, rows.n_classes)
 
 
-def _entropy_units(counts: IntArray) -> IntArray:
-    """N entropy in nats, rounded down; float error is far below the unit the reach allows for."""
-    c = counts.astype(np.float64)
-    n = c.sum(axis=-1)
+# ----------------------------------------------------------------------------------------- losses
+def entropy_units(counts: IntArray, scoring: Scoring) -> IntArray:
+    """(k, C) counts -> n times their entropy in nats, phi(n) - sum phi(c) with phi = x log x.
 
-    def xlogx(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(x * np.log(np.maximum(x, 1.0)))
+    Each phi is an integer on its own, so that rounding touches the four terms which one record
+    can move and no others. Beyond `rows_at_most` phi goes on as a straight line: the change by
+    one record then keeps its bound for any data, and larger sets are scored less sharply.
+    """
+    n = counts.sum(axis=-1)
+    most = scoring.rows_at_most
+    return np.asarray(_phi_units(n, most) - _phi_units(counts, most).sum(axis=-1))
 
-    units = np.floor(LATTICE * np.maximum(xlogx(n) - xlogx(c).sum(axis=-1), 0.0))
-    return np.asarray(units, np.int64)
+
+def _phi_units(count: IntArray, most: int) -> IntArray:
+    bent = _x_log_x(np.minimum(count, most))
+    slope = int(_x_log_x(np.int64(most + 1)) - _x_log_x(np.int64(most)))
+    return np.asarray(bent + np.maximum(count - most, 0) * slope)
+
+
+def _x_log_x(count: IntArray | np.int64) -> IntArray:
+    """Units of x log x, within 2 of the truth up to x = 2^32: see docs/proofs/selection.md."""
+    x = np.asarray(count, np.float64)
+    return np.asarray(np.rint(LATTICE * x * np.log(np.maximum(x, 1.0))), np.int64)
 
 
 def _squared_error_units(sums: IntArray) -> IntArray:
