@@ -9,28 +9,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
     from hedgerow.estimators.saving import load_model as load
+    from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
     from hedgerow.schema import Categorical, Numeric, Schema, Target
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BoostedTreesClassifier": "hedgerow.estimators.boosted_trees",
+    "BoostedTreesRegressor": "hedgerow.estimators.boosted_trees",
     "Categorical": "hedgerow.schema",
+    "ForestClassifier": "hedgerow.estimators.forest",
+    "ForestRegressor": "hedgerow.estimators.forest",
     "HistogramTreeClassifier": "hedgerow.estimators.histogram_tree",
     "Numeric": "hedgerow.schema",
     "Schema": "hedgerow.schema",
     "Target": "hedgerow.schema",
+    "TreeClassifier": "hedgerow.estimators.tree",
+    "TreeRegressor": "hedgerow.estimators.tree",
     "load": "hedgerow.estimators.saving",
 }
 _NAMES = {"load": "load_model"}
 
 __all__ = [
+    "BoostedTreesClassifier",
+    "BoostedTreesRegressor",
     "Categorical",
+    "ForestClassifier",
+    "ForestRegressor",
     "HistogramTreeClassifier",
     "Numeric",
     "Schema",
     "Target",
+    "TreeClassifier",
+    "TreeRegressor",
     "load",
 ]
 

@@ -277,3 +277,8 @@ def at_least(value: int, least: int, name: str) -> int:
     if not isinstance(value, int | np.integer) or value < least:
         raise SpecError(f"{name} is {value!r}; use a whole number of {least} or more.")
     return int(value)
+
+
+def given_or_none(value: int | None, name: str) -> int | None:
+    """A whole number of 1 or more, or None for the recipe's own choice."""
+    return None if value is None else at_least(value, 1, name)

@@ -31,6 +31,12 @@ def entropy(mass: FloatArray) -> FloatArray:
     return np.asarray(_xlog2(n) - _xlog2(c).sum(axis=-1))
 
 
+def full_gini(mass: FloatArray) -> FloatArray:
+    """The same, scaled to n where classes are even; for two classes 4 n p (1 - p)."""
+    classes = mass.shape[-1]
+    return gini(mass) * classes / (classes - 1)
+
+
 def root_gini(mass: FloatArray) -> FloatArray:
     """2 n sqrt(p (1 - p)) for two classes; n sqrt(sum p (1 - p)) scaled to 1 in general."""
     c = np.maximum(mass, 0.0)
@@ -81,7 +87,7 @@ def prefix_gains(
     """
     n, channels = float(totals.sum()), len(totals)
     if n <= 0.0:
-        return np.full(masses.shape[:1] + (masses.shape[1] - 1,), -np.inf)
+        return np.full((len(masses), masses.shape[1] - 1), -np.inf)
     left = np.clip(np.cumsum(masses, axis=1)[:, :-1], 0.0, totals)
     right = totals - left
     n_left, n_right = left.sum(axis=2), right.sum(axis=2)

@@ -120,12 +120,12 @@ def complete_proportions(
     n_trees, _, channels = leaves.shape
     p = np.broadcast_to(prior, (n_trees, 1, channels))
     out = []
-    for l, sums in enumerate(levels):
+    for level, sums in enumerate(levels):
         masses = np.maximum(sums, 0.0)
         n = masses.sum(axis=2, keepdims=True)
-        noise = variance * channels * 2 ** (len(levels) - 1 - l)
+        noise = variance * channels * 2 ** (len(levels) - 1 - level)
         m = PSEUDO_ROWS + per_noise * noise / np.maximum(n, np.sqrt(noise) + 1e-9)
-        parent = p if l == 0 else np.repeat(p, 2, axis=1)
+        parent = p if level == 0 else np.repeat(p, 2, axis=1)
         p = (masses + m * parent) / (n + m)
         out.append(p)
     return np.concatenate(out, axis=1)
@@ -143,11 +143,11 @@ def complete_means(
     levels = level_sums(leaves[None])
     mean = np.zeros(1)
     out = []
-    for l, sums in enumerate(levels):
-        below = 2 ** (len(levels) - 1 - l)
+    for level, sums in enumerate(levels):
+        below = 2 ** (len(levels) - 1 - level)
         n = np.maximum(sums[0, :, 0], np.sqrt(count_variance * below) + 1e-9)
         raw = np.clip(sums[0, :, 1] / n, -1.0, 1.0)
-        parent = mean if l == 0 else np.repeat(mean, 2)
+        parent = mean if level == 0 else np.repeat(mean, 2)
         noise = sum_variance * below / n**2 + second_moment / n
         spread = max(float((n * ((raw - parent) ** 2 - noise)).sum() / n.sum()), 1e-9)
         mean = parent + spread / (spread + noise) * (raw - parent)

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from hedgerow.growing.cut_points import QuantileCuts
+from hedgerow.recipes.boosted import NAMED, Boosted, Splits, Updates
+from hedgerow.recipes.forest import GuidedForest
 from hedgerow.recipes.gubler import HistogramTree
 from hedgerow.recipes.plan import Recipe
+from hedgerow.recipes.regression_boost import RegressionBoost
+from hedgerow.recipes.smoothed_boost import SmoothedBoost
+from hedgerow.recipes.tree import ScreenedTree
 from hedgerow.schema import Schema
 
 ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=3),
     HistogramTree(max_depth=2, save_budget=True),
     HistogramTree(max_depth=2, save_budget=True, chunk=3),
+    SmoothedBoost(n_trees=3),
+    Boosted(n_trees=4, depth=1, splits=Splits.PARTIALLY_RANDOM, updates=Updates.GRADIENT),
+    Boosted(n_trees=4, depth=1, splits=Splits.HISTOGRAM, cuts=QuantileCuts()),
+    NAMED["DP-RF"](3, 3),
+    NAMED["DP-TR Batch IH EBM p=0.25"](4, 3),
+    ScreenedTree(max_depth=3),
+    ScreenedTree(max_depth=2, merge_equal_labels=True),
+    ScreenedTree(max_depth=2, regression=True),
+    GuidedForest(n_trees=3, max_depth=3),
+    GuidedForest(n_trees=2, max_depth=3, regression=True),
+    RegressionBoost(n_trees=3, max_depth=2),
 )
 
 

@@ -13,6 +13,7 @@ from hedgerow.growing.candidates import Grids
 from hedgerow.growing.flow import Flow, Quote, ask
 from hedgerow.growing.frontier import LevelOrder
 from hedgerow.growing.priors import Belief, root_belief, updated
+from hedgerow.growing.pruning import merge_equal_labels
 from hedgerow.growing.screening import Known, Screening, by_screened_tables
 from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
 from hedgerow.growing.tables import Tables, consistent
@@ -53,18 +54,20 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
 class ScreenedTree:
     """A tree of depth D in D + 2 rounds.
 
-    | round   | asked                                                  | share of the budget      |
-    |---------|--------------------------------------------------------|--------------------------|
-    | 1       | number of rows (and the target's histogram)            | 1 % (and 2 %)            |
-    | 2       | class tables of all features on a thinned grid         | 35 % of the rest         |
-    | 3..D+1  | class tables of each node's best features, a level each | 45 % of the rest, equally |
-    | D+2     | class counts of the leaves                             | all a path did not spend |
+    | round  | asked                                           | share of the budget       |
+    |--------|-------------------------------------------------|---------------------------|
+    | 1      | number of rows (and the target's histogram)     | 1 % (and 2 %)             |
+    | 2      | class tables of all features on a thinned grid  | 35 % of the rest          |
+    | 3..D+1 | class tables of each node's best features       | 45 % of the rest, equally |
+    | D+2    | class counts of the leaves                      | all a path did not spend  |
 
     `max_depth` None leaves the depth to the signal: 6, or 3 where noise is as large as the data.
+    `merge_equal_labels` makes siblings that name one class one leaf, at no charge.
     """
 
     max_depth: int | None = None
     regression: bool = False
+    merge_equal_labels: bool = False
 
     @property
     def name(self) -> str:
@@ -99,6 +102,8 @@ class ScreenedTree:
         )
         root = Node(ROOT.region, spent=opened.spent + rest * ROOT_SHARE, known=Known(belief))
         grown = yield from grow(plan, schema.names, rng, root)
+        if self.merge_equal_labels:
+            grown = merge_equal_labels(grown)
         return Trained(mean_of([grown], grown.tree.n_outputs), (grown,))
 
 
