@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
     from hedgerow.estimators.saving import load_model as load
+    from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
     from hedgerow.schema import Categorical, Numeric, Schema, Target
 
@@ -28,6 +29,7 @@ _HOMES = {
     "Numeric": "hedgerow.schema",
     "Schema": "hedgerow.schema",
     "Target": "hedgerow.schema",
+    "TopDownTreeClassifier": "hedgerow.estimators.topdown",
     "TreeClassifier": "hedgerow.estimators.tree",
     "TreeRegressor": "hedgerow.estimators.tree",
     "load": "hedgerow.estimators.saving",
@@ -44,6 +46,7 @@ __all__ = [
     "Numeric",
     "Schema",
     "Target",
+    "TopDownTreeClassifier",
     "TreeClassifier",
     "TreeRegressor",
     "load",

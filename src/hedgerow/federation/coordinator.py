@@ -82,6 +82,10 @@ class Federation:
     def is_pure(self) -> bool:
         return self.study.measure is Measure.PURE
 
+    @property
+    def parties(self) -> int:
+        return self.study.parties
+
     def variance(self, query: Summed) -> float:
         """The noise a query would carry; a flow may ask before it decides."""
         return self.study.variance(query)

@@ -30,6 +30,11 @@ class Quote(Protocol):
         """Whether the noise is Laplace (delta = 0) and not Gaussian."""
         ...
 
+    @property
+    def parties(self) -> int:
+        """How many sites hold rows."""
+        ...
+
     def variance(self, query: Summed) -> float:
         """What the noise of a query would be, in natural units."""
         ...

@@ -9,6 +9,7 @@ from hedgerow.recipes.gubler import HistogramTree
 from hedgerow.recipes.plan import Recipe
 from hedgerow.recipes.regression_boost import RegressionBoost
 from hedgerow.recipes.smoothed_boost import SmoothedBoost
+from hedgerow.recipes.topdown import Finding, TopDown
 from hedgerow.recipes.tree import ScreenedTree
 from hedgerow.schema import Schema
 
@@ -27,6 +28,9 @@ ALL: tuple[Recipe, ...] = (
     GuidedForest(n_trees=3, max_depth=3),
     GuidedForest(n_trees=2, max_depth=3, regression=True),
     RegressionBoost(n_trees=3, max_depth=2),
+    TopDown(max_splits=4),
+    TopDown(max_splits=3, finding=Finding.NOISY_MAX, rows_at_most=1000),
+    TopDown(max_splits=3, finding=Finding.LOCAL_CHOICE, consistency=False),
 )
 
 

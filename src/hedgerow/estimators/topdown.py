@@ -1,0 +1,123 @@
+"""A best-first tree with private splits (Wang, Dick and Balcan 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from hedgerow.errors import SpecError
+from hedgerow.estimators.private import PrivateClassifier, at_least, shares
+from hedgerow.privacy.budget import exact
+from hedgerow.queries import MOST_ROWS
+from hedgerow.recipes import topdown
+from hedgerow.recipes.plan import Recipe
+from hedgerow.recipes.topdown import Criterion, Finding, TopDown
+from hedgerow.schema import Schema
+
+ERROR = 0.1
+"""The paper's target error; nodes lighter than ERROR / max_splits are not split."""
+
+
+class TopDownTreeClassifier(PrivateClassifier):
+    """DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, made sound.
+
+    Parameters (besides those of every estimator)
+    ----------
+    max_splits : int
+        Splits of the tree, best first (M in the paper).
+    split : {'noisy_counts', 'local_choice', 'noisy_max'}
+        How a node finds its split: from private histograms of all features; from the splits that
+        each site picked on its own rows; or by one holder's private choice among all splits.
+    criterion : {'entropy', 'gini', 'root_gini'}
+        Impurity. 'root_gini' needs 'noisy_counts': its sensitivity grows with the root of the
+        number of rows, so it cannot score a private choice.
+    budget : 'decay', 'even' or callable
+        Part B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, 1 / max_splits, or
+        what the callable says. All depths together may have at most 1.
+    leaf_share : float
+        Part of the budget kept for the leaves (LPF in the paper).
+    min_weight : float or None
+        Smallest part of all rows that a node must hold to be split; None is 0.1 / max_splits.
+    min_gain : float
+        A node whose impurity falls by no more than this, per row, is not split.
+    rows_at_most : int
+        A public guess of the number of rows, used by 'entropy' in private choices: the closer from
+        above, the sharper the choice. Any guess is private.
+    consistency : bool
+        Make the tables of a node agree with each other and with the path to it.
+
+    """
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        max_splits: int = 512,
+        split: str = "noisy_counts",
+        criterion: str = "entropy",
+        budget: str | Callable[[int], Any] = "decay",
+        leaf_share: float = 0.5,
+        min_weight: float | None = None,
+        min_gain: float = 0.01,
+        rows_at_most: int = MOST_ROWS,
+        consistency: bool = True,
+        placement: str | None = None,
+        colluders: int | None = None,
+        threshold: int | None = None,
+        records_per_person: int = 1,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.max_splits = max_splits
+        self.split = split
+        self.criterion = criterion
+        self.budget = budget
+        self.leaf_share = leaf_share
+        self.min_weight = min_weight
+        self.min_gain = min_gain
+        self.rows_at_most = rows_at_most
+        self.consistency = consistency
+        self.placement = placement
+        self.colluders = colluders
+        self.threshold = threshold
+        self.records_per_person = records_per_person
+        self.random_state = random_state
+        self.progress = progress
+
+    def _recipe(self, schema: Schema) -> Recipe:
+        max_splits = at_least(self.max_splits, 1, "max_splits")
+        min_weight = ERROR / max_splits if self.min_weight is None else float(self.min_weight)
+        return TopDown(
+            max_splits=max_splits,
+            finding=Finding(one_of(self.split, [f.value for f in Finding], "split")),
+            criterion=Criterion(one_of(self.criterion, [c.value for c in Criterion], "criterion")),
+            budget=budget_of(self.budget, max_splits),
+            leaf_share=shares(self.leaf_share, "leaf_share"),
+            min_weight=min_weight,
+            min_gain=float(self.min_gain),
+            rows_at_most=at_least(self.rows_at_most, 1, "rows_at_most"),
+            consistency=self.consistency,
+        )
+
+
+def budget_of(budget: str | Callable[[int], Any], max_splits: int) -> topdown.Budget:
+    if callable(budget):
+        return lambda depth: _share_at(budget, depth)
+    name = one_of(budget, ["decay", "even"], "budget")
+    return topdown.decay if name == "decay" else topdown.even(max_splits)
+
+
+def _share_at(budget: Callable[[int], Any], depth: int) -> Fraction:
+    return exact(budget(depth), f"budget({depth})")
+
+
+def one_of(value: Any, allowed: list[str], name: str) -> str:
+    if value not in allowed:
+        raise SpecError(f"{name} is {value!r}; use one of {sorted(allowed)}.")
+    return str(value)
