@@ -20,7 +20,7 @@ from hedgerow.errors import (
     PartyRefused,
     SpecError,
 )
-from hedgerow.party.vault import ROUNDS_KEPT, open_ledger
+from hedgerow.party.vault import ROUNDS_KEPT
 from hedgerow.privacy.anchor import Anchor
 from hedgerow.privacy.budget import Measure
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 import secagg_rehearsal
 from vault_rehearsal import (
     COST,
-    IDENTITY,
     RUN,
     SECRET,
     STUDY,
     charge,
+    ledger_alone,
     open_vault,
     record_of,
     release,
@@ -287,8 +287,8 @@ def test_a_file_that_is_no_database_is_not_written_to(tmp_path):
 
 
 def test_a_directory_that_is_not_there_is_reported(tmp_path):
-    with pytest.raises(LedgerUnavailable, match="directory exists"):
-        open_ledger(tmp_path / "nowhere" / "site.db", IDENTITY, tmp_path / "anchor")
+    with pytest.raises(LedgerUnavailable, match="directory exists"), ledger_alone(tmp_path):
+        pass
 
 
 def test_bytes_whose_anchor_could_not_be_written_leave_only_once_it_can(vault, monkeypatch):
@@ -345,12 +345,11 @@ def test_one_process_at_a_time_serves_from_a_vault(vault, tmp_path):
 
 
 def test_a_study_can_be_approved_while_another_process_serves(vault, tmp_path):
-    ledger = open_ledger(tmp_path / "state" / "site.db", IDENTITY, tmp_path / "anchor")
-    ledger.approve("new", Measure.PURE, Q(1))
-    assert vault.ledger.cap("new") == 1
-    release(vault, 1)
-    assert ledger.spent(STUDY) == COST
-    ledger._store.close()
+    with ledger_alone(tmp_path) as ledger:
+        ledger.approve("new", Measure.PURE, Q(1))
+        assert vault.ledger.cap("new") == 1
+        release(vault, 1)
+        assert ledger.spent(STUDY) == COST
 
 
 def test_of_all_who_want_the_last_budget_exactly_one_gets_it(tmp_path):
@@ -403,9 +402,8 @@ def test_a_restored_state_directory_does_not_serve_until_the_restore_is_declared
     shutil.copytree(tmp_path / "backup", tmp_path / "state")
     with pytest.raises(LedgerRolledBack):
         open_vault(tmp_path)
-    ledger = open_ledger(tmp_path / "state" / "site.db", IDENTITY, tmp_path / "anchor")
-    ledger.restore()
-    ledger._store.close()
+    with ledger_alone(tmp_path) as ledger:
+        ledger.restore()
     vault = open_vault(tmp_path)
     with pytest.raises(BudgetExceeded, match="restored"):
         release(vault, 2)

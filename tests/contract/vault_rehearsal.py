@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from fractions import Fraction as Q
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hedgerow.errors import BudgetExceeded, LedgerUnavailable
 from hedgerow.party.vault import Vault, open_ledger
 from hedgerow.privacy.budget import Measure
 from hedgerow.privacy.ledger import Charge
+from hedgerow.privacy.sqlite_ledger import SqliteLedger
 from hedgerow.privacy.store import no_hook
 from hedgerow.secagg.envelope import LedgerHead
 from hedgerow.secagg.keys import Identity
@@ -34,6 +36,10 @@ SECRET = b"own share, a secret of 32 bytes."
 def open_vault(directory: Path, hook: Callable[[str], None] = no_hook) -> Vault:
     (directory / "state").mkdir(exist_ok=True)
     return Vault.open(directory / "state" / "site.db", IDENTITY, directory / "anchor", hook=hook)
+
+
+def ledger_alone(directory: Path) -> AbstractContextManager[SqliteLedger]:
+    return open_ledger(directory / "state" / "site.db", IDENTITY, directory / "anchor")
 
 
 def started(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1)) -> Vault:
@@ -165,10 +171,10 @@ def race(directory: Path, runners: int) -> dict[str, object]:
 
 def run_for_it(directory: Path, name: str, start: int) -> str:
     """Two races in one: for the last of a study's cap, and for the last of the lifetime."""
-    ledger = open_ledger(directory / "state" / "site.db", IDENTITY, directory / "anchor")
-    os.read(start, 1)  # end of file, for all at once
-    reserved = _try(lambda: ledger.reserve([charge(Q(1))], name))
-    approved = _try(lambda: ledger.approve(name, Measure.PURE, Q(10**6 - 1)))
+    with ledger_alone(directory) as ledger:
+        os.read(start, 1)  # end of file, for all at once
+        reserved = _try(lambda: ledger.reserve([charge(Q(1))], name))
+        approved = _try(lambda: ledger.approve(name, Measure.PURE, Q(10**6 - 1)))
     return f"{reserved} {approved}"
 
 

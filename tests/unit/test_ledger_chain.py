@@ -16,7 +16,7 @@ from hedgerow.errors import (
     LedgerUnavailable,
     SpecError,
 )
-from hedgerow.privacy import events
+from hedgerow.privacy import events, sqlite_ledger
 from hedgerow.privacy.anchor import Anchor
 from hedgerow.privacy.books import Books
 from hedgerow.privacy.budget import Measure
@@ -304,6 +304,16 @@ def test_a_signed_chain_that_overspends_is_not_believed(bench):
     ledger.reserve([charge(cost=Q(50))], "too much")
     bench.close()
     with pytest.raises(LedgerBroken, match="breaks its own rules"):
+        bench.open().verify()
+
+
+def test_a_signed_chain_that_skips_a_number_is_not_believed(bench, monkeypatch):
+    ledger, _ = bench.started(rounds=1)
+    with monkeypatch.context() as skipping:
+        skipping.setattr(sqlite_ledger, "next_seq", lambda seq, event: seq + 2)
+        ledger.reserve([charge()], "after a gap")
+    bench.close()
+    with pytest.raises(LedgerBroken, match="entry 4 of the ledger is missing"):
         bench.open().verify()
 
 

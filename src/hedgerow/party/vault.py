@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -40,11 +40,11 @@ _SCHEMA = (
 )
 
 
-def open_ledger(
-    path: Path, identity: Identity, anchor: Path, *, hook: Hook = no_hook
-) -> SqliteLedger:
+@contextmanager
+def open_ledger(path: Path, identity: Identity, anchor: Path) -> Iterator[SqliteLedger]:
     """The ledger alone, to read it or to approve a study while another process serves."""
-    return _ledger(Store(connect(path), hook), identity, anchor)
+    with closing(Store(connect(path))) as store:
+        yield _ledger(store, identity, anchor)
 
 
 class Vault:

@@ -8,6 +8,7 @@ Proof: docs/proofs/ledger.md.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -183,6 +184,7 @@ class MemoryLedger:
         self.entries: list[tuple[str, tuple[Charge, ...]]] = []
         self._rounds: set[tuple[str, str]] = set()
         self._tally = Tally()
+        self._head = NO_HEAD
 
     @property
     def total(self) -> Cost:
@@ -202,10 +204,11 @@ class MemoryLedger:
             raise
         self._rounds.add((study, round_id))
         self.entries.append((round_id, tuple(charges)))
+        self._head = hashlib.sha256(self._head + round_id.encode()).digest()
         return Receipt(
             study=study,
             round_id=round_id,
             seq=len(self.entries),
-            head=NO_HEAD,
+            head=self._head,
             spent=self.spent(study),
         )
