@@ -14,12 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.grids import Grid, Kind
-from hedgerow.queries import Answer, Binning, Cells, Count, SumQuery
+from hedgerow.growing.flow import Flow
+from hedgerow.queries import Answer, Binning, Cells, Count, SumQuery, Whole
 from hedgerow.regions import EVERYONE
 from hedgerow.schema import Schema
 
 FloatArray = NDArray[np.float64]
 
+COUNT_SHARE = Fraction(2, 1000)
+BINS_SHARE = Fraction(4, 100) * (1 - COUNT_SHARE)
+SHARE = COUNT_SHARE + BINS_SHARE
+"""Of the whole budget: the number of records, and the counts of all cells."""
+
+LEAST_RECORDS = 100.0
 MOST_BINS = 32
 STANDS_OUT = 2.0  # standard deviations of the noise
 BY_WIDTH = 0.5  # part of the left-over mass that is spread by width; the rest, equally by cell
@@ -27,6 +34,17 @@ BY_WIDTH = 0.5  # part of the left-over mass that is spread by width; the rest, 
 
 def numeric_features(schema: Schema) -> tuple[int, ...]:
     return tuple(j for j, g in enumerate(schema.grids) if g.kind is Kind.NUMERIC)
+
+
+def private_bins(schema: Schema) -> Flow[tuple[float, Binning]]:
+    """The noisy number of records and the bins, asked in one round."""
+    queries = [SumQuery(EVERYONE, Count(), Whole(), COUNT_SHARE)]
+    if numeric_features(schema):
+        queries.append(count_query(schema, BINS_SHARE))
+    replies = yield queries
+    answers = [reply for reply in replies if isinstance(reply, Answer)]
+    records = max(float(answers[0].values.sum()), LEAST_RECORDS)
+    return records, merged(schema, answers[1] if len(answers) > 1 else None, records)
 
 
 def count_query(schema: Schema, share: Fraction) -> SumQuery:

@@ -73,7 +73,7 @@ def random_left(
     else:
         left = random_half(len(live), known, rng)
     left[-1] = rng.random() < 0.5
-    return left
+    return np.asarray(left)
 
 
 def random_half(n_bins: int, among: NDArray[np.int64], rng: np.random.Generator) -> BoolArray:
@@ -96,7 +96,7 @@ class Known:
 
 
 def oblivious(grids: Grids, known: Sequence[Known], depth: int) -> TreeDraw:
-    """Complete trees with one test per level, cut where the noisy mass is neither thin nor thick."""
+    """Complete trees, one test per level, cut where the noisy mass is neither thin nor thick."""
     weights = np.array([k.weight for k in known])
     chances = weights / weights.sum()
     width = min(depth, len(known))

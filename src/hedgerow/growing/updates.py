@@ -32,7 +32,16 @@ class Update(Protocol):
         ...
 
     def score(self, sums: FloatArray) -> FloatArray:
-        """(..., C) -> (...) how well the best leaf value fits; a split gains half of what it adds."""
+        """(..., C) -> (...) how well the best leaf value fits; half of what it adds is the gain."""
+        ...
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        """(..., C) -> (...) total Hessian, or number of records."""
+        ...
+
+    @property
+    def weight_noise(self) -> float:
+        """Standard deviation of `weight` per standard deviation of a channel."""
         ...
 
     def values(self, sums: FloatArray, variance: float) -> FloatArray:
@@ -57,6 +66,13 @@ class AverageClasses:
     def score(self, sums: FloatArray) -> FloatArray:
         return _squares_over_total(sums)
 
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return np.asarray(sums.sum(axis=-1))
+
+    @property
+    def weight_noise(self) -> float:
+        return float(np.sqrt(self.n_classes))
+
     def values(self, sums: FloatArray, variance: float) -> FloatArray:
         return _proportions(sums)
 
@@ -76,6 +92,13 @@ class AverageTarget:
 
     def score(self, sums: FloatArray) -> FloatArray:
         return _squares_over_total(sums)
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return np.asarray(sums.sum(axis=-1))
+
+    @property
+    def weight_noise(self) -> float:
+        return float(np.sqrt(2.0))
 
     def values(self, sums: FloatArray, variance: float) -> FloatArray:
         return self.low + (self.high - self.low) * _proportions(sums)[:, 1:]
@@ -104,6 +127,14 @@ def gradients_and_hessians(loss: Loss, sums: FloatArray) -> tuple[FloatArray, Fl
     return g, np.broadcast_to(h, g.shape)
 
 
+def total_hessian(loss: Loss, sums: FloatArray) -> FloatArray:
+    return np.asarray(sums[..., loss.outputs :].sum(axis=-1) / loss.hessian_scale)
+
+
+def hessian_noise(loss: Loss) -> float:
+    return float(np.sqrt(loss.channels - loss.outputs)) / loss.hessian_scale
+
+
 @dataclass(frozen=True, slots=True)
 class Steps:
     """-G / (H + ridge), clipped: a Newton step, or a gradient step if the loss has h = 1."""
@@ -119,6 +150,13 @@ class Steps:
     def score(self, sums: FloatArray) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         return np.asarray((g**2 / (h + self.ridge + TINY)).sum(axis=-1))
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return total_hessian(self.loss, sums)
+
+    @property
+    def weight_noise(self) -> float:
+        return hessian_noise(self.loss)
 
     def values(self, sums: FloatArray, variance: float) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
@@ -147,6 +185,13 @@ class Wiener:
     def score(self, sums: FloatArray) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         return np.asarray((g**2 / (h + TINY)).sum(axis=-1))
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return total_hessian(self.loss, sums)
+
+    @property
+    def weight_noise(self) -> float:
+        return hessian_noise(self.loss)
 
     def values(self, sums: FloatArray, variance: float) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)

@@ -31,8 +31,6 @@ from hedgerow.growing.updates import Wiener
 from hedgerow.losses import LogLoss, Loss, SoftmaxLoss
 from hedgerow.models import Additive, Model, Output
 from hedgerow.queries import (
-    Answer,
-    Binning,
     Cells,
     ClassCounts,
     Count,
@@ -41,32 +39,28 @@ from hedgerow.queries import (
 )
 from hedgerow.recipes.plan import Trained
 from hedgerow.regions import EVERYONE
-from hedgerow.schema import Schema
+from hedgerow.schema import Schema, Spacing
 
-COUNT_SHARE = Fraction(2, 1000)
-BINS_SHARE = Fraction(4, 100)  # of what the count leaves, as are the shares below
 STACK_PART = Fraction(1, 5)  # of what bins and trees leave
 MOST_FOR_TREES = 0.5
 FEW, PLENTY = 200.0, 600.0  # signal to noise: below `FEW` no trees, above `PLENTY` the most
-LEAST_RECORDS = 100.0
 LEAST_CHANCE = 0.05  # of a feature whose curve is flat, before chances are made to sum to 1
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What each stage may spend; they add up to the whole budget."""
+    """What the stages after the bins may spend; with the bins they add up to the whole budget."""
 
-    bins: Fraction
     curves: Fraction
     stacking: Fraction
     trees: Fraction
 
     @staticmethod
-    def after_count(for_trees: Fraction, stacks: bool) -> Shares:
-        rest = 1 - COUNT_SHARE
-        additive = (1 - BINS_SHARE - for_trees) * rest
+    def with_trees(part: Fraction, stacks: bool) -> Shares:
+        trees = part * (1 - merging.COUNT_SHARE)
+        additive = 1 - merging.SHARE - trees
         stacking = additive * STACK_PART if stacks else Fraction(0)
-        return Shares(BINS_SHARE * rest, additive - stacking, stacking, for_trees * rest)
+        return Shares(additive - stacking, stacking, trees)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +70,7 @@ class SmoothedBoost:
     n_trees: int = 100
     depth: int = 4
     batch: int = 1
+    spacing: Spacing = Spacing.FINE
 
     @property
     def name(self) -> str:
@@ -87,13 +82,13 @@ class SmoothedBoost:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         n_classes = len(schema.classes or ())
-        records, binning = yield from self._bins(schema)
+        records, binning = yield from merging.private_bins(schema)
         grids = Grids(schema, binning)
         active = active_features(grids)
         if not active:
             return (yield from _prior_alone(n_classes))
         strength = signal_to_noise(records, len(schema.grids), quote)
-        shares = Shares.after_count(for_trees(strength), stacks=n_classes == 2)
+        shares = Shares.with_trees(for_trees(strength), stacks=n_classes == 2)
         found = yield from _curves(grids, active, n_classes, shares.curves)
         stacked = unstacked(found)
         if shares.stacking:
@@ -106,17 +101,6 @@ class SmoothedBoost:
             score = yield from boost(rounds, DrawnTrees(draw, quote.lattice), update, score, rng)
         return Trained(Model(score, output_for(n_classes)))
 
-    def _bins(self, schema: Schema) -> Flow[tuple[float, Binning]]:
-        """Number of records and bins, asked in one round."""
-        queries = [SumQuery(EVERYONE, Count(), Whole(), COUNT_SHARE)]
-        if merging.numeric_features(schema):
-            queries.append(merging.count_query(schema, BINS_SHARE * (1 - COUNT_SHARE)))
-        replies = yield queries
-        answers = [reply for reply in replies if isinstance(reply, Answer)]
-        records = max(float(answers[0].values.sum()), LEAST_RECORDS)
-        counts = answers[1] if len(answers) > 1 else None
-        return records, merging.merged(schema, counts, records)
-
 
 def active_features(grids: Grids) -> tuple[int, ...]:
     """Features with two bins besides `missing`; others have nothing to say."""
@@ -125,8 +109,8 @@ def active_features(grids: Grids) -> tuple[int, ...]:
 
 def signal_to_noise(records: float, n_features: int, quote: Quote) -> float:
     """Records per standard deviation of a count bought with the whole budget, per root feature."""
-    count = SumQuery(EVERYONE, Count(), Whole(), COUNT_SHARE)
-    deviation = np.sqrt(float(COUNT_SHARE) * quote.variance(count))
+    count = SumQuery(EVERYONE, Count(), Whole(), merging.COUNT_SHARE)
+    deviation = np.sqrt(float(merging.COUNT_SHARE) * quote.variance(count))
     return float(records / max(deviation * np.sqrt(n_features), 1e-9))
 
 
@@ -167,7 +151,7 @@ def output_for(n_classes: int) -> Output:
 
 def _prior_alone(n_classes: int) -> Flow[Trained]:
     """No feature has two bins: the classes' shares are all there is to learn."""
-    share = (1 - COUNT_SHARE) * (1 - BINS_SHARE)
+    share = 1 - merging.SHARE
     answer = yield from ask(SumQuery(EVERYONE, ClassCounts(n_classes), Whole(), share))
     base = log_prior(np.maximum(answer.values[0, 0], 1.0))
     return Trained(Model(Additive(tuple(base.tolist())), output_for(n_classes)))
