@@ -40,7 +40,6 @@ __all__ = [
     "Schema",
     "Spacing",
     "Target",
-    "Task",
 ]
 
 MAX_BINS = 255
@@ -48,11 +47,6 @@ MAX_BINS = 255
 MAX_VALUES = 254
 """One less, for `other`."""
 MAX_CLASSES = 255
-
-
-class Task(Enum):
-    CLASSIFICATION = "classification"
-    REGRESSION = "regression"
 
 
 class Spacing(Enum):
@@ -205,12 +199,6 @@ class Schema:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(feature.name for feature in self.features)
-
-    @property
-    def task(self) -> Task | None:
-        if self.classes is not None:
-            return Task.CLASSIFICATION
-        return None if self.target is None else Task.REGRESSION
 
     @cached_property
     def grids(self) -> tuple[Grid, ...]:
