@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.regions import EVERYONE, Fold
+from hedgerow.schema import Grid
 from hedgerow.study import Study
 
 IntArray = NDArray[np.int64]
@@ -182,5 +184,11 @@ def _step_words(query: Query, study: Study) -> list[str]:
         grid = study.schema.grids[study.schema.index(step.test.feature)]
         everything = (1 << grid.n_cells) - 1
         left = step.test.left
-        words.append(grid.describe(left if step.outcome == 0 else everything & ~left))
+        words.append(_in_words(grid, left if step.outcome == 0 else everything & ~left))
     return words
+
+
+@lru_cache(maxsize=1 << 14)
+def _in_words(grid: Grid, cells: int) -> str:
+    """Kept: the nodes of a tree share their steps, and every site describes every query."""
+    return grid.describe(cells)

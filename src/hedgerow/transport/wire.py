@@ -54,6 +54,8 @@ _VALUES: dict[str, type[Any]] = {
 _ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Chooser)}
 _NAMED = (Tree, models.Curve, queries.Binning, regions.Split)
 """Sent once, then by digest."""
+_REPEATED = (queries.Binning, regions.Split)
+"""Asked about so often that their names are kept."""
 _MORE = "More"
 """A model as the trees added to one that was sent before."""
 
@@ -63,6 +65,7 @@ class Sender:
     """The coordinator's end: remembers what this run has already sent."""
 
     sent: set[str] = field(default_factory=set)
+    names: dict[Any, str] = field(default_factory=dict)
     last_model: tuple[models.Additive, str] | None = None
 
     def encode(self, bundle: Sequence[Query]) -> bytes:
@@ -72,6 +75,10 @@ class Sender:
         return text.encode()
 
     def _plain(self, value: Any, blobs: dict[str, Any]) -> Any:
+        if isinstance(value, _REPEATED):
+            if value not in self.names:
+                self.names[value] = self._named(self._content(value, blobs), blobs)
+            return {"@": self.names[value]}
         if isinstance(value, _NAMED):
             return {"@": self._named(self._content(value, blobs), blobs)}
         if isinstance(value, models.Additive):
