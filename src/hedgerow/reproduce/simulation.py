@@ -19,12 +19,13 @@ from hedgerow.federation.coordinator import Collected, Federation
 from hedgerow.growing.flow import run
 from hedgerow.party import reading
 from hedgerow.party.answer import Answering
+from hedgerow.party.guard import Member
 from hedgerow.party.rows import Rows
 from hedgerow.privacy import sampling
 from hedgerow.privacy.budget import Cost, Placement, exact
 from hedgerow.privacy.ledger import MemoryLedger
 from hedgerow.privacy.randomness import SecretRandomness
-from hedgerow.queries import BoundQuery, Query, Summed, SumQuery
+from hedgerow.queries import BoundQuery, LocalChoice, Query, SelectQuery, Summed, SumQuery
 from hedgerow.recipes.plan import Recipe, Trained
 from hedgerow.schema import Schema
 from hedgerow.study import Study
@@ -54,24 +55,28 @@ class Sites:
 
 
 class InTheClear:
-    """A link without masks. Sums only: a selection has no sum to simulate."""
+    """A link without masks. Sums are taken over the pooled rows, selections at each site."""
 
     def __init__(self, study: Study, sites: Sites) -> None:
         self.study, self.sites = study, sites
+        self.members = [Member(study, site.rows) for site in sites.each]
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
+        selecting = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
         secret = SecretRandomness()
         parts = [
             self.sites.integers(q) * self.study.refinement(q) + self._noise(q, secret)
             for q in summed
         ]
-        return Collected(np.concatenate(parts), (), 0, 0)
+        picks = tuple(m.respond(selecting, secret).picks for m in self.members if selecting)
+        return Collected(np.concatenate(parts or [np.zeros(0, np.int64)]), picks, 0, 0)
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
         """All sites' shares together; if all of them count, one draw has exactly their law."""
         size = int(np.prod(query.shape))
-        if self.study.honest == self.study.parties:
+        silo = self.study.placement is Placement.SILO
+        if not silo and self.study.honest == self.study.parties:
             return sampling.draw(self.study.sum_law(query), size, secret, invert=kernels.invert)
         law, shape = self.study.site_law(query), (self.study.parties, size)
         draws = sampling.draw(law, shape[0] * size, secret, invert=kernels.invert)
@@ -89,6 +94,7 @@ def study_of(
     *,
     colluders: int = 0,
     threshold: int | None = None,
+    placement: Placement = Placement.SHARES,
 ) -> Study:
     """A study over these sites; by default every site's share of the noise is counted on."""
     return Study(
@@ -97,7 +103,7 @@ def study_of(
         recipe=recipe.name,
         epsilon=exact(epsilon, "epsilon"),
         delta=exact(delta, "delta"),
-        placement=Placement.SHARES,
+        placement=placement,
         parties=len(sites.each),
         colluders=colluders,
         threshold=len(sites.each) if threshold is None else threshold,
