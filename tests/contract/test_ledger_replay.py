@@ -49,7 +49,7 @@ def taped_run(delta="0", save_budget=False):
     tap = Tap(fed.link)
     recipe = HistogramTree(max_depth=2, save_budget=save_budget)
     run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
-    return the_study, tap, fed.link.endpoints[0].ledger
+    return the_study, tap, fed.link.endpoints[0].safe.ledger
 
 
 def independent_sensitivity(query) -> Sensitivity:

@@ -64,7 +64,7 @@ def test_labels_are_paid_for_once_on_entering():
     fed.ask([COUNTS])
     fed.ask([COUNTS])
     assert fed.ledger.spent("test") == 2
-    assert {e.ledger.spent("test") for e in fed.link.endpoints} == {Fraction(2)}
+    assert {e.safe.ledger.spent("test") for e in fed.link.endpoints} == {Fraction(2)}
 
 
 def test_told_labels_stay_the_same_for_the_whole_run():

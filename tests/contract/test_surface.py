@@ -93,7 +93,7 @@ def test_a_site_without_budget_refuses_with_a_constant_code():
     X, y = sample(100, TWO)
     fed = federation(study(TWO, 3), holders(X, y, np.arange(100) % 3, 3, TWO))
     poor = MemoryLedger(fed.study.total / 100)
-    fed.link.endpoints[1].ledger = poor
+    fed.link.endpoints[1].safe.ledger = poor
     with pytest.raises(PartyRefused, match="BudgetRefused") as refused:
         run(HistogramTree(max_depth=2).flow(TWO, fed, np.random.default_rng(0)), fed)
     assert refused.value.code == "BudgetRefused"

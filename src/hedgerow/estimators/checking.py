@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import check_array
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.errors import DataError
@@ -33,8 +33,12 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
             stacklevel=4,
         )
         labels = labels[:, 0]
+    if regression and labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
     if not regression and labels.dtype.kind in "iufb" and not np.isnan(_floats(labels)).any():
         check_classification_targets(labels)
+    if regression and labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise DataError("y holds NaN or inf; a target must be a finite number in every row.")
     return labels
 
 

@@ -66,6 +66,8 @@ __all__ = ["Begun", "Fresh", "Memory", "MemoryInRam", "Resend", "RoundRecord", "
 class Resend:
     """The request was answered before: send these bytes again, charge nothing, draw nothing."""
 
+    run_id: bytes
+    round: int
     message: bytes
 
 
@@ -158,7 +160,7 @@ class Site:
         if stored is not None:
             same = (stored.epoch_id, stored.request, stored.participants)
             require(same == (header.epoch_id, request, asked.participants), Code.ROUND_ID_USED)
-            return Resend(stored.message)
+            return Resend(header.run_id, header.round, stored.message)
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
         joined = self._current(header.epoch_id)
         require(header.round > joined.last_round, Code.OLD_ROUND)

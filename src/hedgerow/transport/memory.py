@@ -6,7 +6,7 @@ then draws all shares of the noise, so the statement says "simulated".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,12 +14,15 @@ from hedgerow.federation.coordinator import Collected, Federation
 from hedgerow.federation.record import Listener, silent
 from hedgerow.party.guard import Member, describe
 from hedgerow.party.rows import Rows
-from hedgerow.privacy.ledger import Ledger, MemoryLedger
+from hedgerow.privacy.budget import Cost
+from hedgerow.privacy.events import cost_text
+from hedgerow.privacy.ledger import Charge, Ledger, MemoryLedger
 from hedgerow.privacy.randomness import SecretRandomness
 from hedgerow.queries import BoundQuery, Query, SumQuery
 from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.memory import MemoryInRam
+from hedgerow.secagg.memory import MemoryInRam, RoundRecord
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
 from hedgerow.study import Study
@@ -64,6 +67,32 @@ class OneHolder:
         return describe(query, self.study)
 
 
+class RamSafe(MemoryInRam):
+    """What a simulated site keeps, for as long as the process lives."""
+
+    def __init__(self, limit: Cost) -> None:
+        super().__init__()
+        self.ledger = MemoryLedger(limit)
+        self._beside: dict[tuple[bytes, int], bytes] = {}
+
+    def release(
+        self,
+        charges: Sequence[Charge],
+        run_id: bytes,
+        round: int,
+        mask: Callable[[LedgerHead], RoundRecord],
+        beside: bytes = b"",
+    ) -> bytes:
+        receipt = self.ledger.reserve(charges, f"round {round}")
+        record = mask(LedgerHead(receipt.seq, receipt.head, cost_text(receipt.spent)))
+        self.store(record)
+        self._beside = {(run_id, round): beside}
+        return record.message
+
+    def beside(self, run_id: bytes, round: int) -> bytes | None:
+        return self._beside.get((run_id, round))
+
+
 class SecureLink:
     """Several sites and a coordinator that sees only masked vectors."""
 
@@ -80,18 +109,19 @@ class SecureLink:
             self._endpoint(rows, identity, roster, place, parameters)
             for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
         ]
-        for place, message in self.coordinator.open([e.keys() for e in self.endpoints]).items():
-            self.endpoints[place].open(message)
+        keys = [endpoint.site.keys(EMPTY_LEDGER) for endpoint in self.endpoints]
+        for place, message in self.coordinator.open(keys).items():
+            self.endpoints[place].site.open(message)
         self.sender = Sender()
 
     def _endpoint(
         self, rows: Rows, identity: Identity, roster: Roster, me: int, parameters: Parameters
     ) -> Endpoint:
-        memory, ledger = MemoryInRam(), MemoryLedger(self.study.limit)
-        site = Site(identity, roster, me, parameters, self.study.hash, memory)
+        safe = RamSafe(self.study.limit)
+        site = Site(identity, roster, me, parameters, self.study.hash, safe)
         member = Member(self.study, rows)
-        enter(member, ledger)
-        return Endpoint(member, site, memory, ledger)
+        enter(member, safe.ledger)
+        return Endpoint(member, site, safe, safe)
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
         size = sum(int(np.prod(q.shape)) for q in bundle if isinstance(q, SumQuery | BoundQuery))
@@ -102,7 +132,7 @@ class SecureLink:
             secure.accept_masked(reply.masked)
         secure.close()
         letters = secure.unmask()
-        shares = {site: self.endpoints[site].unmask(letter) for site, letter in letters.items()}
+        shares = {k: self.endpoints[k].site.unmask(letter) for k, letter in letters.items()}
         for share in shares.values():
             secure.accept_shares(share)
         return Collected(
