@@ -17,13 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hedgerow import kernels
+from hedgerow import kernels, loops
 from hedgerow.errors import DataError, SpecError
 from hedgerow.regions import EVERYONE, Region, Split, Step, cells
 from hedgerow.trees import Tree, pack
 
 ROUNDS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-N_ROWS = st.sampled_from([0, 1, 2, 17, kernels.BLOCK - 1, kernels.BLOCK, kernels.BLOCK + 1, 9001])
+N_ROWS = st.sampled_from([0, 1, 2, 17, loops.BLOCK - 1, loops.BLOCK, loops.BLOCK + 1, 9001])
 N_FEATURES = st.integers(1, 5)
 N_CELLS = st.sampled_from([1, 2, 33, 255, 256])
 SEEDS = st.integers(0, 2**32 - 1)
@@ -63,6 +63,10 @@ def some_rows(rng: np.random.Generator, n: int) -> np.ndarray | None:
     return np.flatnonzero(rng.random(n) < 0.9 * (kind - 1)).astype(np.int32)
 
 
+def random_codes(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.integers(0, 256, (3, n)).astype(np.uint8)
+
+
 def chosen(rows: np.ndarray | None, n: int) -> list[int]:
     return list(range(n)) if rows is None else rows.tolist()
 
@@ -100,6 +104,26 @@ def test_sums_by_cell_are_the_sums(n: int, n_cells: int, channels: int, seed: in
         for i in chosen(rows, n):
             expected[j, codes[feature, i]] += stats[i]
     np.testing.assert_array_equal(got, expected)
+
+
+@ROUNDS
+@given(n=N_ROWS, n_nodes=st.integers(0, 5), overlap=st.booleans(), seed=SEEDS)
+def test_a_level_is_its_nodes_one_by_one(n: int, n_nodes: int, overlap: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes, labels = random_codes(rng, n), rng.integers(0, 3, n).astype(np.uint8)
+    stats = rng.integers(-(2**40), 2**40, (n, 2))
+    node_of = rng.integers(0, n_nodes + rng.choice([0, 1, 20]) + 1, n)  # some rows are in none
+    nodes = [np.flatnonzero(node_of == k).astype(np.int32) for k in range(n_nodes)]
+    if overlap and n_nodes:
+        nodes[-1] = nodes[0]
+    counts = in_both_forms(lambda: kernels.count_level(codes, nodes, [0, 2], labels, 256, 3))
+    sums = in_both_forms(lambda: kernels.sum_level(codes, nodes, [0, 2], stats, 256))
+    assert len(counts) == len(sums) == n_nodes
+    for k, rows in enumerate(nodes):
+        np.testing.assert_array_equal(
+            counts[k], kernels.count_cells(codes, rows, [0, 2], labels, 256, 3)
+        )
+        np.testing.assert_array_equal(sums[k], kernels.sum_cells(codes, rows, [0, 2], stats, 256))
 
 
 def full_cell(records: int) -> tuple[np.ndarray, np.ndarray]:
@@ -226,10 +250,6 @@ def random_forest(rng: np.random.Generator, outputs: int = 1) -> list[Tree]:
         oblivious_tree(rng, int(depth), outputs) for depth in rng.integers(0, 7, rng.integers(2))
     ]
     return trees
-
-
-def random_codes(rng: np.random.Generator, n: int) -> np.ndarray:
-    return rng.integers(0, 256, (3, n)).astype(np.uint8)
 
 
 def leaf_by_steps(tree: Tree, row: np.ndarray) -> int:
@@ -362,12 +382,19 @@ WORDS = (np.zeros(1, np.uint64), np.ones(1, np.uint64), np.zeros(2, np.int32), 6
 @pytest.mark.parametrize(
     ("work", "complaint"),
     [
-        (lambda: kernels.count_cells(CODES, None, [0], LABELS, 1, 1), "a label is 1"),
+        (lambda: kernels.count_cells(CODES, None, [0], LABELS, 1, 1), "labels are 0 to 1"),
+        (
+            lambda: kernels.count_cells(CODES, None, [0], np.array([-1, 0, 0, 0]), 1, 2),
+            "labels are -1 to 0",
+        ),
         (lambda: kernels.count_cells(CODES + 7, None, [0], LABELS, 7, 2), "there are 7 bins"),
         (lambda: kernels.count_cells(CODES, np.array([4]), [0], LABELS, 1, 2), "selected of 4"),
         (lambda: kernels.count_cells(CODES, np.array([-1]), [0], LABELS, 1, 2), "selected of 4"),
         (lambda: kernels.split_rows(CODES[0], np.array([9]), 1), "selected of 4"),
-        (lambda: kernels.sum_cells(CODES, None, [0], np.zeros((3, 1), int), 1), "3 statistics"),
+        (
+            lambda: kernels.sum_cells(CODES, None, [0], np.zeros((3, 1), int), 1),
+            "3 labels or statistics",
+        ),
         (
             lambda: kernels.count_cells(CODES.astype(np.uint16) + 5, None, [0], LABELS, 5, 2),
             "there are 5 bins",
@@ -390,6 +417,7 @@ def test_rows_that_would_be_read_or_written_outside_are_refused(
         (lambda: kernels.leaf_ids([random_tree(np.random.default_rng(0), 2)], CODES), "3"),
         (lambda: kernels.invert(*WORDS, np.zeros(1, int), np.zeros(0, int)), "0 ties"),
         (lambda: encoded(np.zeros(3), [2.0, 1.0]), "rising"),
+        (lambda: kernels.encode_edges(np.zeros(3), [0.0], CODES[0]), "one uint8 for each"),
         (lambda: encoded(np.zeros(3), [float("nan")] * 2), "rising"),
         (lambda: encoded(np.zeros(3), list(range(255))), "at most 254"),
         (
@@ -435,7 +463,7 @@ def test_a_first_small_fit_does_not_start_numba() -> None:
     work = """
 import sys
 import numpy as np
-from hedgerow import kernels
+from hedgerow import kernels, loops
 codes = np.zeros((30, 1000), np.uint8)
 for node in range(31):
     kernels.count_cells(codes, None, range(30), codes[0], 32, 2)
