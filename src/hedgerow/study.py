@@ -168,7 +168,8 @@ class Study:
 
     def release(self, query: Summed) -> Release:
         """The sum as the accountant of coalitions sees it."""
-        return Release(law=self.sum_law(query), sensitivity=self._scaled(query))
+        touched = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
+        return Release(law=self.sum_law(query), sensitivity=self._scaled(query), touched=touched)
 
     def slack(self, query: Summed) -> Fraction:
         """Total variation between the noise of all sites, as drawn, and its law."""

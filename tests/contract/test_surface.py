@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from hedgerow.errors import HedgerowError, PartyRefused
 from hedgerow.federation.record import Progress
 from hedgerow.growing.flow import run
 from hedgerow.privacy.ledger import MemoryLedger
+from hedgerow.queries import ClassCounts, SumQuery, Whole
 from hedgerow.recipes.gubler import HistogramTree
+from hedgerow.regions import EVERYONE
 from hedgerow.report.text import tree_text
 
 ROWS = {0: 1009, 1: 2003, 2: 3001}  # primes that no formula of the code would make
@@ -108,3 +111,29 @@ def test_two_fits_with_one_random_state_have_different_noise():
         hr.HistogramTreeClassifier(TWO, epsilon=1.0, random_state=0).fit(X, y) for _ in range(2)
     )
     assert one.model_.to_dict() != two.model_.to_dict()
+
+
+def test_a_round_message_names_queries_and_never_its_own_noise():
+    """What decides the noise is in the approved study; a message that said it could lie."""
+    X, y = sample(60, TWO)
+    fed = federation(study(TWO, 3), holders(X, y, np.arange(60) % 3, 3, TWO))
+    sent = []
+    encode = fed.link.sender.encode
+    fed.link.sender.encode = lambda bundle: sent.append(encode(bundle)) or sent[-1]
+    run(HistogramTree(max_depth=2).flow(TWO, fed, np.random.default_rng(0)), fed)
+    names = set(re.findall(r'"([a-z_]+)":', b"".join(sent).decode()))
+    allowed = {"new", "ask", "region", "statistic", "by", "share", "features", "binning", "bins"}
+    allowed |= {"test", "outcome", "feature", "grid", "left", "n_classes"}
+    assert names <= allowed
+
+
+def test_a_lying_coordinator_pays_for_a_larger_share():
+    """It may ask for any share; noise and charge follow together, and the cap holds."""
+    X, y = sample(60, TWO)
+    the_study = study(TWO, 3)
+    fed = federation(the_study, holders(X, y, np.arange(60) % 3, 3, TWO))
+    greedy = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1))
+    fed.link.round(1, [greedy])
+    assert fed.link.spent() == the_study.total
+    with pytest.raises(PartyRefused, match="BudgetRefused"):
+        fed.link.round(2, [greedy])

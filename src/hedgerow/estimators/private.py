@@ -168,7 +168,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.ledger_ = federation.ledger
         self.privacy_: PrivacyStatement = statement(
             study,
-            federation.ledger.spent(study.name),
+            federation.link.spent(),
             federation.releases,
             source,
             simulated=True,

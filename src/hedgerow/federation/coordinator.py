@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.federation.record import Listener, Progress, RoundRecord, RunRecord, silent
-from hedgerow.privacy.budget import Measure, Placement
+from hedgerow.privacy.budget import Cost, Measure, Placement
 from hedgerow.privacy.coalition import Release
 from hedgerow.privacy.ledger import Charge, Ledger
 from hedgerow.queries import (
@@ -47,6 +47,11 @@ class Link(Protocol):
     """The way to the sites and back."""
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected: ...
+
+    def spent(self) -> Cost:
+        """The largest total over the sites' receipts, rounds without an answer included."""
+        ...
+
     def describe(self, query: Query) -> str: ...
 
 

@@ -6,7 +6,9 @@ then draws all shares of the noise, so the statement says "simulated".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -62,6 +64,9 @@ class OneHolder:
         response = self.member.respond(bundle, SecretRandomness())
         asked = len(self.sender.encode(bundle))
         return Collected(response.vector, (response.picks,), 8 * len(response.vector), asked)
+
+    def spent(self) -> Cost:
+        return self.ledger.spent(self.study.name)
 
     def describe(self, query: Query) -> str:
         return describe(query, self.study)
@@ -141,6 +146,10 @@ class SecureLink:
             len(replies[0].masked) + len(shares[0]),
             len(requests[0]) + len(letters[0]),
         )
+
+    def spent(self) -> Cost:
+        receipts = [head.spent for head in self.coordinator.heads.values()]
+        return math.inf if "inf" in receipts else max(Fraction(spent) for spent in receipts)
 
     def describe(self, query: Query) -> str:
         return describe(query, self.study)

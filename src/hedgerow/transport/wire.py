@@ -16,6 +16,7 @@ from typing import Any
 
 from hedgerow import losses, models, queries, regions
 from hedgerow.errors import SpecError
+from hedgerow.layers import Cuts, Layer, layer_from_dict, layer_to_dict
 from hedgerow.queries import Query
 from hedgerow.trees import Tree
 
@@ -34,6 +35,7 @@ _VALUES: dict[str, type[Any]] = {
         queries.Binning,
         queries.Count,
         queries.ClassCounts,
+        queries.LabelReports,
         queries.TargetClassCounts,
         queries.Fractions,
         queries.Gradients,
@@ -42,6 +44,7 @@ _VALUES: dict[str, type[Any]] = {
         queries.Whole,
         queries.Cells,
         queries.Leaves,
+        queries.Sides,
         queries.TargetCells,
         queries.ResidualCells,
         queries.Scoring,
@@ -81,6 +84,10 @@ class Sender:
             return {"@": self.names[value]}
         if isinstance(value, _NAMED):
             return {"@": self._named(self._content(value, blobs), blobs)}
+        if isinstance(value, Layer):
+            return {"@": self._layer(value, blobs)}
+        if isinstance(value, Cuts):
+            return {"!": "Cuts", "tests": value.to_dict()}
         if isinstance(value, models.Additive):
             return {"@": self._model(value, blobs)}
         if isinstance(value, tuple):
@@ -112,6 +119,14 @@ class Sender:
         if replace(model, trees=()) != replace(old, trees=()) or model.trees[:done] != old.trees:
             return None
         return {"!": _MORE, "of": name, "trees": self._plain(model.trees[done:], blobs)}
+
+    def _layer(self, layer: Layer, blobs: dict[str, Any]) -> str:
+        """Names a layer; only what it adds to the one above travels."""
+        if layer.digest not in self.sent:
+            above = None if layer.above is None else self._layer(layer.above, blobs)
+            self.sent.add(layer.digest)
+            blobs[layer.digest] = {"!": "Layer", "above": above, "new": layer_to_dict(layer)}
+        return layer.digest
 
     def _named(self, content: Any, blobs: dict[str, Any]) -> str:
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -155,6 +170,11 @@ class Receiver:
         kind = plain["!"]
         if kind == "Tree":
             return Tree.from_dict(plain["tree"])
+        if kind == "Cuts":
+            return Cuts.from_dict(plain["tests"])
+        if kind == "Layer":
+            above = plain["above"]
+            return layer_from_dict(plain["new"], None if above is None else self.known[above])
         if kind == _MORE:
             return self.known[plain["of"]].plus(*self._value(plain["trees"]))
         parts = {k: self._value(v) for k, v in plain.items() if k != "!"}
