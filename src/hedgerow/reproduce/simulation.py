@@ -23,7 +23,7 @@ from hedgerow.party.guard import Member
 from hedgerow.party.rows import Rows
 from hedgerow.privacy import sampling
 from hedgerow.privacy.budget import Cost, Placement, exact
-from hedgerow.privacy.ledger import MemoryLedger
+from hedgerow.privacy.ledger import Ledger, MemoryLedger
 from hedgerow.privacy.randomness import SecretRandomness
 from hedgerow.queries import BoundQuery, LocalChoice, Query, SelectQuery, Summed, SumQuery
 from hedgerow.recipes.plan import Recipe, Trained
@@ -57,8 +57,8 @@ class Sites:
 class InTheClear:
     """A link without masks. Sums are taken over the pooled rows, selections at each site."""
 
-    def __init__(self, study: Study, sites: Sites) -> None:
-        self.study, self.sites = study, sites
+    def __init__(self, study: Study, sites: Sites, ledger: Ledger) -> None:
+        self.study, self.sites, self.ledger = study, sites, ledger
         self.members = [Member(study, site.rows) for site in sites.each]
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
@@ -81,6 +81,9 @@ class InTheClear:
         law, shape = self.study.site_law(query), (self.study.parties, size)
         draws = sampling.draw(law, shape[0] * size, secret, invert=kernels.invert)
         return np.asarray(draws.reshape(shape).sum(axis=0))
+
+    def spent(self) -> Cost:
+        return self.ledger.spent(self.study.name)
 
     def describe(self, query: Query) -> str:
         return type(query).__name__
@@ -115,7 +118,7 @@ def train(
 ) -> tuple[Trained, Cost]:
     """The trained model and what its worst path cost, in units of the study's measure."""
     ledger = MemoryLedger(study.limit if limit is None else limit)
-    federation = Federation(study, InTheClear(study, sites), ledger)
+    federation = Federation(study, InTheClear(study, sites, ledger), ledger)
     trained = run(recipe.flow(study.schema, federation, np.random.default_rng(seed)), federation)
     return trained, ledger.spent(study.name)
 
