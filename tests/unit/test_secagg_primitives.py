@@ -74,6 +74,8 @@ def test_a_reader_refuses_what_is_not_there_before_it_takes_it():
     with refuses("BadMessage"):
         Reader(b"\xff\xff" + bytes(60)).table(32)
     with refuses("BadMessage"):
+        Reader(b"x").view(-1)
+    with refuses("BadMessage"):
         Reader(b"x").finish()
 
 

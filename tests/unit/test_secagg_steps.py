@@ -115,7 +115,7 @@ def test_one_ephemeral_key_serves_one_epoch(group):
 
 def test_masks_reused_for_two_vectors_would_show_their_difference(vectors, monkeypatch):
     """The twin: without the rule two vectors under one mask differ by self-masks alone."""
-    monkeypatch.setattr(Joined, "use", lambda self, epoch_id, round: None)
+    monkeypatch.setattr(Joined, "use", lambda self, round: None)
     group = consortium(4)
     fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
     records = [group.sites[0].mask(fresh, v, head(0, 1)) for v in vectors[:2]]
@@ -211,6 +211,13 @@ def test_a_record_holds_no_key_that_outlives_its_round(group, vectors):
         secret in repr(group.memories[0].outbox(group.coordinator.run_id, 1))
         for secret in ("own_share", "seeds", "share_keys", "message")
     )
+
+
+def test_a_memory_refuses_a_record_of_an_old_round(group, vectors):
+    masked_round(group, vectors)
+    record = group.memories[0].outbox(group.coordinator.run_id, 1)
+    with refuses("OldRound"):
+        group.memories[0].store(record)
 
 
 def test_a_message_is_as_long_for_any_data(group):

@@ -92,7 +92,7 @@ class Reader:
         return len(self._data) - self._at
 
     def view(self, length: int) -> memoryview:
-        require(length <= self.remaining, Code.BAD_MESSAGE)
+        require(0 <= length <= self.remaining, Code.BAD_MESSAGE)
         start, self._at = self._at, self._at + length
         return self._data[start : self._at]
 

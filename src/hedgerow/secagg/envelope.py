@@ -154,7 +154,6 @@ class Envelope:
         reader = Reader(message)
         header = Header.read(reader)
         start, data = len(message) - reader.remaining, memoryview(message)
-        require(reader.remaining >= SIGNATURE, Code.BAD_MESSAGE)
         body = reader.view(reader.remaining - SIGNATURE)
         return cls(header, data[:start], body, reader.take(SIGNATURE))
 

@@ -69,8 +69,8 @@ def form_epoch(
     everyone = sorted(joining, key=lambda one: one.sender)
     require(len(everyone) >= parameters.threshold, Code.TOO_FEW)
     ephemerals = {one.sender: one.ephemeral for one in everyone}
-    require(len(ephemerals) == len(everyone), Code.DUPLICATE_KEY)
-    require(len(set(ephemerals.values())) == len(everyone), Code.DUPLICATE_KEY)
+    different = len(set(ephemerals.values()))  # less if a sender or a key comes twice
+    require(different == len(everyone), Code.DUPLICATE_KEY)
     epoch_id = digest("epoch", study_hash, run_id, *(one.message for one in everyone))
     return Epoch(run_id, epoch_id, ephemerals, parameters.graph(epoch_id))
 
@@ -92,12 +92,11 @@ class Joined:
         roots = {peer: _root_with(epoch, me, peer, private) for peer in sorted(peers)}
         return cls(epoch, me, roots, process)
 
-    def use(self, epoch_id: bytes, round: int) -> None:
+    def use(self, round: int) -> None:
         """Takes the masks of one round, once and in the process that made the key.
 
         A second vector under one mask would show the difference of the two.
         """
-        require(epoch_id == self.epoch.id, Code.UNKNOWN_KEY)
         require(self.process == os.getpid(), Code.UNKNOWN_KEY)  # a forked copy has the same keys
         require(round > self.last_round, Code.OLD_ROUND)
         self.last_round = round

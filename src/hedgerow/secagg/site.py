@@ -181,7 +181,7 @@ class Site:
         """
         check_vector(vector)
         joined = self._current(fresh.epoch_id)
-        joined.use(fresh.epoch_id, fresh.round)
+        joined.use(fresh.round)
         threshold = self._parameters.neighbourhood.threshold
         hidden = hide(vector, joined, fresh.context, fresh.participants, threshold, self._entropy)
         header = self._header(Kind.MASKED, fresh.run_id, fresh.epoch_id, fresh.round, ledger)
