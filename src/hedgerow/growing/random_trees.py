@@ -120,8 +120,8 @@ def _left_by_mass(grids: Grids, known: Known, rng: np.random.Generator) -> BoolA
         left = random_half(n_bins, np.arange(n_bins - 1), rng)
     else:
         below = np.cumsum(known.mass[:-1])
-        cut = int(np.searchsorted(below, rng.uniform(OUTER, 1.0 - OUTER) * below[-1]))
-        left = np.arange(n_bins) <= min(cut, n_bins - 3)
+        wanted = rng.uniform(OUTER, 1.0 - OUTER) * below[-1]
+        left = np.arange(n_bins) <= np.argmin(np.abs(below[:-1] - wanted))
     left[-1] = rng.random() < 0.5
     return left
 
