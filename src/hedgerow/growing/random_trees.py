@@ -120,8 +120,9 @@ def _left_by_mass(grids: Grids, known: Known, rng: np.random.Generator) -> BoolA
         left = random_half(n_bins, np.arange(n_bins - 1), rng)
     else:
         below = np.cumsum(known.mass[:-1])
-        wanted = rng.uniform(OUTER, 1.0 - OUTER) * below[-1]
-        left = np.arange(n_bins) <= np.argmin(np.abs(below[:-1] - wanted))
+        far = np.abs(below[:-1] - rng.uniform(OUTER, 1.0 - OUTER) * below[-1])
+        far[(below[:-1] <= 0.0) | (below[:-1] >= below[-1])] = np.inf  # one side would be empty
+        left = np.arange(n_bins) <= np.argmin(far)
     left[-1] = rng.random() < 0.5
     return left
 
