@@ -22,7 +22,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 DECADES = 6
-"""Powers of ten below the range that a thinned grid still tells apart."""
+"""Most powers of ten below a hundredth of the range that a thinned grid tells apart."""
 STANDS_OUT = 3.0
 """Deviations of its noise by which a missing cell must be seen to get a bin of its own."""
 
@@ -40,27 +40,32 @@ def _finer(feature: Feature) -> Feature:
 
 
 def thinned(schema: Schema, cells: int) -> Binning:
-    """About `cells` cells per numeric feature: an even ladder and the powers of ten below it."""
+    """At most `cells` cells per numeric feature: an even ladder, and powers of ten below it."""
     return Binning(tuple(_thinned(grid, cells) for grid in schema.grids))
 
 
 def _thinned(grid: Grid, cells: int) -> tuple[int, ...]:
     if grid.kind is not Kind.NUMERIC or grid.missing <= cells:
         return tuple(range(grid.n_cells))
-    edges = np.array(grid.edges)
-    wanted = [*uniform_edges(grid.low, grid.high, cells), *_powers_of_ten(grid.low, grid.high)]
+    edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 8)
+    wanted = [*uniform_edges(grid.low, grid.high, cells - len(powers)), *powers]
     kept = np.unique([np.argmin(np.abs(edges - edge)) for edge in wanted])
-    # Cell k lies above edge k - 1: its run is the number of kept edges at or below.
+    # Cell k lies above edge k - 1: its run is the number of kept edges at or below that.
     runs = np.searchsorted(kept, np.arange(grid.missing), side="left")
     return (*(int(r) for r in runs), int(runs[-1]) + 1)
 
 
-def _powers_of_ten(low: float, high: float) -> list[float]:
-    """Steps away from the place where values may pile up: zero inside the range, else its low."""
-    steps = 10.0 ** -np.arange(1, DECADES + 1)
-    if low < 0.0 < high:
-        return [0.0, *(low * steps), *(high * steps)]
-    return [float(low + (high - low) * step) for step in steps]
+def _powers_of_ten(low: float, high: float, n_steps: int) -> list[float]:
+    """Steps away from the place where values may pile up: zero inside the range, else its low.
+
+    Zero inside needs two ladders; a coarse grid has no cells to spare for them.
+    """
+    steps = 10.0 ** -np.arange(2.0, 2.0 + min(n_steps, DECADES))
+    if not low < 0.0 < high:
+        return [float(low + (high - low) * step) for step in steps]
+    if n_steps < DECADES:
+        return []
+    return [0.0, *(low * steps[: DECADES // 2]), *(high * steps[: DECADES // 2])]
 
 
 # -------------------------------------------------------------------------------- private bins

@@ -1,0 +1,7 @@
+"""stub"""
+
+from pathlib import Path
+import pandas as pd
+
+
+def write(out: Path, tables: dict[str, pd.DataFrame]) -> None: ...
