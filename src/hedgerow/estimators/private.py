@@ -174,6 +174,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             simulated=True,
             saved_fraction=trained.saved,
             slack=federation.slack,
+            entries=federation.charged,
         )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):

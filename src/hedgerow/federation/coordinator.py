@@ -75,6 +75,7 @@ class Federation:
         if study.entry_cost:
             entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
             self.ledger.reserve([entry], "entry")
+        self.charged: list[tuple[str, tuple[Charge, ...]]] = []
         self.releases: list[tuple[Region, Release]] = []
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""
@@ -103,6 +104,7 @@ class Federation:
             for q, what in zip(queries, manifest, strict=True)
         ]
         self.ledger.reserve(charges, f"round {number}")
+        self.charged.append((f"round {number}", tuple(charges)))
         for query in queries:
             if isinstance(query, SumQuery | BoundQuery):
                 self.releases.append((query.region, self.study.release(query)))

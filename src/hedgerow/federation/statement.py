@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 from hedgerow.privacy import accounting
@@ -25,6 +26,15 @@ MECHANISMS = {
     Measure.ZCDP: "discrete Gaussian noise on integer sums",
     Measure.GDP: "discrete Gaussian noise on integer sums",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What some rounds in a row asked, and the part of the budget their worst record paid."""
+
+    rounds: str
+    what: str
+    part: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +57,7 @@ class PrivacyStatement:
     delta_slack: float = 0.0
     parties: int = 1
     honest_shares: int = 1
+    spending: tuple[Spending, ...] = ()
     caveats: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +66,7 @@ class PrivacyStatement:
         out["promised_epsilon"] = _number(self.promised_epsilon)
         out["trust"] = [list(line) for line in self.trust]
         out["caveats"] = list(self.caveats)
+        out["spending"] = [[line.rounds, line.what, line.part] for line in self.spending]
         return out
 
     def __str__(self) -> str:
@@ -73,6 +85,7 @@ class PrivacyStatement:
         if self.saved_fraction > 0.0:
             part = f"{self.saved_fraction:.1%}"
             lines.append(f"  saved       nodes handed down {part} of their budget, on average")
+        lines += [f"  round {s.rounds:<10} {s.part:6.1%} for {s.what}" for s in self.spending]
         lines += [f"  against {who:<12} {what}" for who, what in self.trust]
         lines += [f"  note        {c}" for c in self.caveats]
         return "\n".join(lines)
@@ -96,10 +109,12 @@ def statement(
     simulated: bool,
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
+    entries: Sequence[tuple[str, Sequence[Charge]]] = (),
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
-    `saved_fraction` is the mean part of their budgets that nodes handed down unspent.
+    `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `entries`
+    are the charges of each round, for the table of who asked for what.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = schema_source.startswith("inferred")
@@ -121,8 +136,31 @@ def statement(
         delta_slack=_delta_slack(slack, epsilon),
         parties=study.parties,
         honest_shares=study.honest,
+        spending=() if no_noise else spending(entries, study.total),
         caveats=tuple(_caveats(study, epsilon, inferred, simulated)),
     )
+
+
+def spending(entries: Sequence[tuple[str, Sequence[Charge]]], whole: Cost) -> tuple[Spending, ...]:
+    """Rounds in a row that ask the same kind of thing are one line."""
+    lines = []
+    numbered = enumerate((charges for _, charges in entries), start=1)
+    for what, group in groupby(numbered, key=lambda entry: _kinds(entry[1])):
+        rounds = list(group)
+        first, last = rounds[0][0], rounds[-1][0]
+        paid = total([charge for _, charges in rounds for charge in charges])
+        name = f"{first}" if first == last else f"{first}-{last}"
+        lines.append(Spending(name, what, float(paid / whole)))
+    return tuple(lines)
+
+
+def _kinds(charges: Sequence[Charge]) -> str:
+    """What a round asks, without the names of features and regions."""
+    kinds = dict.fromkeys(
+        charge.what.split(" of ")[0].split(",")[0] + (", by node" if charge.region else "")
+        for charge in charges
+    )
+    return " and ".join(kinds)
 
 
 def _delta_slack(slack: Fraction, epsilon: float) -> float:
