@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from contract.choices import exponential_pmf, permute_and_flip_pmf
 from hedgerow.errors import SpecError
 from hedgerow.privacy import selection
 from hedgerow.privacy.randomness import SecretRandomness
@@ -20,23 +21,6 @@ COEFFICIENT = Fraction(2, 5)
 
 
 # ------------------------------------------------------------- probabilities, written once more
-def exponential_pmf(scores, coefficient):
-    weights = np.exp(float(coefficient) * (np.array(scores) - max(scores)))
-    return weights / weights.sum()
-
-
-def permute_and_flip_pmf(scores, coefficient):
-    """The sum over all orders of the candidates; for at most 8 of them."""
-    heads = np.exp(float(coefficient) * (np.array(scores) - max(scores)))
-    pmf = np.zeros(len(scores))
-    for order in itertools.permutations(range(len(scores))):
-        still = 1.0
-        for r in order:
-            pmf[r] += still * heads[r]
-            still *= 1 - heads[r]
-    return pmf / math.factorial(len(scores))
-
-
 def noisy_max_pmf(scores, coefficient):
     """Sums over the winner's noisy score; a tie goes to the lower index."""
     reach = int(45 / float(coefficient)) + max(scores) - min(scores)

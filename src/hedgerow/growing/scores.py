@@ -34,7 +34,7 @@ def entropy(mass: FloatArray) -> FloatArray:
 def full_gini(mass: FloatArray) -> FloatArray:
     """The same, scaled to n where classes are even; for two classes 4 n p (1 - p)."""
     classes = mass.shape[-1]
-    return gini(mass) * classes / (classes - 1)
+    return np.asarray(gini(mass) * classes / (classes - 1))
 
 
 def root_gini(mass: FloatArray) -> FloatArray:

@@ -33,13 +33,16 @@ from hedgerow.queries import (
     SelectQuery,
     SumQuery,
 )
-from hedgerow.regions import Region, Split, Step
+from hedgerow.regions import Region, Split
 from hedgerow.trees import Tree
 
 FloatArray = NDArray[np.float64]
 
-INDEX_PART = Fraction(1, 2)
-"""Of a node's budget, what choosing the index may spend; the counts have the rest."""
+INDEX_PART = Fraction(3, 4)
+"""Of a node's budget, what choosing the index may spend; one pair of counts needs little.
+
+By measurement: docs/decisions/0021-choices-and-counts.md.
+"""
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,7 @@ class SelectionRules:
 
     def _stump(self, split: Split) -> Tree:
         if split not in self._stumps:
-            sides = {(Step(split, side),): () for side in (0, 1)}
-            self._stumps[split] = Tree.build(self.grids.schema.names, sides)
+            self._stumps[split] = Tree.of_preorder(self.grids.schema.names, [split, (), ()])
         return self._stumps[split]
 
     def best(
@@ -129,9 +131,7 @@ def by_local_choice(rules: SelectionRules, share_at: ShareAt) -> Chooser:
     return _by_picks(rules, share_at, LocalChoice)
 
 
-def _by_picks(
-    rules: SelectionRules, share_at: ShareAt, kind: Callable[..., Selecting]
-) -> Chooser:
+def _by_picks(rules: SelectionRules, share_at: ShareAt, kind: Callable[..., Selecting]) -> Chooser:
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
         share, candidates = share_at(node), rules.candidates(node.region)
         if not candidates:

@@ -46,10 +46,13 @@ def if_worthwhile(choose: Chooser, *, min_weight: float, min_gain: float) -> Cho
         whole = node.known.whole if isinstance(node.known, Placed) else rows
         if rows <= 0.0 or rows < min_weight * whole or found.gain <= min_gain * rows:
             return Stop(found.spent)
-        known = tuple(Placed(t.masses, t.variance, whole) for t in (left, right))
-        return replace(found, known=known)
+        return replace(found, known=(_placed(left, whole), _placed(right, whole)))
 
     return chosen
+
+
+def _placed(side: Totals, whole: float) -> Placed:
+    return Placed(side.masses, side.variance, whole)
 
 
 def surely_below(node: Node, min_weight: float) -> bool:
