@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hedgerow.growing.builder import Choice, Chooser, Node, Stop
 from hedgerow.growing.candidates import Family, FeatureDraw, Grids
 from hedgerow.growing.flow import Flow, Quote, ask
-from hedgerow.growing.scores import Impurity, left_masses
+from hedgerow.growing.scores import TINY, Impurity, left_masses
 from hedgerow.growing.tables import Tables, consistent, gathered, totals, with_known_zeros
 from hedgerow.queries import BoundQuery, Cells, Statistic, SumQuery
 
@@ -36,11 +36,12 @@ class Totals:
 
 @dataclass(frozen=True)
 class Found:
-    """The best candidate of a feature."""
+    """The best candidate of a feature: the score it is best by, and its impurity mass n G."""
 
     feature: int
     candidate: int
     impurity: float
+    mass: float
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,30 @@ class HistogramRules:
         histograms = tables.values[family.positions, :width]  # (g, B, C)
         left = family.left_sets @ histograms  # (g, k, C)
         right = histograms.sum(axis=1)[:, None, :] - left
-        impurity = self.impurity(left) + self.impurity(right)
+        impurity, mass = self._scores(left, right)
         impurity = np.where(self._has_two_sides(tables, family), impurity, np.inf)
-        row, candidate = divmod(int(np.argmin(impurity)), impurity.shape[1])
-        feature = tables.features[family.positions[row]]
-        return Found(feature, candidate, float(impurity[row, candidate]))
+        best = np.unravel_index(int(np.argmin(impurity)), impurity.shape)
+        feature = tables.features[family.positions[best[0]]]
+        return Found(feature, int(best[1]), float(impurity[best]), float(mass[best]))
+
+    def _scores(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(..., C) sides -> what to minimise, and the children's impurity mass n G.
+
+        Where totals agree, masses compare. Elsewhere each feature has a noisy total of its own:
+        G is then divided by it, and a side without rows is no side (Algorithm 4).
+        """
+        if self.consistency:
+            mass = self.impurity(left) + self.impurity(right)
+            return mass, mass
+        (n_left, h_left), (n_right, h_right) = self._side(left), self._side(right)
+        mass, rows = n_left * h_left + n_right * h_right, n_left + n_right
+        allowed = (n_left > 0.0) & (n_right > 0.0)
+        return np.where(allowed, mass / np.where(allowed, rows, 1.0), np.inf), mass
+
+    def _side(self, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Noisy rows of a side, and its impurity per row from masses clamped at 0."""
+        positive = np.maximum(masses, 0.0).sum(axis=-1)
+        return masses.sum(axis=-1), self.impurity(masses) / np.maximum(positive, TINY)
 
     def _has_two_sides(self, tables: Tables, family: Family) -> NDArray[np.bool_]:
         """(g, k) whether a candidate leaves a bin in reach on both sides."""
@@ -135,7 +155,7 @@ class HistogramRules:
             Totals(left, tables.variance * n_left),
             Totals(whole - left, tables.variance * (int(used.sum()) - n_left)),
         )
-        gain = float(self.impurity(whole) - found.impurity)
+        gain = float(self.impurity(whole)) - found.mass
         split = self.grids.split(found.feature, sets)
         return Choice(split, gain, spent, saved, known)
 
@@ -184,8 +204,9 @@ def by_bounds(
         share = share_at(node) + node.saved
         if not drawn:
             return Stop(saved=share)
-        each = share * (1 - bounds_share) / len(drawn)
-        query = BoundQuery(node.region, drawn, rules.grids.binning, share * bounds_share, unit=1)
+        each = short(share * (1 - bounds_share) / len(drawn))
+        for_bounds = short(share * bounds_share / len(drawn)) * len(drawn)
+        query = BoundQuery(node.region, drawn, rules.grids.binning, for_bounds, unit=1)
         bounds = (yield from ask(replace(query, unit=bound_unit(query, quote)))).values
         lower = dict(zip(drawn, bounds.tolist(), strict=True))
         queue, seen = sorted(drawn, key=lower.__getitem__), list[Tables]()
@@ -198,16 +219,30 @@ def by_bounds(
             found = rules.best(tables)
             if best is None or rules.consistency or found.impurity < best[1].impurity:
                 best = (tables, found)
-            # `impurity` is n (1 - sum p^2); the bounds are half of that, as in the paper.
-            queue = [f for f in queue if lower[f] <= best[1].impurity / 2.0]
+            # `mass` is n (1 - sum p^2); the bounds are half of that, as in the paper.
+            mass = best[1].mass if np.isfinite(best[1].impurity) else math.inf
+            queue = [f for f in queue if lower[f] <= mass / 2.0]
         assert best is not None
-        spent = share * bounds_share + each * sum(len(t.features) for t in seen)
-        saved, everything = share - spent, rules.settled(node, gathered(seen))
-        if rules.must_stop(everything) or not np.isfinite(best[1].impurity):
+        asked = sum(len(t.features) for t in seen)
+        spent, saved = for_bounds + each * asked, each * (len(drawn) - asked)
+        if rules.must_stop(rules.settled(node, gathered(seen))) or not np.isfinite(
+            best[1].impurity
+        ):
             return Stop(spent, saved)
         return rules.choice(*best, spent, saved)
 
     return choose
+
+
+def short(share: Fraction) -> Fraction:
+    """The share rounded down to six binary digits, by at most 3 percent.
+
+    What is saved differs from node to node, and each share has a noise law of its own, with
+    tables to be made. Short shares repeat; what rounding leaves over goes to the leaf.
+    """
+    excess = share.numerator.bit_length() - share.denominator.bit_length() - 6
+    scale = Fraction(2) ** excess
+    return share // scale * scale
 
 
 WIDE_NOISE = 1 << 12

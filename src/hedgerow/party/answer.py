@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hedgerow import kernels
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.growing.candidates import Grids
+from hedgerow.layers import Layer
 from hedgerow.models import Additive
 from hedgerow.party.rows import Rows
 from hedgerow.queries import (
@@ -30,6 +31,7 @@ from hedgerow.queries import (
     Hessians,
     Leaves,
     ResidualCells,
+    Sides,
     Statistic,
     Summed,
     SumQuery,
@@ -37,6 +39,7 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
+from hedgerow.regions import Region
 from hedgerow.schema import Schema
 from hedgerow.trees import pack
 
@@ -55,7 +58,9 @@ class Answering:
         self.schema = schema
         self._recoded: tuple[str, Codes] | None = None
         self._raw: tuple[Additive, FloatArray] | None = None
+        self._candidates: Grids | None = None
         self._contributions: tuple[Statistic, IntArray] | None = None
+        self._standing: dict[tuple[Region, str], NDArray[np.int32]] = {}
 
     def integers(self, query: Summed) -> IntArray:
         """The query's exact integers, flat."""
@@ -68,6 +73,8 @@ class Answering:
         rows = self.rows.select(query.region) if query.region else None
         if isinstance(query.by, Leaves):
             return self._leaf_sums(query.by, query.statistic, rows)
+        if isinstance(query.by, Sides):
+            return self._side_sums(query.by, query.statistic, query.region)
         if isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
             return self._newton_sum(query.statistic, rows)[None, None, :]
         codes = self._groups(query.by)
@@ -94,6 +101,36 @@ class Answering:
         if labels is not None:
             return kernels.leaf_counts(trees, self.rows.codes, labels, statistic.channels, rows)
         return kernels.leaf_sums(trees, self.rows.codes, self.contributions(statistic), rows)
+
+    def _side_sums(self, by: Sides, statistic: Statistic, region: Region) -> IntArray:
+        standing, labels = self.standing(by.layer, region), self._labels(statistic)
+        codes = self.rows.codes
+        if labels is not None:
+            return kernels.count_sides(by.tests, standing, codes, labels, statistic.channels)
+        return kernels.sum_sides(by.tests, standing, codes, self.contributions(statistic))
+
+    def standing(self, layer: Layer, region: Region) -> NDArray[np.int32]:
+        """(n,) at which open node each row stands, -1 for none; one step from the layer above.
+
+        A layer takes the place of the one above it: a tree is not asked about upwards.
+        """
+        key = (region, layer.digest)
+        if key not in self._standing:
+            if layer.above is None:
+                self._standing[key] = self._at_the_root(region)
+            else:
+                above = self.standing(layer.above, region)
+                self._standing[key] = kernels.next_nodes(layer, above, self.rows.codes)
+                if layer.above.above is not None:
+                    del self._standing[region, layer.above.digest]
+        return self._standing[key]
+
+    def _at_the_root(self, region: Region) -> NDArray[np.int32]:
+        if not region:
+            return np.zeros(self.rows.n, np.int32)
+        out = np.full(self.rows.n, -1, np.int32)
+        out[self.rows.select(region)] = 0
+        return out
 
     def _newton_sum(self, statistic: CurveNewton, rows: NDArray[np.int32] | None) -> IntArray:
         """(C,) chunk by chunk: a record's vector is long, and only the sum is kept."""
@@ -188,19 +225,25 @@ class Answering:
     def _bounds(self, query: BoundQuery) -> IntArray:
         """floor(unit n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
         rows = self.rows.select(query.region) if query.region else None
-        codes, grids = self._bins(query.binning), Grids(self.schema, query.binning)
+        codes, grids = self._bins(query.binning), self._grids(query.binning)
         n_bins = max(query.binning.n_bins[f] for f in query.features)
         classes = len(self.schema.classes or ())
         features = np.asarray(query.features, np.int64)
         counts = kernels.count_cells(codes, rows, features, self._classes(), n_bins, classes)
-        best = []
-        for histogram, feature in zip(counts, query.features, strict=True):
-            left_sets = grids.left_sets[feature].astype(np.int64)
-            left = left_sets @ histogram[: left_sets.shape[1]]
-            right = histogram.sum(axis=0)[None, :] - left
+        best = np.zeros(len(features), np.int64)
+        for family in grids.families(query.features):
+            left_sets = family.left_sets.astype(np.int64)
+            histograms = counts[family.positions, : left_sets.shape[1]]
+            left = left_sets @ histograms
+            right = histograms.sum(axis=1)[:, None, :] - left
             units = half_gini_units(left, query.unit) + half_gini_units(right, query.unit)
-            best.append(int(np.min(units)))
-        return np.asarray(best, np.int64)
+            best[family.positions] = units.min(axis=1)
+        return best
+
+    def _grids(self, binning: Binning) -> Grids:
+        if self._candidates is None or self._candidates.binning is not binning:
+            self._candidates = Grids(self.schema, binning)
+        return self._candidates
 
 
 def half_gini_units(counts: IntArray, unit: int = LATTICE) -> IntArray:

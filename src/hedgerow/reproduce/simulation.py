@@ -8,6 +8,7 @@ the estimators run the whole secure sum.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from hedgerow.growing.flow import run
 from hedgerow.party import reading
 from hedgerow.party.answer import Answering
 from hedgerow.party.guard import Member
-from hedgerow.party.rows import Rows
+from hedgerow.party.rows import Draws, Rows
 from hedgerow.privacy import sampling
 from hedgerow.privacy.budget import Cost, Placement, exact
 from hedgerow.privacy.ledger import Ledger, MemoryLedger
@@ -38,6 +39,7 @@ class Sites:
 
     def __init__(self, X: Any, y: Any, party: NDArray[Any], schema: Schema) -> None:
         self.schema = schema
+        self._draws = Draws(os.urandom(32), "simulation")
         self.pooled = Answering(self._rows(X, y), schema)
         self.each = [
             Answering(self._rows(_take(X, party == k), np.asarray(y)[party == k]), schema)
@@ -45,7 +47,8 @@ class Sites:
         ]
 
     def _rows(self, X: Any, y: Any) -> Rows:
-        return Rows(reading.encode(X, self.schema, y=y, check=True), self.schema)
+        encoded = reading.encode(X, self.schema, y=y, check=True)
+        return Rows(encoded, self.schema, self._draws)
 
     def integers(self, query: Summed) -> IntArray:
         """Sums over all sites' rows are sums over the pooled rows; bounds are each site's own."""
