@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
     from hedgerow.estimators.saving import load_model as load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
+    from hedgerow.report.picture import draw_tree
+    from hedgerow.report.text import explain, show_tree
     from hedgerow.schema import Categorical, Numeric, Schema, Target
 
 __version__ = "0.1.0"
@@ -23,6 +26,8 @@ _HOMES = {
     "BoostedTreesClassifier": "hedgerow.estimators.boosted_trees",
     "BoostedTreesRegressor": "hedgerow.estimators.boosted_trees",
     "Categorical": "hedgerow.schema",
+    "ExtraTreesClassifier": "hedgerow.estimators.extra_trees",
+    "ExtraTreesRegressor": "hedgerow.estimators.extra_trees",
     "ForestClassifier": "hedgerow.estimators.forest",
     "ForestRegressor": "hedgerow.estimators.forest",
     "HistogramTreeClassifier": "hedgerow.estimators.histogram_tree",
@@ -32,7 +37,10 @@ _HOMES = {
     "TopDownTreeClassifier": "hedgerow.estimators.topdown",
     "TreeClassifier": "hedgerow.estimators.tree",
     "TreeRegressor": "hedgerow.estimators.tree",
+    "draw_tree": "hedgerow.report.picture",
+    "explain": "hedgerow.report.text",
     "load": "hedgerow.estimators.saving",
+    "show_tree": "hedgerow.report.text",
 }
 _NAMES = {"load": "load_model"}
 
@@ -40,6 +48,8 @@ __all__ = [
     "BoostedTreesClassifier",
     "BoostedTreesRegressor",
     "Categorical",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
     "ForestClassifier",
     "ForestRegressor",
     "HistogramTreeClassifier",
@@ -49,7 +59,10 @@ __all__ = [
     "TopDownTreeClassifier",
     "TreeClassifier",
     "TreeRegressor",
+    "draw_tree",
+    "explain",
     "load",
+    "show_tree",
 ]
 
 

@@ -6,7 +6,7 @@ process begins with the plain forms and changes over once they have done about a
 starting would have cost (the ski-rental rule: never worse than twice the better choice made in
 hindsight).
 
-Sums are exact for any data: int64 all the way, which wraps only where the ring of the masks does.
+Sums are exact for any data: no accumulator can overflow but int64 itself, in the masks' own ring.
 
 Shapes: F features, n rows, N nodes, B bins, C channels, T trees, L leaves, O outputs. Codes are
 uint8, feature-major (F, n); leaf numbers may stand in for them as uint16.
@@ -15,7 +15,7 @@ uint8, feature-major (F, n); leaf numbers may stand in for them as uint16.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from hedgerow import loops
 from hedgerow.errors import DataError, SpecError
+from hedgerow.layers import Cuts, Layer
 from hedgerow.loops import Array, Groups, Int64, LeafIds, Rows
 from hedgerow.privacy.sampling import search
 from hedgerow.trees import N_CODES, Codes, Floats, Packed, Tree, Words, descend, pack
@@ -31,6 +32,8 @@ from hedgerow.trees import N_CODES, Codes, Floats, Packed, Tree, Words, descend,
 Labels = NDArray[np.uint8]
 
 PLAIN_STEPS = 2**26  # plain work, in steps of a few ns, that costs as much as starting numba
+SHORTEST_STRETCH = 2**14  # rows between two unpackings, fewer would not pay for them
+N_BUCKETS = 4096  # of the guide to a feature's edges; one byte each, so it stays in the cache
 
 
 class Kernel:
@@ -100,8 +103,8 @@ def sum_level(
 ) -> Int64:
     """(N, f, B, C) as `sum_cells` for each of N selections; disjoint ones take one pass."""
     layout = _laid_out(nodes, codes.shape[1])
-    mine = _of_rows(_input(stats, np.int64), layout, codes)
-    out = _by_cell(codes, layout.rows, layout.node_of, layout.n_nodes, features, mine, n_bins)
+    weights = _weights(_of_rows(_input(stats, np.int64), layout, codes))
+    out = _by_cell(codes, layout.rows, layout.node_of, layout.n_nodes, features, weights, n_bins)
     return np.ascontiguousarray(out.swapaxes(0, 1)[: layout.n_wanted])
 
 
@@ -139,7 +142,7 @@ def _by_cell(
     node_of: Rows,
     n_nodes: int,
     features: ArrayLike,
-    stats: Int64,
+    weights: _Weights,
     n_bins: int,
 ) -> Int64:
     """(f, N, B, C)"""
@@ -147,37 +150,92 @@ def _by_cell(
     if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(codes):
         raise SpecError(f"features are {wanted.tolist()}; the codes have {len(codes)} columns.")
     pairs = _pairs(wanted)
-    out = _zeros((pairs.size, n_nodes, n_bins, _channels(stats)), codes.dtype)
     chosen = _input(_NOBODY if rows is None else rows, np.int32)
-    args = _input(codes, codes.dtype), chosen, _input(node_of, np.int32), pairs, stats, out
-    if not SUM_CELLS.run(pairs.size * node_of.size * out.shape[3], *args):
-        raise DataError(f"a code is {n_bins} or more; there are {n_bins} bins.")
+    args = _input(codes, codes.dtype), chosen, _input(node_of, np.int32), pairs
+    out = np.zeros((pairs.size, n_nodes, n_bins, weights.channels), dtype=np.int64)
+    for first, end in weights.stretches(node_of.size):
+        sums = _zeros((len(weights.words), *out.shape[:3]), codes.dtype)
+        steps = len(sums) * pairs.size * (end - first)
+        if not SUM_CELLS.run(steps, *args, weights.words, first, end, sums):
+            raise DataError(f"a code is {n_bins} or more; there are {n_bins} bins.")
+        out += weights.unpacked(sums)
     return out[: wanted.size]
 
 
 def _sum_cells_plain(
-    codes: Groups, rows: Rows, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
+    codes: Groups,
+    rows: Rows,
+    node_of: Rows,
+    pairs: Rows,
+    words: Int64,
+    first: int,
+    end: int,
+    out: Int64,
 ) -> bool:
-    for j, feature in enumerate(pairs if node_of.size else ()):
-        cells = codes[feature][rows] if rows.size else codes[feature]
-        if cells.max() >= out.shape[2]:
+    for j, feature in enumerate(pairs):
+        cells = codes[feature][rows[first:end]] if rows.size else codes[feature][first:end]
+        if cells.max() >= out.shape[3]:
             return False
-        _add_plain(cells, node_of, stats, out[j])
+        _add_plain(cells, node_of[first:end], words[:, first:end], out[:, j])
     return True
 
 
-def _add_plain(group: Array, node_of: Rows, stats: Int64, out: Int64) -> None:
-    """Adds one group, out: (N, B, C)."""
-    flat = out.reshape(-1, out.shape[2])
-    index = node_of.astype(np.intp) * out.shape[1] + group
-    if stats.ndim == 1:
-        flat[:, 0] += np.bincount(index, minlength=len(flat))
-    else:
-        for c in range(stats.shape[1]):
-            np.add.at(flat[:, c], index, stats[:, c])
+def _add_plain(group: Array, node_of: Rows, words: Int64, out: Int64) -> None:
+    """Adds one group to out (W, N, B); without words every row counts as one."""
+    index = node_of.astype(np.intp) * out.shape[2] + group
+    for mine, sums in zip(words, out.reshape(len(out), -1), strict=True):
+        if mine.size:
+            np.add.at(sums, index, mine)
+        else:
+            sums += np.bincount(index, minlength=sums.size)
+
+
+class _Weights(NamedTuple):
+    """What is added for each row, in words of 64 bits that hold one channel or two.
+
+    Two channels in a word halve the additions. A half overflows at 2^31, which at 2^16 units per
+    1 is less than 80,000 rows in one bin, and would then move a neighbour's sum by one: so rows
+    are taken in stretches that cannot, and the stretches are added as int64.
+    """
+
+    words: Int64  # (W, k), or (1, 0) where every row counts as one
+    channels: int
+    most_rows: int  # of a stretch
+
+    def stretches(self, n_rows: int) -> Iterator[tuple[int, int]]:
+        for first in range(0, n_rows, self.most_rows):
+            yield first, min(first + self.most_rows, n_rows)
+
+    def unpacked(self, sums: Int64) -> Int64:
+        """(W, ...) sums of words as (..., C) sums of channels."""
+        if len(sums) == self.channels:
+            return np.moveaxis(sums, 0, -1)
+        low = sums.astype(np.int32).astype(np.int64)
+        high = (sums - low) >> 32
+        return np.moveaxis(np.stack([high, low], axis=1), (0, 1), (-2, -1)).reshape(
+            *sums.shape[1:], -1
+        )[..., : self.channels]
+
+
+def _weights(stats: Int64) -> _Weights:
+    """Packed if a stretch is then long enough to be worth it, else a word for each channel."""
+    n_rows, channels = stats.shape
+    words = np.zeros(((channels + 1) // 2, n_rows), dtype=np.int64)
+    largest = int(PACK.run(2 * stats.size, stats, words)) + 1
+    most_rows = (2**31 - 1) // largest
+    if channels > 1 and most_rows >= SHORTEST_STRETCH:
+        return _Weights(_input(words, np.int64), channels, most_rows)
+    return _Weights(_input(stats.T, np.int64), channels, max(n_rows, 1))
+
+
+def _pack_plain(stats: Int64, words: Int64) -> int:
+    words += stats[:, 0::2].T << 32
+    words[: stats.shape[1] // 2] += stats[:, 1::2].T
+    return int((stats ^ (stats >> 63)).max(initial=0))
 
 
 SUM_CELLS = Kernel(loops.sum_cells, _sum_cells_plain)
+PACK = Kernel(loops.pack, _pack_plain)
 
 
 # ------------------------------------------------------------------------- codes and selections
@@ -188,23 +246,28 @@ def encode_edges(values: NDArray[np.floating[Any]], edges: Sequence[float], out:
         raise SpecError(f"{len(cuts)} edges; give at most {N_CODES - 2}, rising.")
     if out.shape != values.shape or out.dtype != np.uint8:
         raise SpecError(f"out is {out.dtype} {out.shape}; give one uint8 for each value.")
+    guide, scale = _guide(cuts)
     numbers = _input(values, np.float64)
-    steps = 16 * numbers.size
-    if _is_even(cuts):
-        ENCODE_EVEN.run(steps, numbers, _input(cuts, np.float64), out)
-    else:
-        ENCODE.run(steps, numbers, _input(cuts, np.float64), out)
+    ENCODE.run(16 * numbers.size, numbers, _input(cuts, np.float64), guide, scale, out)
 
 
-def _is_even(cuts: Floats) -> bool:
-    """Whether a straight line names every value's cell up to one cell."""
-    if len(cuts) < 2:
-        return False
-    line = np.linspace(cuts[0], cuts[-1], len(cuts))
-    return bool(np.abs(cuts - line).max() < 0.25 * (line[1] - line[0]))
+def _guide(cuts: Floats) -> tuple[Codes, float]:
+    """guide[b] is the number of cuts in buckets before b; empty if a bucket would hold two.
+
+    The bucket floor((x - low) * scale) never falls as x rises, in floating point too, so a cut
+    in a lower bucket is a lower number, and only the cut in a value's own bucket is in doubt.
+    """
+    width = float(cuts[-1] - cuts[0]) if len(cuts) > 1 else 0.0
+    if not 1e-300 < width < 1e300:
+        return _input((), np.uint8), 0.0
+    scale = (N_BUCKETS - 1) / width
+    buckets = np.minimum((cuts - cuts[0]) * scale, N_BUCKETS - 1).astype(np.int32)
+    if not np.diff(buckets).all():
+        return _input((), np.uint8), 0.0
+    return _input(np.searchsorted(buckets, np.arange(N_BUCKETS)), np.uint8), scale
 
 
-def _encode_plain(values: Floats, cuts: Floats, out: Codes) -> None:
+def _encode_plain(values: Floats, cuts: Floats, guide: Codes, scale: float, out: Codes) -> None:
     out[:] = np.searchsorted(cuts, values, side="right")
     out[np.isnan(values)] = len(cuts) + 1
 
@@ -244,7 +307,6 @@ def _split_rows_plain(cells: Codes, rows: Rows, goes_left: Codes, lefts: Rows, r
 
 
 ENCODE = Kernel(loops.encode, _encode_plain)
-ENCODE_EVEN = Kernel(loops.encode_even, _encode_plain)
 RECODE = Kernel(loops.recode, _recode_plain)
 SPLIT_ROWS = Kernel(loops.split_rows, _split_rows_plain)
 
@@ -254,7 +316,7 @@ def leaf_ids(trees: Packed | Sequence[Tree], codes: Codes) -> LeafIds:
     """(T, n) number of each row's leaf, counted from the left, in each tree."""
     packed = _packed(trees)
     out = np.empty((len(packed.depth), codes.shape[1]), dtype=np.uint16)
-    LEAF_IDS.run(_routing_steps(packed, codes), packed, _columns(packed, codes), out)
+    LEAF_IDS.run(_routing_steps(packed, codes.shape[1]), packed, _columns(packed, codes), out)
     return out
 
 
@@ -264,7 +326,7 @@ def leaf_sums(
     """(T, L, C) sums of `stats` (n, C) over the rows of each leaf; L is the largest tree's."""
     codes, mine = _picked(rows, codes, _input(stats, np.int64))
     one_node = np.zeros(len(mine), dtype=np.int32)
-    return _by_leaf(_packed(trees), codes, one_node, 1, mine)[:, 0]
+    return _by_leaf(_packed(trees), codes, one_node, 1, _weights(mine))[:, 0]
 
 
 def leaf_counts(
@@ -280,13 +342,17 @@ def leaf_counts(
     return np.ascontiguousarray(out[..., 0].swapaxes(1, 2))
 
 
-def _by_leaf(trees: Packed, codes: Codes, node_of: Array, n_nodes: int, stats: Int64) -> Int64:
+def _by_leaf(trees: Packed, codes: Codes, node_of: Array, n_nodes: int, weights: _Weights) -> Int64:
     """(T, N, L, C)"""
-    mine = _columns(trees, codes)
+    mine, parts = _columns(trees, codes), _input(node_of, np.int32)
     pairs = _pairs(np.arange(len(trees.depth), dtype=np.int32))
-    shape = (pairs.size, n_nodes, int(trees.n_leaves.max()), _channels(stats))
-    out, parts = np.zeros(shape, dtype=np.int64), _input(node_of, np.int32)
-    SUM_LEAVES.run(_routing_steps(trees, mine), trees, pairs, mine, parts, stats, out)
+    shape = (pairs.size, n_nodes, int(trees.n_leaves.max()))
+    out = np.zeros((*shape, weights.channels), dtype=np.int64)
+    for first, end in weights.stretches(parts.size):
+        sums = np.zeros((len(weights.words), *shape), dtype=np.int64)
+        steps = _routing_steps(trees, end - first)
+        SUM_LEAVES.run(steps, trees, mine, parts, pairs, weights.words, first, end, sums)
+        out += weights.unpacked(sums)
     return out[: len(trees.depth)]
 
 
@@ -311,7 +377,7 @@ def add_values(
         )
     low, high = (-np.inf, np.inf) if clip is None else map(float, clip)
     mine = _columns(packed, codes)
-    ADD_VALUES.run(_routing_steps(packed, codes), packed, mine, low, high, raw)
+    ADD_VALUES.run(_routing_steps(packed, codes.shape[1]), packed, mine, low, high, raw)
     return raw
 
 
@@ -322,12 +388,19 @@ def _leaf_ids_plain(trees: Packed, codes: Codes, out: LeafIds) -> None:
 
 
 def _sum_leaves_plain(
-    trees: Packed, pairs: Rows, codes: Codes, node_of: Rows, stats: Int64, out: Int64
+    trees: Packed,
+    codes: Codes,
+    node_of: Rows,
+    pairs: Rows,
+    words: Int64,
+    first: int,
+    end: int,
+    out: Int64,
 ) -> None:
-    leaves = np.empty((len(trees.depth), codes.shape[1]), dtype=np.uint16)
-    _leaf_ids_plain(trees, codes, leaves)
+    leaves = np.empty((len(trees.depth), end - first), dtype=np.uint16)
+    _leaf_ids_plain(trees, codes[:, first:end], leaves)
     for j, t in enumerate(pairs):
-        _add_plain(leaves[t], node_of, stats, out[j])
+        _add_plain(leaves[t], node_of[first:end], words[:, first:end], out[:, j])
 
 
 def _add_values_plain(trees: Packed, codes: Codes, low: float, high: float, raw: Floats) -> None:
@@ -341,6 +414,87 @@ def _add_values_plain(trees: Packed, codes: Codes, low: float, high: float, raw:
 LEAF_IDS = Kernel(loops.leaf_ids, _leaf_ids_plain)
 SUM_LEAVES = Kernel(loops.sum_leaves, _sum_leaves_plain)
 ADD_VALUES = Kernel(loops.add_values, _add_values_plain)
+
+
+# --------------------------------------------------------------------------- layers of a tree
+def next_nodes(layer: Layer, standing: Rows, codes: Codes) -> Rows:
+    """(n,) the node of this layer at which each row stands; -1 for a row that left the tree."""
+    assert layer.taken is not None
+    feature, left = _tests(layer.taken, codes)
+    out = np.empty(standing.size, np.int32)
+    args = _input(standing, np.int32), feature, left, _input(layer.children, np.int32)
+    NEXT_NODES.run(standing.size, *args, _input(codes, np.uint8), out)
+    return out
+
+
+def count_sides(tests: Cuts, standing: Rows, codes: Codes, labels: Labels, n_classes: int) -> Int64:
+    """(m, 2 N, C) rows on either side of each of m tests of every node, by class."""
+    return _by_side(COUNT_SIDES, tests, standing, codes, _classes(labels, n_classes), n_classes)
+
+
+def sum_sides(tests: Cuts, standing: Rows, codes: Codes, stats: Int64) -> Int64:
+    """(m, 2 N, C) sums of `stats` (n, C) on either side of each of m tests of every node."""
+    return _by_side(SUM_SIDES, tests, standing, codes, _input(stats, np.int64), stats.shape[1])
+
+
+def _by_side(
+    kernel: Kernel, tests: Cuts, standing: Rows, codes: Codes, values: Array, channels: int
+) -> Int64:
+    _check_one_each(values, codes)
+    (n_nodes, m), (feature, left) = tests.feature.shape, _tests(tests, codes)
+    if standing.size and standing.max() >= n_nodes:
+        raise SpecError(f"rows stand at node {standing.max()}; tests came for {n_nodes} nodes.")
+    out = np.zeros((m, 2 * n_nodes, channels), np.int64)
+    args = _input(standing, np.int32), feature, left, _input(codes, np.uint8), values
+    kernel.run(standing.size * m, *args, out)
+    return out
+
+
+def _tests(tests: Cuts, codes: Codes) -> tuple[Array, Words]:
+    """A compiled loop does not look where it reads."""
+    if tests.feature.size and not -1 <= tests.feature.min() <= tests.feature.max() < len(codes):
+        raise SpecError(f"a test reads column {tests.feature.max()} of {len(codes)}.")
+    return _input(tests.feature, np.int16), _input(tests.left, np.uint64)
+
+
+def _next_nodes_plain(
+    standing: Rows, feature: Array, left: Words, children: Rows, codes: Codes, out: Rows
+) -> None:
+    out[:] = -1
+    rows = np.flatnonzero((standing >= 0) & (feature[standing] >= 0)) if feature.size else _NOBODY
+    at = standing[rows]
+    out[rows] = children[at, _sides_plain(codes[feature[at], rows], left[at])]
+
+
+def _sum_sides_plain(
+    standing: Rows, feature: Array, left: Words, codes: Codes, stats: Array, out: Int64
+) -> None:
+    for j, mine in enumerate(out):
+        rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
+        at = standing[rows]
+        side = _sides_plain(codes[feature[at, j], rows], left[at, j])
+        np.add.at(mine, 2 * at + side, stats[rows])
+
+
+def _count_sides_plain(
+    standing: Rows, feature: Array, left: Words, codes: Codes, labels: Array, out: Int64
+) -> None:
+    for j, mine in enumerate(out):
+        rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
+        at = standing[rows].astype(np.intp)
+        side = _sides_plain(codes[feature[at, j], rows], left[at, j])
+        place = (2 * at + side) * mine.shape[1] + labels[rows]
+        mine += np.bincount(place, minlength=mine.size).reshape(mine.shape)
+
+
+def _sides_plain(cells: Array, left: Words) -> Array:
+    word = np.take_along_axis(left, (cells >> 6).astype(np.intp)[:, None], axis=1)[:, 0]
+    return 1 - (word >> (cells & 63).astype(np.uint64) & np.uint64(1)).astype(np.intp)
+
+
+NEXT_NODES = Kernel(loops.next_nodes, _next_nodes_plain)
+SUM_SIDES = Kernel(loops.sum_sides, _sum_sides_plain)
+COUNT_SIDES = Kernel(loops.count_sides, _count_sides_plain)
 
 
 # --------------------------------------------------------------------------------------- noise
@@ -386,7 +540,7 @@ def _input(values: ArrayLike, dtype: DTypeLike) -> Array:
 
 
 _NOBODY = _input((), np.int32)
-_ONE_EACH = _input((), np.int64)  # stands for statistics that are 1 for every row
+_ONE_EACH = _Weights(_input(((),), np.int64), channels=1, most_rows=2**31)
 
 
 def _pairs(groups: Rows) -> Rows:
@@ -402,12 +556,8 @@ def _check_selection(rows: Rows, n_rows: int) -> None:
 
 def _zeros(shape: tuple[int, int, int, int], code: DTypeLike) -> Int64:
     """Sums, with room behind them for any code: a wrong one is then reported, not obeyed."""
-    size, spare = math.prod(shape), (np.iinfo(np.dtype(code)).max + 1) * shape[3]
+    size, spare = math.prod(shape), np.iinfo(np.dtype(code)).max + 1
     return np.zeros(size + spare, dtype=np.int64)[:size].reshape(shape)
-
-
-def _channels(stats: Int64) -> int:
-    return 1 if stats.ndim == 1 else int(stats.shape[1])
 
 
 def _of_rows(values: Array, layout: _Layout, codes: Groups) -> Array:
@@ -448,5 +598,5 @@ def _columns(trees: Packed, codes: Codes) -> Codes:
     return _input(codes, np.uint8)
 
 
-def _routing_steps(trees: Packed, codes: Codes) -> int:
-    return int(trees.depth.sum() + 1) * 8 * int(codes.shape[1])
+def _routing_steps(trees: Packed, n_rows: int) -> int:
+    return 8 * n_rows * int(trees.depth.sum() + 1)

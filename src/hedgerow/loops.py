@@ -5,11 +5,10 @@ it against its plain form and knows when to use which. Compiled, a loop checks n
 has checked them.
 
 Written for the compiler: indices are unsigned, since a signed one costs a test for negative, and
-an element is read before it is chosen by, since a branch stays otherwise. Accumulators are int64
-from the first row on: packed or narrow lanes could wrap before noise is added.
+an element is read before it is chosen by, since a branch stays otherwise.
 
-Shapes: F features, n rows, N nodes, B bins, C channels, T trees, P groups (features or trees, an
-even number), L leaves, O outputs. Codes are feature-major (F, n).
+Shapes: F features, n rows, k rows of a selection, N nodes, B bins, W words, T trees, O outputs, P
+groups (features or trees, an even number of them). Codes are feature-major (F, n).
 """
 
 from __future__ import annotations
@@ -43,27 +42,40 @@ def _helper(function: _Function) -> _Function:
 
 # ---------------------------------------------------------------------------- sums over groups
 def sum_cells(
-    codes: Groups, rows: Rows, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
+    codes: Groups,
+    rows: Rows,
+    node_of: Rows,
+    pairs: Rows,
+    words: Int64,
+    first: int,
+    end: int,
+    out: Int64,
 ) -> bool:
-    first, second = np.empty(BLOCK, codes.dtype), np.empty(BLOCK, codes.dtype)
-    starts, room = np.empty(BLOCK, np.uint32), out.shape[2] * out.shape[3]
-    for lo in range(0, node_of.size, BLOCK):
-        hi, mine = min(lo + BLOCK, node_of.size), stats[lo : lo + BLOCK]
-        at = _starts(node_of[lo:hi], room, starts)
+    """Adds the words (W, k) of rows `first` to `end` to out (W, P, N, B).
+
+    Two features at once: an addition need not wait for the last one in the same feature. False
+    if a code is not below B; by then it may have been counted, elsewhere in `out` or behind it.
+    """
+    one, other = np.empty(BLOCK, codes.dtype), np.empty(BLOCK, codes.dtype)
+    starts = np.empty(BLOCK, np.uint32)
+    for lo in range(first, end, BLOCK):
+        hi = min(lo + BLOCK, end)
+        at = _starts(node_of[lo:hi], out.shape[3], starts)
         for j in range(0, pairs.size, 2):
-            a = _cells(codes[pairs[j]], rows, lo, hi, first)
-            b = _cells(codes[pairs[j + 1]], rows, lo, hi, second)
-            _add_two(a, b, at, mine, out[j], out[j + 1])
-            if max(_highest(a), _highest(b)) >= out.shape[2]:
+            a = _cells(codes[pairs[j]], rows, lo, hi, one)
+            b = _cells(codes[pairs[j + 1]], rows, lo, hi, other)
+            for w in range(out.shape[0]):
+                _add_two(a, b, at, words[w, lo:hi], out[w, j].ravel(), out[w, j + 1].ravel())
+            if max(_highest(a), _highest(b)) >= out.shape[3]:
                 return False
     return True
 
 
 @_helper
-def _starts(node_of: Rows, room: int, starts: Array) -> Array:
+def _starts(node_of: Rows, n_bins: int, starts: Array) -> Array:
     """Where the sums of each row's node begin."""
     for i in range(node_of.size):
-        starts[i] = np.uint32(node_of[i] * room)
+        starts[i] = np.uint32(node_of[i] * n_bins)
     return starts[: node_of.size]
 
 
@@ -86,50 +98,61 @@ def _highest(cells: Array) -> int:
 
 
 @_helper
-def _add_two(a: Array, b: Array, starts: Array, stats: Int64, out_a: Int64, out_b: Int64) -> None:
-    """Two groups at once: an addition need not wait for the last one in the same group."""
-    if stats.ndim == 1:
-        _count_two(a, b, starts, out_a.ravel(), out_b.ravel())
-    elif stats.shape[1] == 2:
-        _sum_two(a, b, starts, stats, out_a.ravel(), out_b.ravel())
-    else:
-        _sum_channels(a, starts, stats, out_a.ravel())
-        _sum_channels(b, starts, stats, out_b.ravel())
-
-
-@_helper
-def _count_two(a: Array, b: Array, starts: Array, out_a: Int64, out_b: Int64) -> None:
+def _add_two(a: Array, b: Array, starts: Array, words: Int64, out_a: Int64, out_b: Int64) -> None:
+    """Without words every row counts as one."""
+    if words.size == 0:
+        for i in range(starts.size):
+            start = np.uint64(starts[i])
+            out_a[np.uint64(a[i]) + start] += 1
+            out_b[np.uint64(b[i]) + start] += 1
+        return
     for i in range(starts.size):
-        start = np.uint64(starts[i])
-        out_a[np.uint64(a[i]) + start] += 1
-        out_b[np.uint64(b[i]) + start] += 1
+        start, word = np.uint64(starts[i]), words[i]
+        out_a[np.uint64(a[i]) + start] += word
+        out_b[np.uint64(b[i]) + start] += word
 
 
-@_helper
-def _sum_two(a: Array, b: Array, starts: Array, stats: Int64, out_a: Int64, out_b: Int64) -> None:
-    """Two channels, such as gradient and Hessian, side by side in one register."""
-    one, two = np.uint64(1), np.uint64(2)
-    for i in range(starts.size):
-        start = np.uint64(starts[i])
-        p, q = np.uint64(a[i]) * two + start, np.uint64(b[i]) * two + start
-        g, h = stats[i, 0], stats[i, 1]
-        g_a, h_a = out_a[p] + g, out_a[p + one] + h
-        out_a[p], out_a[p + one] = g_a, h_a
-        g_b, h_b = out_b[q] + g, out_b[q + one] + h
-        out_b[q], out_b[q + one] = g_b, h_b
+def pack(stats: Int64, words: Int64) -> int:
+    """words[w] = channel 2w in the high half, 2w + 1 in the low half; returns the largest size.
 
-
-@_helper
-def _sum_channels(group: Array, starts: Array, stats: Int64, out: Int64) -> None:
-    channels = np.uint64(stats.shape[1])
-    for i in range(starts.size):
-        first = np.uint64(group[i]) * channels + np.uint64(starts[i])
+    Of a negative number -1 - x is taken for its size, since -x need not exist.
+    """
+    largest = np.int64(0)
+    for i in range(stats.shape[0]):
         for c in range(stats.shape[1]):
-            out[first + np.uint64(c)] += stats[i, c]
+            x = stats[i, c]
+            largest = max(largest, x ^ (x >> 63))
+            words[c // 2, i] = (words[c // 2, i] if c % 2 else 0) + (x if c % 2 else x << 32)
+    return int(largest)
 
 
 # ------------------------------------------------------------------------- codes and selections
-def encode(values: Floats, cuts: Floats, out: Codes) -> None:
+def encode(values: Floats, cuts: Floats, guide: Codes, scale: float, out: Codes) -> None:
+    """Number of cuts at or below each value; NaN: one more than there can be."""
+    if guide.size:
+        _by_guide(values, cuts, guide, scale, out)
+    else:
+        _by_search(values, cuts, out)
+    for i in range(values.size):
+        code = out[i]
+        out[i] = code if values[i] == values[i] else np.uint8(cuts.size + 1)
+
+
+@_helper
+def _by_guide(values: Floats, cuts: Floats, guide: Codes, scale: float, out: Codes) -> None:
+    """The guide counts the cuts in lower buckets; a value's own bucket holds one cut at most."""
+    low, last = cuts[0], np.float64(guide.size - 1)
+    following = np.full(cuts.size + 1, np.nan)  # no value is at or above NaN
+    following[:-1] = cuts
+    for i in range(values.size):
+        bucket = (values[i] - low) * scale
+        bucket = bucket if bucket > 0.0 else 0.0  # NaN too
+        cell = np.uint64(guide[np.uint64(np.int32(bucket if bucket < last else last))])
+        out[i] = cell + np.uint64(values[i] >= following[cell])
+
+
+@_helper
+def _by_search(values: Floats, cuts: Floats, out: Codes) -> None:
     """Binary search without branches: each step is taken by a whole block before the next."""
     steps = 1
     while steps <= cuts.size:
@@ -147,24 +170,7 @@ def encode(values: Floats, cuts: Floats, out: Codes) -> None:
                 found[i] = at + step if padded[at + step - 1] <= block[i] else at
             step //= 2
         for i in range(block.size):
-            code = min(found[i], cuts.size)  # infinity is not below the padding
-            out[lo + i] = cuts.size + 1 if np.isnan(block[i]) else code
-
-
-def encode_even(values: Floats, cuts: Floats, out: Codes) -> None:
-    """A straight line names the cell up to one; the cuts themselves decide, so no bit differs."""
-    low, most, missing = cuts[0], np.float64(cuts.size), np.uint64(cuts.size + 1)
-    per_cell = (cuts.size - 1) / (cuts[-1] - low)
-    around = np.full(cuts.size + 2, np.nan)  # cell k lies in around[k:k + 2]; NaN stops a step
-    around[1:-1] = cuts
-    for i in range(values.size):
-        x = values[i]
-        line = (x - low) * per_cell + 1.0
-        line = line if line > 0.0 else 0.0  # NaN too
-        cell = np.uint64(np.int32(line if line < most else most))
-        cell += np.uint64(x >= around[cell + np.uint64(1)])
-        cell -= np.uint64(x < around[cell])
-        out[i] = cell if x == x else missing
+            out[lo + i] = min(found[i], cuts.size)  # infinity is not below the padding
 
 
 def recode(codes: Codes, tables: Codes, out: Codes) -> None:
@@ -193,18 +199,28 @@ def leaf_ids(trees: Packed, codes: Codes, out: LeafIds) -> None:
 
 
 def sum_leaves(
-    trees: Packed, pairs: Rows, codes: Codes, node_of: Rows, stats: Int64, out: Int64
+    trees: Packed,
+    codes: Codes,
+    node_of: Rows,
+    pairs: Rows,
+    words: Int64,
+    first: int,
+    end: int,
+    out: Int64,
 ) -> None:
+    """As `sum_cells`, with a tree's leaves for a feature's cells."""
     stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
-    first, second = np.empty(BLOCK, np.uint16), np.empty(BLOCK, np.uint16)
-    starts, room = np.empty(BLOCK, np.uint32), out.shape[2] * out.shape[3]
-    for lo in range(0, node_of.size, BLOCK):
-        at = _starts(node_of[lo : lo + BLOCK], room, starts)
-        a, b, mine = first[: at.size], second[: at.size], stats[lo : lo + BLOCK]
+    one, other = np.empty(BLOCK, np.uint16), np.empty(BLOCK, np.uint16)
+    starts = np.empty(BLOCK, np.uint32)
+    for lo in range(first, end, BLOCK):
+        hi = min(lo + BLOCK, end)
+        at = _starts(node_of[lo:hi], out.shape[3], starts)
+        a, b = one[: at.size], other[: at.size]
         for j in range(0, pairs.size, 2):
             _route(trees, pairs[j], codes, lo, stack, a)
             _route(trees, pairs[j + 1], codes, lo, stack, b)
-            _add_two(a, b, at, mine, out[j], out[j + 1])
+            for w in range(out.shape[0]):
+                _add_two(a, b, at, words[w, lo:hi], out[w, j].ravel(), out[w, j + 1].ravel())
 
 
 def add_values(trees: Packed, codes: Codes, low: float, high: float, raw: Floats) -> None:
@@ -293,6 +309,52 @@ def _by_rows(trees: Packed, t: int, codes: Codes, lo: int, leaves: LeafIds) -> N
             node[i] = left if (word >> (cell & np.uint64(63))) & np.uint64(1) else right
     for i in range(leaves.size):
         leaves[i] = trees.leaf[np.uint64(node[i])]
+
+
+# --------------------------------------------------------------------------- layers of a tree
+def next_nodes(
+    standing: Rows, feature: Array, left: Words, children: Rows, codes: Codes, out: Rows
+) -> None:
+    for r in range(standing.size):
+        at = standing[r]
+        out[r] = -1
+        if at >= 0 and feature[at] >= 0:
+            out[r] = children[at, _side(codes[feature[at], r], left[at])]
+
+
+def sum_sides(
+    standing: Rows, feature: Array, left: Words, codes: Codes, stats: Int64, out: Int64
+) -> None:
+    """Adds each row to one side of each test of its node; out: (m, 2 N, C)."""
+    for r in range(standing.size):
+        at = standing[r]
+        if at >= 0:
+            for j in range(feature.shape[1]):
+                column = feature[at, j]
+                if column >= 0:
+                    cell = 2 * at + _side(codes[column, r], left[at, j])
+                    for c in range(out.shape[2]):
+                        out[j, cell, c] += stats[r, c]
+
+
+def count_sides(
+    standing: Rows, feature: Array, left: Words, codes: Codes, labels: Codes, out: Int64
+) -> None:
+    """As `sum_sides`, 1 for each row in the channel of its class."""
+    for r in range(standing.size):
+        at = standing[r]
+        if at >= 0:
+            for j in range(feature.shape[1]):
+                column = feature[at, j]
+                if column >= 0:
+                    out[j, 2 * at + _side(codes[column, r], left[at, j]), labels[r]] += 1
+
+
+@_helper
+def _side(cell: int, left: Words) -> int:
+    """0 for a cell of the set."""
+    word = left[cell >> 6] >> np.uint64(cell & 63)
+    return 1 - int(word & np.uint64(1))
 
 
 # --------------------------------------------------------------------------------------- noise

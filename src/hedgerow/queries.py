@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
+from hedgerow.layers import Cuts, Layer
 from hedgerow.losses import Loss, Norms
 from hedgerow.models import Additive, Curve
 from hedgerow.privacy.sensitivity import Sensitivity
@@ -132,6 +133,29 @@ class ClassCounts:
     @property
     def bound(self) -> Sensitivity:
         return Sensitivity(1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReports:
+    """Ones in each bit of the records' randomised reports of their labels, and the records.
+
+    Stands for class counts where labels are told as noisy bits. The report protects the label
+    whatever is summed, and features are not protected, so no noise rests on this bound.
+    """
+
+    bits: int
+
+    @property
+    def channels(self) -> int:
+        return self.bits + 1
+
+    @property
+    def unit(self) -> int:
+        return 1
+
+    @property
+    def bound(self) -> Sensitivity:
+        return Sensitivity(self.channels, self.channels, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +324,34 @@ class Leaves:
     @property
     def n_cells(self) -> int:
         return max(t.n_leaves for t in self.trees)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of m tests of every open node of a tree: 2 x C tables of random candidates.
+
+    A record stands at one open node, or has left the tree, so nodes are cells and the m tests of
+    a node are groups. Cell 2 q + s is side s of the test of node q.
+    """
+
+    layer: Layer
+    tests: Cuts
+
+    def __post_init__(self) -> None:
+        shape = self.tests.feature.shape
+        if len(shape) != 2 or shape[0] != self.layer.n_nodes or not shape[1]:
+            raise SpecError(
+                f"tests of shape {shape} were asked of {self.layer.n_nodes} nodes; give every "
+                "node the same number of tests, at least one."
+            )
+
+    @property
+    def groups(self) -> int:
+        return int(self.tests.feature.shape[1])
+
+    @property
+    def n_cells(self) -> int:
+        return 2 * self.layer.n_nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.growing.candidates import Grids
+from hedgerow.layers import ROOT_LAYER, Cuts, Layer
 from hedgerow.losses import LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models import Additive, Curve
 from hedgerow.party.answer import Answering, half_gini_units, quantised
@@ -39,12 +40,13 @@ from hedgerow.queries import (
     ResidualCells,
     Score,
     Scoring,
+    Sides,
     SumQuery,
     TargetCells,
     TargetClassCounts,
     Whole,
 )
-from hedgerow.regions import EVERYONE, Step
+from hedgerow.regions import EVERYONE, Split, Step
 from hedgerow.schema import Categorical, Numeric, Schema, Target
 from hedgerow.trees import Tree
 
@@ -60,6 +62,18 @@ CELLS = [g.n_cells for g in BY_CLASS.grids]
 SPLIT = BY_CLASS.grids[0].split_below(2)
 STUMP = Tree.build(BY_CLASS.names, {(Step(SPLIT, 0),): (-3.0,), (Step(SPLIT, 1),): (0.4812,)})
 SHARE = Fraction(1, 10)
+OTHER = BY_CLASS.grids[2].split_values([1])
+
+
+def cuts_of(*nodes: list[Split | None]) -> Cuts:
+    """The tests of each node."""
+    feature = [[-1 if s is None else BY_CLASS.index(s.feature) for s in node] for node in nodes]
+    left = [[[0 if s is None else s.left, 0, 0, 0] for s in node] for node in nodes]
+    return Cuts(np.array(feature, np.int16), np.array(left, np.uint64))
+
+
+TESTS = cuts_of([SPLIT, OTHER])
+BELOW = Layer(ROOT_LAYER, TESTS.picked(np.array([0]), np.array([True])), np.array([True, True]))
 SHARED = Binning(((0, 0, 1, 1, 2), (0, 1, 1, 2), (0, 1, 1, 0)))
 
 
@@ -109,6 +123,8 @@ GROUPS = [
     Cells((0, 1, 2), Binning.of_cells(BY_CLASS)),
     Cells((0, 2), SHARED),
     Leaves((STUMP, STUMP)),
+    Sides(ROOT_LAYER, TESTS),
+    Sides(BELOW, cuts_of([SPLIT, OTHER], [OTHER, None])),
 ]
 VALUE_GROUPS = [*GROUPS, TargetCells((0.0, 0.5, 2.0)), ResidualCells(RAW, (0.1, 1.0))]
 SUMS = [

@@ -1,0 +1,149 @@
+"""Grows a tree level by level with all open nodes as arrays: one query a level.
+
+The builder in `builder.py` keeps an object per node, which is the clearer way for trees of some
+hundred nodes. A forest of fully grown trees has hundreds of thousands, hence this second one.
+
+Shapes: N open nodes, m tests of each, C channels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.growing.choosers import PATIENCE
+from hedgerow.growing.flow import Flow, ask
+from hedgerow.growing.random_cuts import Columns, Room, random_cuts
+from hedgerow.growing.scores import TINY, Impurity
+from hedgerow.layers import NO_TEST, ROOT_LAYER, Cuts, Layer
+from hedgerow.queries import Sides, Statistic, SumQuery
+from hedgerow.regions import Region, Split
+from hedgerow.schema import Schema
+from hedgerow.trees import Tree
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSplits:
+    """How a node is split: the best of some random tests, by their noisy 2 x C tables.
+
+    Of `asked` tests the first `considered` that part the node compete: where nothing costs
+    budget, asking a few more gives the law of tests drawn within the node's own range.
+    """
+
+    statistic: Statistic
+    impurity: Impurity
+    considered: int
+    asked: int
+    max_depth: int
+    min_samples_split: float
+    min_samples_leaf: float
+    level_share: Fraction
+
+
+@dataclass
+class Branches:
+    """What has been grown so far: per level, the tests taken and the masses of the nodes."""
+
+    taken: list[Cuts] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
+    masses: list[FloatArray] = field(default_factory=list)  # (2 x tests taken, C), the children's
+    root: FloatArray | None = None
+    variance: float = 0.0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the tables know the leaves: something was asked, and answered without noise."""
+        return self.root is not None and self.variance == 0.0
+
+
+def grow_layers(
+    rules: RandomSplits, schema: Schema, rng: np.random.Generator, region: Region
+) -> Flow[Branches]:
+    """Asks once a level until no node is open; stops on released numbers only."""
+    columns, grown = Columns(schema), Branches()
+    layer, room = ROOT_LAYER, Room.at_the_root(columns)
+    for _ in range(rules.max_depth):
+        cuts = random_cuts(columns, room, rules.asked, rng)
+        if (cuts.feature == NO_TEST).all():
+            break
+        by = Sides(layer, cuts)
+        answer = yield from ask(SumQuery(region, rules.statistic, by, rules.level_share))
+        tables, totals = agreeing(answer.values, cuts)
+        grown.variance = answer.variance
+        if grown.root is None:
+            grown.root = totals[0]
+        best, wanted = best_tests(rules, tables, cuts)
+        taken = cuts.picked(best, wanted)
+        sides = tables[best[wanted], np.flatnonzero(wanted)].reshape(-1, tables.shape[-1])
+        layer_below = Layer(layer, taken, goes_on(rules, sides, answer.variance))
+        grown.taken.append(taken)
+        grown.layers.append(layer_below)
+        grown.masses.append(sides)
+        if not layer_below.n_nodes:
+            break
+        layer, room = layer_below, room.below(layer_below, columns)
+    return grown
+
+
+def agreeing(values: FloatArray, cuts: Cuts) -> tuple[FloatArray, FloatArray]:
+    """(m, N, 2, C) tables that agree on their node's total, and these totals (N, C).
+
+    Every test of a node counts the same rows: the mean of the totals has 1 / m of their variance,
+    and each table takes half of what it differs by on either side.
+    """
+    tables = values.reshape(len(values), -1, 2, values.shape[-1])
+    asked = (cuts.feature.T != NO_TEST)[:, :, None]
+    sums = tables.sum(axis=2)  # (m, N, C)
+    totals = (sums * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
+    return tables + (totals - sums)[:, :, None, :] / 2.0, totals
+
+
+def best_tests(
+    rules: RandomSplits, tables: FloatArray, cuts: Cuts
+) -> tuple[NDArray[np.intp], BoolArray]:
+    """(N,) the best test of each node, and whether there is one."""
+    rows = tables.sum(axis=-1)  # (m, N, 2)
+    least = max(rules.min_samples_leaf, TINY)
+    allowed = (rows >= least).all(axis=2) & (cuts.feature.T != NO_TEST)
+    allowed &= np.cumsum(allowed, axis=0) <= rules.considered
+    left_over = np.where(allowed, rules.impurity(tables).sum(axis=2), np.inf)
+    return np.argmin(left_over, axis=0), allowed.any(axis=0)
+
+
+def goes_on(rules: RandomSplits, masses: FloatArray, variance: float) -> BoolArray:
+    """(N,) whether a node may be split: enough rows and two classes, as far as noise can tell."""
+    spread = PATIENCE * math.sqrt(variance)
+    rows = masses.sum(axis=1) + spread * math.sqrt(masses.shape[1])
+    present = (masses + spread > TINY).sum(axis=1)
+    return np.asarray((rows >= rules.min_samples_split) & (present > 1))
+
+
+def assembled(grown: Branches, schema: Schema, channels: int) -> tuple[Tree, FloatArray]:
+    """The tree without values, and its leaves' masses (L, C) as the tables had them."""
+    start = np.zeros((1, channels)) if grown.root is None else grown.root[None, :]
+    nodes, leaves = list[Split | tuple[float, ...]](), list[FloatArray]()
+    splits = [
+        {int(q): taken.split(int(q), schema) for q in np.flatnonzero(taken.feature != NO_TEST)}
+        for taken in grown.taken
+    ]
+    ranks = [np.cumsum(taken.feature != NO_TEST) - 1 for taken in grown.taken]
+    waiting: list[tuple[int, int, FloatArray]] = [(0, 0, start[0])]  # level, node, its masses
+    while waiting:
+        level, node, masses = waiting.pop()
+        split = splits[level].get(node) if node >= 0 and level < len(splits) else None
+        if split is None:
+            nodes.append(())
+            leaves.append(masses)
+            continue
+        nodes.append(split)
+        numbers, below = grown.layers[level].children[node], grown.masses[level]
+        first = 2 * int(ranks[level][node])
+        waiting += [(level + 1, int(numbers[s]), below[first + s]) for s in (1, 0)]
+    return Tree.of_preorder(schema.names, nodes), np.array(leaves)

@@ -1,0 +1,142 @@
+"""Extremely randomised trees over several sites: Liu et al. 2020, Federated Extra-Trees."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.growing.candidates import Grids
+from hedgerow.growing.flow import Flow, Quote, ask, together
+from hedgerow.growing.interactions import random
+from hedgerow.growing.layered import RandomSplits, assembled, grow_layers
+from hedgerow.growing.random_trees import totally_random
+from hedgerow.growing.scores import TINY, gini, variance
+from hedgerow.models import Additive, FloatArray, Model, Output
+from hedgerow.queries import Binning, ClassCounts, Fractions, Leaves, Statistic, SumQuery, Whole
+from hedgerow.recipes.plan import Trained
+from hedgerow.regions import EVERYONE, Fold, Region, Step
+from hedgerow.schema import Schema
+from hedgerow.trees import Tree
+
+SPARE = 3
+"""Tests asked for each one considered, where answers are exact and cost nothing."""
+
+
+class Split(Enum):
+    BEST = "best"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraTrees:
+    """All trees in lockstep: a forest of depth d takes d rounds, and one more under noise.
+
+    | round | asked, of every tree                                      | share of the budget      |
+    |-------|-----------------------------------------------------------|--------------------------|
+    | 1..d  | 2 x C tables of `max_features` random tests of every node | (1 - leaf_share) / (T d) |
+    | d + 1 | class counts of the leaves                                | leaf_share / T           |
+
+    The tests of one node are charged together, nodes of a level are disjoint. With split RANDOM
+    only the leaves are asked, at 1 / T. Without noise the tables already know the leaves.
+    With `subsample` m a tree sees the records whose own draw for that tree falls on one of m;
+    a record may be in every tree, so trees still add up.
+
+    Departures from the paper: cuts come from the public range and not from the sites' own; the
+    first `max_features` tests that part the node compete (see RandomSplits); a leaf of a noisy
+    tree is asked once more; sums are over all sites, so no site's label counts are seen.
+    """
+
+    n_trees: int = 20
+    max_depth: int = 20
+    max_features: int | None = None
+    min_samples_split: float = 2.0
+    min_samples_leaf: float = 1.0
+    split: Split = Split.BEST
+    leaf_share: Fraction = Fraction(1, 2)
+    subsample: int | None = None
+    regression: bool = False
+
+    @property
+    def name(self) -> str:
+        return "extra_trees"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        return 1 if self.split is Split.RANDOM else self.max_depth + 1
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        statistic = _statistic(schema, quote)
+        flows = {
+            t: self._tree(t, statistic, schema, quote, np.random.default_rng(seed))
+            for t, seed in enumerate(rng.integers(0, 2**63, self.n_trees).tolist())
+        }
+        trees = yield from together(flows)
+        outputs = trees[0].n_outputs
+        score = Additive((0.0,) * outputs, trees=tuple(trees.values()))
+        return Trained(Model(score, Output.MEAN))
+
+    def _tree(
+        self, t: int, statistic: Statistic, schema: Schema, quote: Quote, rng: np.random.Generator
+    ) -> Flow[Tree]:
+        region, share = self._rows_of(t), Fraction(1, self.n_trees)
+        if self.split is Split.RANDOM:
+            tree = _random_tree(schema, self.max_depth, rng)
+        else:
+            rules = self._rules(statistic, schema, quote)
+            grown = yield from grow_layers(rules, schema, rng, region)
+            tree, masses = assembled(grown, schema, statistic.channels)
+            if grown.is_exact:
+                return tree.with_values(_values(masses, 0.0, schema))
+            share *= self.leaf_share
+        answer = yield from ask(SumQuery(region, statistic, Leaves((tree,)), share))
+        return tree.with_values(_values(answer.values[0], answer.variance, schema))
+
+    def _rules(self, statistic: Statistic, schema: Schema, quote: Quote) -> RandomSplits:
+        n = len(schema.grids)
+        considered = min(self.max_features or (n if self.regression else math.isqrt(n)), n)
+        share = (1 - self.leaf_share) / (self.n_trees * self.max_depth)
+        one = SumQuery(EVERYONE, statistic, Whole(), share)
+        spare = SPARE if quote.variance(one) == 0.0 else 1
+        return RandomSplits(
+            statistic=statistic,
+            impurity=variance if self.regression else gini,
+            considered=considered,
+            asked=min(considered * spare, n),
+            max_depth=self.max_depth,
+            min_samples_split=self.min_samples_split,
+            min_samples_leaf=self.min_samples_leaf,
+            level_share=share,
+        )
+
+    def _rows_of(self, t: int) -> Region:
+        if self.subsample is None:
+            return EVERYONE
+        return (Step(Fold(f"tree {t}", self.subsample), 0),)
+
+
+def _statistic(schema: Schema, quote: Quote) -> Statistic:
+    if schema.target is None:
+        return ClassCounts(len(schema.classes or ()))
+    return Fractions(schema.target.low, schema.target.high, quote.lattice)
+
+
+def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
+    grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
+    return totally_random(grids, random(n, n), depth)(0, rng)
+
+
+def _values(masses: FloatArray, noise: float, schema: Schema) -> FloatArray:
+    """(L, O) proportions of classes, or means; the noisier a leaf, the more it leans on all."""
+    positive = np.maximum(masses, 0.0)
+    everyone = positive.sum(axis=0) + TINY
+    prior = everyone / everyone.sum()
+    lean = math.sqrt(noise * masses.shape[1]) + TINY
+    rows = positive.sum(axis=1, keepdims=True)
+    p: FloatArray = (positive + lean * prior) / (rows + lean)
+    if schema.target is None:
+        return p
+    low, high = schema.target.low, schema.target.high
+    return np.asarray(low + (high - low) * p[:, 1:])
