@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hedgerow.growing.cut_points import QuantileCuts
 from hedgerow.recipes.boosted import NAMED, Boosted, Splits, Updates
+from hedgerow.recipes.extra_trees import ExtraTrees, Split
 from hedgerow.recipes.forest import GuidedForest
 from hedgerow.recipes.gubler import HistogramTree
 from hedgerow.recipes.plan import Recipe
@@ -28,6 +29,10 @@ ALL: tuple[Recipe, ...] = (
     GuidedForest(n_trees=3, max_depth=3),
     GuidedForest(n_trees=2, max_depth=3, regression=True),
     RegressionBoost(n_trees=3, max_depth=2),
+    ExtraTrees(n_trees=3, max_depth=4, max_features=2),
+    ExtraTrees(n_trees=2, max_depth=2, subsample=2),
+    ExtraTrees(n_trees=2, max_depth=3, split=Split.RANDOM),
+    ExtraTrees(n_trees=2, max_depth=3, regression=True),
     TopDown(max_splits=4),
     TopDown(max_splits=3, finding=Finding.NOISY_MAX, rows_at_most=1000),
     TopDown(max_splits=3, finding=Finding.LOCAL_CHOICE, consistency=False),
@@ -43,9 +48,14 @@ def is_multiclass(recipe: Recipe) -> bool:
 
 
 def depends_on_the_division(recipe: Recipe) -> bool:
-    """Whether sites choose on their own rows, so that who holds what changes the model."""
-    return bool(getattr(recipe, "local_choices", False)) or bool(
-        getattr(recipe, "save_budget", False)
+    """Whether sites choose on their own rows, so that who holds what changes the model.
+
+    Draws of a record are secrets of its site, so a subsample depends on the division too.
+    """
+    return (
+        bool(getattr(recipe, "local_choices", False))
+        or bool(getattr(recipe, "save_budget", False))
+        or getattr(recipe, "subsample", None) is not None
     )
 
 
