@@ -33,9 +33,11 @@ FloatArray = NDArray[np.float64]
 SIZE_SHARE = Fraction(1, 100)
 TARGET_SHARE = Fraction(1, 50)
 TARGET_CELLS = 1024
-MERGED = (1, 4, 16, 64)  # cells that are taken together where noise hides single ones
-SEEN_PART = 0.5  # of the rows that must be in cells which stand out
+MERGED = ((1, 0.8), (4, 0.8), (16, 0.8), (64, 0.5))
+"""How many cells are taken as one where noise hides single ones, and the part of the rows that
+must be in cells which stand out for that to be enough."""
 STANDS_OUT = 3.0  # deviations of its noise by which a target cell must be seen
+CHANCE = 0.00135  # that the noise of an empty cell does so
 TAIL = 0.001  # part of the rows clipped at each end of the target
 LEAST_SPREAD = 1e-4  # variance of the target as a part of its clipped range
 
@@ -107,6 +109,16 @@ def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
     return Opening(goal, rows / full_noise(schema, goal, quote), spent)
 
 
+def declared_goal(schema: Schema, quote: Quote) -> Goal:
+    """Classes, or a number within its whole public range: nothing is asked beforehand."""
+    if schema.target is None:
+        return Goal(ClassCounts(len(schema.classes or ())))
+    low, high = schema.target.low, schema.target.high
+    edges = np.linspace(low, high, TARGET_CELLS + 1)
+    shape = TargetShape((edges[:-1] + edges[1:]) / 2.0, np.ones(TARGET_CELLS), low, high)
+    return Goal(Fractions(low, high, quote.lattice), shape)
+
+
 def full_noise(schema: Schema, goal: Goal, quote: Quote) -> float:
     """Deviation of the noise in a cell of all features' tables, all channels, at full budget."""
     every = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
@@ -134,9 +146,11 @@ def _standing_out(counts: FloatArray, variance: float, rows: float) -> FloatArra
 
     Where they do on none, all cells weigh the same: the public range is then all that is known.
     """
-    for width in MERGED:
+    for width, seen_part in MERGED:
         merged = counts.reshape(-1, width).sum(axis=1)
-        kept = np.where(merged > STANDS_OUT * np.sqrt(variance * width), merged, 0.0)
-        if kept.sum() > SEEN_PART * rows:
+        least = STANDS_OUT * np.sqrt(variance * width)
+        kept = np.where(merged > least, merged, 0.0)
+        by_chance = CHANCE * len(merged) + 3.0 * np.sqrt(CHANCE * len(merged))  # cells, at most
+        if kept.sum() > seen_part * rows + by_chance * 1.1 * least:
             return np.repeat(kept / width, width)
     return np.ones(len(counts))

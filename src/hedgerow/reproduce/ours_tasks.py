@@ -131,7 +131,7 @@ def fit_classes(
         p = _without_privacy(given, train, test, method, seed)
         return {**of_classes(p, given.y[test], given.schema), "rounds": 0.0, "megabytes": 0.0}
     model = _fitted(FOR_CLASSES[method], given, train, seed, noise, parties, epsilon)
-    p = model.predict_proba(given.X.iloc[test])  # type: ignore[attr-defined]
+    p = model.predict_proba(given.X.iloc[test])
     return {**of_classes(p, given.y[test], given.schema), **_traffic(model)}
 
 
@@ -147,7 +147,7 @@ def fit_numbers(
         return {"mse": float(np.mean((said - given.y[test]) ** 2)), "rounds": 0.0, "megabytes": 0.0}
     make = BoostedTreesRegressor if method == "boosted" else FOR_NUMBERS[method]
     model = _fitted(make, given, train, seed, noise, parties, epsilon)
-    said = model.predict(given.X.iloc[test])  # type: ignore[attr-defined]
+    said = model.predict(given.X.iloc[test])
     return {"mse": float(np.mean((said - given.y[test]) ** 2)), **_traffic(model)}
 
 

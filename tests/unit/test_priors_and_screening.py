@@ -1,0 +1,137 @@
+"""What a node expects of itself, how its own tables change that, and which split it takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hedgerow.growing.priors import Belief, asked_only, child_prior, updated
+from hedgerow.growing.scores import gini, prefix_gains
+
+RNG = np.random.default_rng(0)
+ROWS = 4000
+
+
+def truth(n_features=3, n_bins=4, rows=ROWS):
+    """Features that are independent within a class, and their exact tables."""
+    y = RNG.integers(0, 2, rows)
+    x = (RNG.random((rows, n_features)) * n_bins * (0.6 + 0.4 * y[:, None])).astype(int)
+    return x, y, tables(x, y, n_features, n_bins)
+
+
+def tables(x, y, n_features, n_bins):
+    out = np.zeros((n_features, n_bins, 2))
+    for j in range(n_features):
+        np.add.at(out[j], (x[:, j], y), 1.0)
+    return out
+
+
+def belief(masses, variance=1.0):
+    used = np.ones(masses.shape[:2], bool)
+    return Belief(
+        tuple(range(len(masses))),
+        masses,
+        np.full(masses.shape, variance),
+        used,
+        masses[0].sum(axis=0),
+        variance,
+    )
+
+
+def test_the_split_features_table_is_known_exactly_in_a_child():
+    _, _, exact = truth()
+    child = child_prior(belief(exact), 1, np.array([True, True, False, False]), 0)
+    assert np.array_equal(child.masses[1, :2], exact[1, :2])
+    assert (child.masses[1, 2:] == 0.0).all()
+    assert list(child.possible[1]) == [True, True, False, False]
+
+
+def test_where_features_are_independent_within_a_class_the_prior_is_right():
+    x, y, exact = truth()
+    left = np.array([True, True, False, False])
+    child = child_prior(belief(exact), 0, left, 0)
+    inside = left[x[:, 0]]
+    real = tables(x[inside], y[inside], 3, 4)
+    assert np.abs(child.masses - real).max() < 6.0 * np.sqrt(real.max())
+
+
+def test_both_children_together_are_the_parent():
+    _, _, exact = truth()
+    left = np.array([True, False, False, False])
+    sides = [child_prior(belief(exact), 2, left, side) for side in (0, 1)]
+    assert np.allclose(sides[0].masses + sides[1].masses, exact)
+    assert np.allclose(sides[0].totals + sides[1].totals, exact[0].sum(axis=0))
+
+
+def test_an_update_is_closer_to_the_truth_than_prior_and_own_tables():
+    x, y, exact = truth()
+    left, variance = np.array([True, True, False, False]), 900.0
+    prior = child_prior(belief(exact + RNG.normal(0, 10.0, exact.shape), 100.0), 0, left, 0)
+    inside = left[x[:, 0]]
+    real = tables(x[inside], y[inside], 3, 4)
+    errors = {"prior": 0.0, "own": 0.0, "both": 0.0}
+    for _ in range(20):
+        asked = real + RNG.normal(0, np.sqrt(variance), real.shape)
+        errors["both"] += ((updated(prior, asked, variance).masses - real) ** 2).mean()
+        errors["own"] += ((asked_only(prior, asked, variance).masses - real) ** 2).mean()
+    assert errors["both"] < 0.5 * errors["own"]
+
+
+def test_without_noise_the_update_is_the_nodes_own_table():
+    _, _, exact = truth()
+    wrong = belief(exact[::-1].copy())
+    after = updated(wrong, exact, 0.0)
+    assert np.allclose(after.masses, exact)
+    assert np.allclose(after.totals, exact[0].sum(axis=0))
+
+
+def test_an_updated_node_keeps_its_impossible_bins_empty():
+    _, _, exact = truth()
+    prior = child_prior(belief(exact), 0, np.array([True, False, False, False]), 1)
+    after = updated(prior, exact + 5.0, 25.0)
+    assert (after.masses[0, 0] == 0.0).all()
+    assert (after.variances[0, 0] == 0.0).all()
+
+
+def gains(masses, variances=None, penalty=0.0, least=0.0, deviations=0.0):
+    variances = np.zeros_like(masses) if variances is None else variances
+    return prefix_gains(
+        masses,
+        variances,
+        masses[0].sum(axis=0),
+        penalty=penalty,
+        least=least,
+        deviations=deviations,
+    )
+
+
+def test_without_noise_a_gain_is_the_fall_of_the_gini_mass():
+    _, _, exact = truth()
+    found = gains(exact)
+    for j in range(3):
+        for b in range(3):
+            left = exact[j, : b + 1].sum(axis=0)
+            whole = exact[j].sum(axis=0)
+            assert found[j, b] == pytest.approx(gini(whole) - gini(left) - gini(whole - left))
+
+
+def test_a_side_below_the_least_is_no_candidate():
+    table = np.array([[[2.0, 1.0], [40.0, 60.0], [60.0, 40.0]]])
+    assert np.isneginf(gains(table, least=5.0)[0, 0])
+    assert np.isfinite(gains(table, least=5.0)[0, 1])
+
+
+def test_the_penalty_is_the_gain_that_noise_alone_shows_on_average():
+    """On tables without any signal the penalised gain is zero in the mean."""
+    flat, variance, bins = np.full((1, 6, 2), 500.0), 400.0, 6
+    noise = np.full_like(flat, variance)
+    seen = []
+    rng = np.random.default_rng(3)
+    for _ in range(4000):
+        drawn = flat + rng.normal(0, np.sqrt(variance), flat.shape)
+        drawn += (flat.sum(axis=1) - drawn.sum(axis=1))[:, None, :] / bins  # one known total
+        seen.append(gains(drawn, noise, penalty=1.0)[0])
+    mean, error = np.mean(seen, axis=0), np.std(seen, axis=0) / np.sqrt(len(seen))
+    assert (np.abs(mean) < 6.0 * error).all()
+    unpenalised = gains(drawn, noise)
+    assert (unpenalised >= 0.0).all()

@@ -1,0 +1,73 @@
+"""The opening round: a signal-to-noise ratio, and the useful range of a target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hedgerow.growing.targets import TARGET_CELLS, target_edges, target_shape
+from hedgerow.queries import Answer
+from hedgerow.recipes.forest import forest_constants
+from hedgerow.recipes.regression_boost import class_cuts, class_means
+from hedgerow.recipes.tree import tree_constants
+from hedgerow.schema import Target
+
+TARGET = Target(0.0, 100.0)
+
+
+def answered(y, variance, seed=0):
+    counts = np.histogram(y, np.linspace(0.0, 100.0, TARGET_CELLS + 1))[0].astype(float)
+    noise = np.random.default_rng(seed).normal(0.0, np.sqrt(variance), TARGET_CELLS)
+    return Answer((counts + noise)[None, :, None], variance)
+
+
+def drawn(n=50_000):
+    return np.clip(np.random.default_rng(1).normal(30.0, 5.0, n), 0.0, 100.0)
+
+
+def test_there_are_as_many_cells_as_declared():
+    assert len(target_edges(TARGET)) + 1 == TARGET_CELLS
+
+
+def test_the_clip_is_close_to_the_quantiles_it_stands_for():
+    y = drawn()
+    shape = target_shape(TARGET, answered(y, 4.0), len(y))
+    low, high = np.quantile(y, [0.001, 0.999])
+    assert shape.low == pytest.approx(low, abs=2.5)
+    assert shape.high == pytest.approx(high, abs=2.5)
+    assert shape.spread == pytest.approx(25.0 / (shape.high - shape.low) ** 2, rel=0.1)
+
+
+def test_noise_that_hides_single_cells_leaves_merged_ones():
+    y = drawn(20_000)
+    shape = target_shape(TARGET, answered(y, 900.0), len(y))
+    assert 5.0 < shape.low < 30.0 < shape.high < 60.0
+
+
+def test_noise_that_hides_everything_leaves_the_public_range():
+    y = drawn(500)
+    shape = target_shape(TARGET, answered(y, 1e6), len(y))
+    assert shape.low < 0.5
+    assert shape.high > 99.5
+
+
+def test_target_classes_hold_equal_parts_and_their_means_rise():
+    y = drawn()
+    shape = target_shape(TARGET, answered(y, 4.0), len(y))
+    cuts = class_cuts(shape)
+    parts = np.bincount(np.searchsorted(cuts, y, side="right")) / len(y)
+    assert len(cuts) == 7
+    assert parts.max() < 1.5 * parts.min()
+    means = class_means(shape, cuts)
+    assert (np.diff(means) > 0).all()
+    assert means @ parts == pytest.approx(y.mean(), abs=0.3)
+
+
+@pytest.mark.parametrize("is_pure", [True, False])
+def test_more_signal_never_means_coarser_bins_or_shallower_trees(is_pure):
+    signals = [1.0, 29.0, 31.0, 299.0, 301.0, 999.0, 1001.0, 1e9]
+    trees = [tree_constants(s, is_pure) for s in signals]
+    forests = [forest_constants(s, is_pure) for s in signals]
+    for read in (lambda c: c.cells, lambda c: c.bins, lambda c: c.max_depth):
+        assert [read(c) for c in trees] == sorted(read(c) for c in trees)
+    assert [c.depth for c in forests] == sorted(c.depth for c in forests)
