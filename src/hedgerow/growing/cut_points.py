@@ -6,7 +6,7 @@ follow, and is a flow that ends with the bins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from hedgerow.losses import Loss
 from hedgerow.models import Additive
 from hedgerow.queries import Answer, Binning, Cells, Hessians, SumQuery
 from hedgerow.regions import EVERYONE
-from hedgerow.schema import Schema, Spacing
+from hedgerow.schema import Feature, Numeric, Schema, Spacing
 
 FloatArray = NDArray[np.float64]
 Run = tuple[int, int]
@@ -52,13 +52,27 @@ class CutPoints(Protocol):
 # ----------------------------------------------------------------------------------- in public
 @dataclass(frozen=True)
 class DeclaredCuts:
-    """Evenly spaced over the public range, or over its logarithm: free of charge."""
+    """Evenly spaced over the public range, or over its logarithm: free of charge.
+
+    Even cuts are x <= low + k (high - low) / (n_bins - 1) from k = 0 on, as in the paper: the first
+    one tells the lowest value, where skewed columns pile up, from all others.
+    """
 
     n_bins: int = 32
     spacing: Spacing = Spacing.UNIFORM
 
     def gridded(self, schema: Schema) -> Schema:
-        return schema.with_grid(bins=self.n_bins, spacing=self.spacing)
+        if self.spacing is not Spacing.UNIFORM:
+            return schema.with_grid(bins=self.n_bins, spacing=self.spacing)
+        return replace(schema, features=tuple(self._even(f) for f in schema.features))
+
+    def _even(self, feature: Feature) -> Feature:
+        if not isinstance(feature, Numeric) or feature.edges is not None:
+            return feature
+        ends = np.linspace(feature.low, feature.high, self.n_bins)[:-1]
+        # A cell holds its lower edge, so "x <= cut" is an edge just above the cut.
+        edges = np.nextafter(ends, np.inf)
+        return replace(feature, edges=tuple(np.unique(edges).tolist()))
 
     def rounds_for(self, schema: Schema) -> int:
         return 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,29 @@ def one_random_cut(grids: Grids) -> Offers:
 
 
 @dataclass(frozen=True)
+class Sides:
+    """Sums (k, C) of both sides of k candidates, and the variances (k,) of their noise."""
+
+    sums: tuple[FloatArray, FloatArray]
+    variances: tuple[FloatArray, FloatArray]
+
+    @staticmethod
+    def of(left: FloatArray, whole: FloatArray, sets: BoolArray, variance: float) -> Sides:
+        bins = sets.sum(axis=1)
+        return Sides((left, whole - left), (variance * bins, variance * (sets.shape[1] - bins)))
+
+    def fits(self, update: Update) -> FloatArray:
+        left, right = map(update.score, self.sums, self.variances)
+        return left + right
+
+    def known(self, k: int) -> tuple[Any, Any]:
+        """What children of candidate k know of themselves: sums and variance."""
+        pairs = zip(self.sums, self.variances, strict=True)
+        left, right = ((sums[k], float(variance[k])) for sums, variance in pairs)
+        return left, right
+
+
+@dataclass(frozen=True)
 class GreedyTrees:
     """Each level of a tree is one round; the trees of a batch grow side by side."""
 
@@ -128,31 +152,28 @@ class GreedyTrees:
 
     def _best(self, offer: Offer, tables: Tables, update: Update) -> Choice | Stop:
         """The candidate that gains most; ties go to the lower feature."""
-        whole, _ = totals(tables)
+        whole, doubt = totals(tables)
+        unsplit = update.score(whole, doubt)
         best, taken = 2.0 * self.least_gain, None
         for position, sets in enumerate(offer.left_sets):
-            left = left_masses(tables.of(position), sets)
-            fits = update.score(left) + update.score(whole - left) - update.score(whole)
-            weigh = self._is_heavy(left, whole - left, sets, tables, update)
-            gain = np.where(weigh, fits, -np.inf)
+            left = Sides.of(left_masses(tables.of(position), sets), whole, sets, tables.variance)
+            gain = np.where(self._is_heavy(left, update), left.fits(update) - unsplit, -np.inf)
             k = int(np.argmax(gain))
             if gain[k] > best:
-                best, taken = float(gain[k]), (position, k, left[k])
+                best, taken = float(gain[k]), (position, k, left)
         if taken is None:
             return Stop()
-        position, k, mass = taken
+        position, k, sides = taken
         split = offer.grids.split(offer.features[position], offer.left_sets[position][k])
-        return Choice(split, best / 2.0, known=(mass, whole - mass))
+        return Choice(split, best / 2.0, known=sides.known(k))
 
-    def _is_heavy(
-        self, left: FloatArray, right: FloatArray, sets: BoolArray, tables: Tables, update: Update
-    ) -> BoolArray:
+    def _is_heavy(self, sides: Sides, update: Update) -> BoolArray:
         """Whether both sides' noisy Hessians are beyond doubt and large enough."""
-        bins = sets.sum(axis=1)
-        enough = []
-        for side, n in ((left, bins), (right, sets.shape[1] - bins)):
-            noise = STANDS_OUT * np.sqrt(tables.variance * n) * update.weight_noise
-            enough.append(update.weight(side) >= np.maximum(noise, self.least_hessian))
+        enough = [
+            update.weight(sums)
+            >= np.maximum(STANDS_OUT * np.sqrt(variance) * update.weight_noise, self.least_hessian)
+            for sums, variance in zip(sides.sums, sides.variances, strict=True)
+        ]
         return np.asarray(enough[0] & enough[1])
 
 
@@ -161,9 +182,10 @@ def known_leaves(update: Update, statistic: Statistic) -> LeafFlow:
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
         yield from ()
-        nothing = np.zeros(statistic.channels)
-        sums = np.stack([nothing if n.known is None else n.known for n in ends])
-        values = update.values(sums, 0.0)
-        return [LeafValue(v, s, 0.0) for v, s in zip(values, sums, strict=True)]
+        nothing = (np.zeros(statistic.channels), 0.0)
+        known = [nothing if n.known is None else n.known for n in ends]
+        sums, variances = np.stack([m for m, _ in known]), np.array([v for _, v in known])
+        values = update.values(sums, variances)
+        return [LeafValue(v, m, d) for v, (m, d) in zip(values, known, strict=True)]
 
     return leaves

@@ -3,7 +3,8 @@
 Totally random trees (Geurts et al. 2006; Maddock et al. 2022, section 4.3.2) draw each node's
 feature and cut; oblivious ones ask one test per level.
 Departures: a cut is drawn among the bins that can still reach the node, so no side is empty for
-sure; categories are sent left in random halves; `missing` goes to a random side.
+sure; one category is told from all others (oblivious trees: random halves); `missing` goes to a
+random side.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def random_left(
     if grids.grid(feature).kind is Kind.NUMERIC:
         left = np.arange(len(live)) < known[rng.integers(1, len(known))]
     else:
-        left = random_half(len(live), known, rng)
+        left = np.arange(len(live)) == rng.choice(known)
     left[-1] = rng.random() < 0.5
     return np.asarray(left)
 

@@ -3,7 +3,7 @@
 Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
 Departures: (g, c h) is asked with the largest c its norm allows, a gift in Hessian noise; a noisy
 Hessian below zero counts as zero; a batch adds the mean of its raw weights (the paper's sum runs
-one term too far and squashes weights).
+one term too far and squashes weights); leaves shrink by what is known of their noise.
 
 Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
 """
@@ -23,7 +23,11 @@ from hedgerow.models import Additive
 from hedgerow.queries import ClassCounts, Fractions, Gradients, Statistic
 
 FloatArray = NDArray[np.float64]
+Noise = FloatArray | float
+"""Variance of each channel: one for all sums, or one per sum."""
+
 TINY = 1e-9
+DOUBT = 2.0  # standard deviations of a gradient sum's noise that are added to its Hessian
 
 
 class Update(Protocol):
@@ -31,7 +35,7 @@ class Update(Protocol):
         """What a record contributes while the model is `at`."""
         ...
 
-    def score(self, sums: FloatArray) -> FloatArray:
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         """(..., C) -> (...) how well the best leaf value fits; half of what it adds is the gain."""
         ...
 
@@ -44,7 +48,7 @@ class Update(Protocol):
         """Standard deviation of `weight` per standard deviation of a channel."""
         ...
 
-    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         """(L, C) -> (L, O) what the leaves say before batching."""
         ...
 
@@ -63,7 +67,7 @@ class AverageClasses:
     def statistic(self, at: Additive, unit: int) -> Statistic:
         return ClassCounts(self.n_classes)
 
-    def score(self, sums: FloatArray) -> FloatArray:
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         return _squares_over_total(sums)
 
     def weight(self, sums: FloatArray) -> FloatArray:
@@ -73,7 +77,7 @@ class AverageClasses:
     def weight_noise(self) -> float:
         return float(np.sqrt(self.n_classes))
 
-    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         return _proportions(sums)
 
     def rate(self, batch: int) -> float:
@@ -90,7 +94,7 @@ class AverageTarget:
     def statistic(self, at: Additive, unit: int) -> Statistic:
         return Fractions(self.low, self.high, unit)
 
-    def score(self, sums: FloatArray) -> FloatArray:
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         return _squares_over_total(sums)
 
     def weight(self, sums: FloatArray) -> FloatArray:
@@ -100,7 +104,7 @@ class AverageTarget:
     def weight_noise(self) -> float:
         return float(np.sqrt(2.0))
 
-    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         return self.low + (self.high - self.low) * _proportions(sums)[:, 1:]
 
     def rate(self, batch: int) -> float:
@@ -137,7 +141,11 @@ def hessian_noise(loss: Loss) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """-G / (H + ridge), clipped: a Newton step, or a gradient step if the loss has h = 1."""
+    """-G / (H + ridge + doubt), clipped: a Newton step, or a gradient step if the loss has h = 1.
+
+    Where few records are, G is mostly noise. The paper's noisier Hessian shrank such leaves by
+    accident; here twice the deviation of G's noise is added to H.
+    """
 
     loss: Loss
     learning_rate: float = 0.3
@@ -147,9 +155,9 @@ class Steps:
     def statistic(self, at: Additive, unit: int) -> Statistic:
         return Gradients(self.loss, at, unit)
 
-    def score(self, sums: FloatArray) -> FloatArray:
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
-        return np.asarray((g**2 / (h + self.ridge + TINY)).sum(axis=-1))
+        return np.asarray((g**2 / self._stiffness(h, variance)).sum(axis=-1))
 
     def weight(self, sums: FloatArray) -> FloatArray:
         return total_hessian(self.loss, sums)
@@ -158,9 +166,13 @@ class Steps:
     def weight_noise(self) -> float:
         return hessian_noise(self.loss)
 
-    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
-        return np.clip(-g / (h + self.ridge + TINY), -self.clip, self.clip)
+        return np.clip(-g / self._stiffness(h, variance), -self.clip, self.clip)
+
+    def _stiffness(self, h: FloatArray, variance: Noise) -> FloatArray:
+        deviation = self.loss.gradient_scale * np.sqrt(np.asarray(variance, np.float64))
+        return np.asarray(h + self.ridge + DOUBT * deviation[..., None] + TINY)
 
     def rate(self, batch: int) -> float:
         return self.learning_rate / batch
@@ -182,7 +194,7 @@ class Wiener:
     def statistic(self, at: Additive, unit: int) -> Statistic:
         return Gradients(self.loss, at, unit)
 
-    def score(self, sums: FloatArray) -> FloatArray:
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         return np.asarray((g**2 / (h + TINY)).sum(axis=-1))
 
@@ -193,10 +205,10 @@ class Wiener:
     def weight_noise(self) -> float:
         return hessian_noise(self.loss)
 
-    def values(self, sums: FloatArray, variance: float) -> FloatArray:
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         prior = self.deviation**2 * _alike(len(sums), self.alike)
-        noise = max(variance * self.loss.gradient_scale**2, TINY) * np.eye(len(sums))
+        noise = np.diag(np.broadcast_to(variance * self.loss.gradient_scale**2 + TINY, len(sums)))
         means = [
             prior @ (h[:, o] * np.linalg.solve(h[:, o, None] * prior * h[:, o] + noise, -g[:, o]))
             for o in range(g.shape[1])

@@ -149,7 +149,7 @@ def figures() -> Iterator[Cell]:
 
 # ----------------------------------------------------------------------------------------- work
 def options(recipe: str) -> dict[str, Any]:
-    """ "a=1;b=x" -> {"a": 1, "b": "x"}."""
+    """The estimator parameters that a text like `a=1;b=x` spells."""
     pairs = [part.split("=", 1) for part in recipe.split(";")]
     return {key: int(value) if value.isdigit() else value for key, value in pairs}
 
