@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
-from hedgerow.report.text import tree_text
+from hedgerow.report.text import show_tree
 from hedgerow.schema import Numeric, Schema
 
 PARTIES = 5
@@ -67,7 +67,7 @@ def run_demo(console: Console, show_progress: bool = True) -> HistogramTreeClass
     table.add_row("all rows pooled", "none", f"{pooled.score(X_test, y_test):.3f}")
     console.print(table)
     console.print("\n[bold]The tree[/bold] (all numbers carry noise)\n")
-    console.print(tree_text(model.schema_, model.grown_[0]), highlight=False)
+    console.print(show_tree(model), highlight=False)
     console.print()
     console.print(str(model.privacy_), highlight=False)
     _print_manifest(console, model)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
 from hedgerow.estimators.progress import bar
-from hedgerow.estimators.saving import save_model
+from hedgerow.estimators.saving import decision_path, save_model
 from hedgerow.federation.coordinator import Federation
 from hedgerow.federation.statement import PrivacyStatement, statement
 from hedgerow.growing.flow import run
@@ -28,7 +28,9 @@ from hedgerow.party import reading
 from hedgerow.party.rows import Draws, Rows
 from hedgerow.privacy.accounting import check_promise
 from hedgerow.privacy.budget import Placement, exact
+from hedgerow.privacy.response import BloomReports
 from hedgerow.recipes.plan import Recipe, Trained
+from hedgerow.regions import Region
 from hedgerow.schema import Schema
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.study import Study
@@ -150,7 +152,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             colluders=colluders,
             threshold=threshold,
             records_per_person=self.records_per_person,
+            label_reports=self._label_reports(schema, epsilon, placement),
         )
+
+    def _label_reports(
+        self, schema: Schema, epsilon: Fraction, placement: Placement | None
+    ) -> BloomReports | None:
+        """How labels are told under placement 'label'; None is k-ary randomised response."""
+        return None
 
     def _expose(
         self,
@@ -194,6 +203,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.non_deterministic = self.placement != "nowhere"
         return tags
+
+    def decision_path(self, X: Any) -> list[Region]:
+        """The region of the leaf that each record reaches; for models of a single tree."""
+        check_is_fitted(self, "model_")
+        return decision_path(self.model_, reading.encode_features(X, self.schema_))
 
     def save(self, path: str) -> None:
         """Writes model, schema and privacy statement as JSON; noisy numbers only."""

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, SpecError
+from hedgerow.growing.builder import Grown, LeafValue
 from hedgerow.models import Model
+from hedgerow.regions import Region
 from hedgerow.schema import Schema
+from hedgerow.trees import Tree
 
 FORMAT = "hedgerow-model"
 VERSION = 1
@@ -25,6 +29,7 @@ def save_model(path: str | Path, estimator: Any) -> None:
         "estimator": type(estimator).__name__,
         "schema": estimator.schema_.to_dict(),
         "model": estimator.model_.to_dict(),
+        "leaves": _leaves(estimator.grown_),
         "privacy": estimator.privacy_.to_dict(),
         "run": estimator.run_.to_dict(),
     }
@@ -32,6 +37,21 @@ def save_model(path: str | Path, estimator: Any) -> None:
     half = target.with_name(target.name + ".part")
     half.write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
     os.replace(half, target)
+
+
+def _leaves(grown: tuple[Grown, ...]) -> list[dict[str, Any]]:
+    """Noisy masses of a single tree's leaves, so that the tree can be shown from its file."""
+    if len(grown) != 1:
+        return []
+    return [{"masses": v.masses.tolist(), "variance": v.variance} for v in grown[0].leaves]
+
+
+def _grown(tree: Tree, leaves: list[dict[str, Any]]) -> Grown:
+    values = tuple(
+        LeafValue(value, np.asarray(leaf["masses"], np.float64), float(leaf["variance"]))
+        for value, leaf in zip(tree.values, leaves, strict=True)
+    )
+    return Grown(tree, values, ())
 
 
 class LoadedModel:
@@ -42,6 +62,8 @@ class LoadedModel:
         self.model_ = Model.from_dict(document["model"])
         self.privacy_ = document["privacy"]
         self.estimator = document["estimator"]
+        leaves = document["leaves"]
+        self.grown_ = (_grown(self.model_.score.trees[0], leaves),) if leaves else ()
         self.run_ = document["run"]
 
     def predict(self, X: Any) -> Any:
@@ -52,12 +74,26 @@ class LoadedModel:
             return out[:, 0]
         return np.asarray(self.schema_.classes, dtype=object)[out.argmax(axis=1)]
 
+    def decision_path(self, X: Any) -> list[Region]:
+        from hedgerow.party import reading
+
+        return decision_path(self.model_, reading.encode_features(X, self.schema_))
+
     def predict_proba(self, X: Any) -> Any:
         from hedgerow.party import reading
 
         if self.schema_.classes is None:
             raise DataError("this model predicts a number; use predict instead of predict_proba.")
         return self.model_.predict(reading.encode_features(X, self.schema_))
+
+
+def decision_path(model: Model, codes: NDArray[np.uint8]) -> list[Region]:
+    """The region of the leaf that each record reaches; for models of a single tree."""
+    trees = model.score.trees
+    if len(trees) != 1:
+        raise SpecError(f"this model has {len(trees)} trees; a decision path belongs to one tree.")
+    regions = trees[0].regions()
+    return [regions[leaf] for leaf in trees[0].apply(codes)]
 
 
 def load_model(path: str | Path) -> LoadedModel:

@@ -1,69 +1,70 @@
-"""A tree in words: tests, noisy counts, probabilities, and how sure a leaf can be.
-
-Everything shown was released with noise. A count's interval is its value plus or minus two
-standard deviations of the noise; a leaf is marked unsure if noise alone could change its class.
-"""
+"""A tree and single decisions in words."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
-import numpy as np
+from hedgerow.regions import Region
+from hedgerow.report.view import Fitted, Question, Verdict, View, path_words, verdict, view_of
 
-from hedgerow.growing.builder import Grown, LeafValue
-from hedgerow.regions import Region, Split, Step
-from hedgerow.schema import Schema
-
-
-def tree_text(schema: Schema, grown: Grown) -> str:
-    """The tree, one line per test and per leaf."""
-    leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
-    lines: list[str] = []
-    _walk((), list(leaves), leaves, schema, "", lines)
-    return "\n".join(lines)
+INDENT = "  "
+NOTE = (
+    "Numbers carry noise; +- is two of its standard deviations. "
+    "? marks a class that noise alone could change."
+)
 
 
-def _walk(
-    at: Region,
-    below: Sequence[Region],
-    leaves: dict[Region, LeafValue],
-    schema: Schema,
-    indent: str,
-    lines: list[str],
-) -> None:
-    if at in leaves:
-        said = leaf_words(schema, leaves[at])
-        lines[-1:] = [f"{lines[-1]}: {said}" if lines else said]
+class Deciding(Fitted, Protocol):
+    """A fitted tree that can say which way a record goes."""
+
+    def decision_path(self, X: Any) -> list[Region]: ...
+
+
+def show_tree(model: Fitted) -> str:
+    """The tree as text: a line per test, and at each leaf class, probability, rows."""
+    lines = list(_lines(view_of(model), "all records", ""))
+    width = max(len(words) for words, said in lines if said) + 2
+    shown = [f"{words:<{width}}{leaf_words(said)}" if said else words for words, said in lines]
+    return "\n".join([*shown, "", NOTE])
+
+
+def _lines(view: View, words: str, indent: str) -> Iterator[tuple[str, Verdict | None]]:
+    if isinstance(view, Verdict):
+        yield indent + words, view
         return
-    test = below[0][len(at)].test
-    assert isinstance(test, Split)
-    for outcome in (0, 1):
-        lines.append(f"{indent}{step_words(schema, Step(test, outcome))}")
-        child = (*at, Step(test, outcome))
-        inside = [r for r in below if r[: len(child)] == child]
-        _walk(child, inside, leaves, schema, indent + "    ", lines)
+    assert isinstance(view, Question)
+    yield indent + words, None
+    for side, child in zip(view.sides, view.children, strict=True):
+        yield from _lines(child, side, indent + INDENT)
 
 
-def step_words(schema: Schema, step: Step) -> str:
-    """One step of a path: 'age < 35'."""
-    assert isinstance(step.test, Split)
-    grid = schema.grids[schema.index(step.test.feature)]
-    left = step.test.left
-    return grid.describe(left if step.outcome == 0 else ((1 << grid.n_cells) - 1) & ~left)
+def leaf_words(said: Verdict) -> str:
+    """'benign 96%   237 +- 11 rows'."""
+    width = max(map(len, said.classes))
+    mark = " " if said.is_sure else "?"
+    return (
+        f"{said.name:<{width}} {said.probability:>4.0%}{mark} "
+        f"{said.rows:>6.0f} +- {said.rows_spread:.0f} rows"
+    )
 
 
-def leaf_words(schema: Schema, leaf: LeafValue) -> str:
-    """'malignant 93 % of about 55 +- 4 rows'."""
-    classes = schema.classes or ("value",)
-    winner = int(np.argmax(leaf.value))
-    n = max(float(np.maximum(leaf.masses, 0.0).sum()), 0.0)
-    spread = 2.0 * math.sqrt(leaf.variance * len(leaf.masses))
-    words = f"{classes[winner]} {leaf.value[winner]:.0%} of about {n:.0f} +- {spread:.0f} rows"
-    return words if is_sure(leaf) else f"{words} (unsure: noise could change this class)"
+def explain(model: Deciding, X: Any) -> list[str]:
+    """Why each record is called what it is called."""
+    schema, grown = model.schema_, model.grown_[0]
+    view_of(model)
+    leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
+    return [
+        _explained(verdict(schema, leaves[region]), path_words(schema, region))
+        for region in model.decision_path(X)
+    ]
 
 
-def is_sure(leaf: LeafValue) -> bool:
-    """Whether the two largest masses differ by more than two deviations of their difference."""
-    ranked = np.sort(leaf.masses)
-    return len(ranked) < 2 or bool(ranked[-1] - ranked[-2] > 2.0 * math.sqrt(2.0 * leaf.variance))
+def _explained(said: Verdict, reasons: Sequence[str]) -> str:
+    head = f"{said.name}, with probability {said.probability:.0%}"
+    because = " and ".join(reasons) or "the tree asks nothing"
+    tail = f"About {said.rows:.0f} records (+- {said.rows_spread:.0f} by noise) went this way."
+    if not said.is_sure:
+        chance = f"{max(said.confidence, 0.5):.0%}"
+        tail += f" That is few against the noise: the class is right with a chance of {chance}."
+    return f"{head}, because {because}. {tail}"

@@ -1,0 +1,138 @@
+"""A tree as a picture for people who read no code: questions at the left, findings at the right.
+
+The tree grows from left to right, so that every leaf is a line that can be read: its class, a bar
+with the probabilities, its rows with their noise. Needs matplotlib (`pip install hedgerow[plot]`).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hedgerow.report.view import Fitted, Question, Verdict, View, view_of
+
+COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
+"""Told apart by most eyes (Tol's bright scheme); later classes share the last grey."""
+INK, FAINT, LINE = "#222222", "#6b6b6b", "#9a9a9a"
+STEP, ROW, BOX = 3.05, 0.62, 2.1
+BAR_START, BAR_WIDTH = 0.35, 2.2
+LETTERS = 22
+
+
+@dataclass
+class Layout:
+    """Where everything stands: leaves in lines, a question between its two sides."""
+
+    depth: int
+    leaves: list[tuple[float, Verdict]] = field(default_factory=list)
+    questions: list[tuple[float, float, Question]] = field(default_factory=list)
+    edges: list[tuple[float, float, float, float, str]] = field(default_factory=list)
+
+    def place(self, view: View, level: int) -> float:
+        """The height of a node, once all below it is placed."""
+        if isinstance(view, Verdict):
+            y = -ROW * len(self.leaves)
+            self.leaves.append((y, view))
+            return y
+        heights = [self.place(child, level + 1) for child in view.children]
+        y, x = sum(heights) / 2.0, STEP * level
+        self.questions.append((x, y, view))
+        for child, height, word in zip(view.children, heights, ("yes", "no"), strict=True):
+            end = STEP * (self.depth if isinstance(child, Verdict) else level + 1)
+            self.edges.append((x, y, end, height, word))
+        return y
+
+
+def draw_tree(model: Fitted, path: str | Path) -> Path:
+    """Writes the picture; the suffix of `path` decides its kind: .svg, .png or .pdf."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    view = view_of(model)
+    layout = Layout(_depth(view))
+    layout.place(view, 0)
+    right = STEP * layout.depth + BAR_START + BAR_WIDTH + 2.4
+    bottom = -ROW * (len(layout.leaves) - 1)
+    figure, axis = plt.subplots(figsize=(0.92 * (right + 1.6), 0.92 * (2.3 - bottom)))
+    axis.set(xlim=(-1.25, right), ylim=(bottom - 1.0, 1.25))
+    axis.axis("off")
+    _draw_edges(axis, layout)
+    _draw_questions(axis, layout)
+    _draw_leaves(axis, layout)
+    _draw_notes(axis, layout, model, bottom)
+    target = Path(path)
+    with matplotlib.rc_context({"svg.hashsalt": "hedgerow"}):
+        figure.savefig(target, dpi=110, bbox_inches="tight", facecolor="white")
+    plt.close(figure)
+    return target
+
+
+def _depth(view: View) -> int:
+    return 0 if isinstance(view, Verdict) else 1 + max(map(_depth, view.children))
+
+
+def _draw_edges(axis: Any, layout: Layout) -> None:
+    for x, y, end, height, word in layout.edges:
+        start, turn = x + BOX / 2.0, x + BOX / 2.0 + 0.28
+        way = ([start, turn, turn, end + 0.2], [y, y, height, height])
+        axis.plot(*way, color=LINE, lw=1.2, zorder=0)
+        above = 0.05 if height > y else -0.05
+        level = "bottom" if above > 0 else "top"
+        axis.text(turn + 0.06, height + above, word, fontsize=8, color=FAINT, va=level)
+
+
+def _draw_questions(axis: Any, layout: Layout) -> None:
+    for x, y, question in layout.questions:
+        words = "\n".join(textwrap.wrap(f"{question.words}?", LETTERS)[:4])
+        axis.text(
+            x, y, words, ha="center", va="center", fontsize=9, color=INK, linespacing=1.25,
+            bbox={"boxstyle": "round,pad=0.45", "fc": "#f6f4ee", "ec": LINE, "lw": 1.0},
+        )  # fmt: skip
+
+
+def _draw_leaves(axis: Any, layout: Layout) -> None:
+    left = STEP * layout.depth + BAR_START
+    for y, said in layout.leaves:
+        start = left
+        for k, part in enumerate(said.probabilities):
+            colour = COLOURS[min(k, len(COLOURS) - 1)]
+            axis.barh(
+                y, BAR_WIDTH * part, left=start, height=0.3, color=colour,
+                alpha=1.0 if said.is_sure else 0.35, lw=0,
+            )  # fmt: skip
+            start += BAR_WIDTH * part
+        mark = "" if said.is_sure else " ?"
+        axis.text(
+            left + BAR_WIDTH + 0.15, y + 0.1, f"{said.name} {said.probability:.0%}{mark}",
+            fontsize=9.5, color=INK if said.is_sure else FAINT, va="center",
+        )  # fmt: skip
+        axis.text(
+            left + BAR_WIDTH + 0.15, y - 0.14, f"{said.rows:.0f} ± {said.rows_spread:.0f} records",
+            fontsize=7.5, color=FAINT, va="center",
+        )  # fmt: skip
+
+
+def _draw_notes(axis: Any, layout: Layout, model: Fitted, bottom: float) -> None:
+    left = STEP * layout.depth + BAR_START
+    for k, name in enumerate(layout.leaves[0][1].classes[: len(COLOURS)]):
+        x, y = left + 1.6 * (k % 2), 0.62 + 0.24 * (k // 2)
+        axis.barh(y, 0.16, left=x, height=0.13, color=COLOURS[k])
+        axis.text(x + 0.25, y, name, fontsize=8.5, va="center")
+    note = (
+        "Every number carries noise that protects the records; ± is two of its deviations.\n"
+        "Pale bars with a question mark: noise alone could change the class."
+    )
+    axis.text(-1.1, bottom - 0.55, note + _promise(model), fontsize=7.5, color=FAINT, va="top")
+
+
+def _promise(model: Fitted) -> str:
+    """The promise as the model's statement words it, from an object or from a file."""
+    said: Any = getattr(model, "privacy_", None)
+    if said is None:
+        return ""
+    facts = said if isinstance(said, dict) else said.to_dict()
+    return f" Promise: epsilon = {facts['epsilon']}, delta = {facts['delta']:g}."

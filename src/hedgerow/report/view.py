@@ -1,0 +1,135 @@
+"""A grown tree as people read it: questions, and what each leaf says with how much certainty.
+
+Everything here was released with noise. Rows are shown with two standard deviations of their
+noise. `confidence` is the chance that the named class is the leaf's true majority, if the noise
+is taken as normal and nothing is known beforehand: it speaks of noise, not of new patients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.growing.builder import Grown, LeafValue
+from hedgerow.regions import EVERYONE, Region, Split, Step
+from hedgerow.schema import Schema
+
+DEVIATIONS = 2.0
+SURE = 0.95
+"""Confidence from which a leaf's class is not marked with a question mark."""
+
+
+class Fitted(Protocol):
+    """A fitted estimator, or a model read back from its file."""
+
+    schema_: Schema
+    grown_: tuple[Grown, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a leaf says."""
+
+    classes: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    rows: float
+    rows_spread: float
+    confidence: float
+
+    @property
+    def winner(self) -> int:
+        return int(np.argmax(self.probabilities))
+
+    @property
+    def name(self) -> str:
+        return self.classes[self.winner]
+
+    @property
+    def probability(self) -> float:
+        return self.probabilities[self.winner]
+
+    @property
+    def is_sure(self) -> bool:
+        return self.confidence >= SURE
+
+
+@dataclass(frozen=True)
+class Question:
+    """A test: in its own words, and in the words of each side given the way to it."""
+
+    words: str
+    sides: tuple[str, str]
+    children: tuple[View, View]
+
+
+View = Question | Verdict
+
+
+def view_of(model: Fitted) -> View:
+    """The tree of a model that is one tree."""
+    grown: tuple[Grown, ...] = getattr(model, "grown_", ())
+    if len(grown) != 1 or not grown[0].leaves or model.schema_.classes is None:
+        raise SpecError(
+            "this model is not one tree with classes at its leaves; only such a tree can be "
+            "shown, for example that of HistogramTreeClassifier."
+        )
+    leaves = dict(zip(grown[0].tree.regions(), grown[0].leaves, strict=True))
+    return _view(model.schema_, EVERYONE, list(leaves), leaves)
+
+
+def _view(
+    schema: Schema, at: Region, below: Sequence[Region], leaves: dict[Region, LeafValue]
+) -> View:
+    if at in leaves:
+        return verdict(schema, leaves[at])
+    test = below[0][len(at)].test
+    assert isinstance(test, Split)
+    ways = [(*at, Step(test, outcome)) for outcome in (0, 1)]
+    inside = [[r for r in below if r[: len(way)] == way] for way in ways]
+    left, right = (_view(schema, w, i, leaves) for w, i in zip(ways, inside, strict=True))
+    grid = schema.grids[schema.index(test.feature)]
+    sides = (words_on(schema, ways[0], test.feature), words_on(schema, ways[1], test.feature))
+    return Question(grid.describe(test.left), sides, (left, right))
+
+
+def verdict(schema: Schema, leaf: LeafValue) -> Verdict:
+    masses = np.maximum(leaf.masses, 0.0)
+    return Verdict(
+        classes=schema.classes or (),
+        probabilities=tuple(float(p) for p in leaf.value),
+        rows=float(masses.sum()),
+        rows_spread=DEVIATIONS * math.sqrt(leaf.variance * len(leaf.masses)),
+        confidence=_confidence(leaf),
+    )
+
+
+def _confidence(leaf: LeafValue) -> float:
+    """Chance that noise did not put the second class first."""
+    ranked = np.sort(np.maximum(leaf.masses, 0.0))
+    if len(ranked) < 2:
+        return 1.0
+    gap = float(ranked[-1] - ranked[-2])
+    if leaf.variance == 0.0:
+        return 1.0 if gap > 0.0 else 0.5
+    return 0.5 * (1.0 + math.erf(gap / math.sqrt(2.0 * leaf.variance) / math.sqrt(2.0)))
+
+
+def words_on(schema: Schema, region: Region, feature: str) -> str:
+    """What a whole path says about one feature: '19 <= worst radius < 33'."""
+    grid = schema.grids[schema.index(feature)]
+    allowed = (1 << grid.n_cells) - 1
+    for step in region:
+        if isinstance(step.test, Split) and step.test.feature == feature:
+            allowed &= step.test.left if step.outcome == 0 else ~step.test.left
+    return grid.describe(allowed)
+
+
+def path_words(schema: Schema, region: Region) -> list[str]:
+    """A path, one phrase per feature, in the order they were first asked about."""
+    features = dict.fromkeys(s.test.feature for s in region if isinstance(s.test, Split))
+    return [words_on(schema, region, feature) for feature in features]
