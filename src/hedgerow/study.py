@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,12 +19,13 @@ from hedgerow.privacy import accounting, sampling
 from hedgerow.privacy.budget import Cost, Measure, Placement
 from hedgerow.privacy.coalition import Release
 from hedgerow.privacy.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
-from hedgerow.privacy.response import RandomisedResponse
+from hedgerow.privacy.response import BloomReports, RandomisedResponse
 from hedgerow.privacy.sensitivity import Sensitivity
 from hedgerow.queries import (
     LATTICE,
     ClassCounts,
     Count,
+    LabelReports,
     Query,
     Selecting,
     SelectQuery,
@@ -57,6 +58,8 @@ class Study:
     threshold: int
     records_per_person: int = 1
     retry_reserve: Fraction = Fraction(0)
+    label_reports: BloomReports | None = None
+    """Under placement `label`: noisy bits instead of k-ary randomised response."""
 
     def __post_init__(self) -> None:
         if self.placement is Placement.NOWHERE:
@@ -77,8 +80,29 @@ class Study:
                 "placement 'label' randomises class labels under pure epsilon; use delta = 0 and "
                 "a schema with classes."
             )
+        self._check_reports()
         if self.records_per_person < 1:
             raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
+
+    def _check_reports(self) -> None:
+        reports = self.label_reports
+        if reports is None:
+            return
+        if self.placement is not Placement.LABEL:
+            raise SpecError(
+                f"label reports were given under placement {self.placement.name.lower()!r}; they "
+                "belong to placement 'label'."
+            )
+        if reports.classes != len(self.schema.classes or ()):
+            raise SpecError(
+                f"label reports are for {reports.classes} classes; the schema has "
+                f"{len(self.schema.classes or ())}."
+            )
+        if reports.epsilon_forever > self.epsilon:
+            raise SpecError(
+                f"label reports cost epsilon {reports.epsilon_forever:.4g} for ever; the study "
+                f"promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
+            )
 
     # ------------------------------------------------------------------------------- budget
     @property
@@ -133,7 +157,19 @@ class Study:
     @property
     def entry_cost(self) -> Cost:
         """What every record pays on entering, before any query: its randomised label."""
-        return self.epsilon if self.placement is Placement.LABEL else Fraction(0)
+        if self.placement is not Placement.LABEL:
+            return Fraction(0)
+        if self.label_reports is not None:
+            return Fraction(self.label_reports.epsilon_forever)
+        return self.epsilon
+
+    def as_told(self, query: Query) -> Query:
+        """The query as sites may answer it: where labels are told in bits, so are class counts."""
+        if self.label_reports is None or not isinstance(query, SumQuery):
+            return query
+        if not isinstance(query.statistic, ClassCounts):
+            return query
+        return replace(query, statistic=LabelReports(self.label_reports.bits))
 
     # -------------------------------------------------------------------------------- noise
     def sum_law(self, query: Summed) -> NoiseLaw:
@@ -192,7 +228,8 @@ class Study:
 
     def _label_cost(self, query: Query) -> Fraction:
         """Nothing more: the label was told on entering, and features are not protected."""
-        if isinstance(query, SumQuery) and isinstance(query.statistic, ClassCounts | Count):
+        told = ClassCounts if self.label_reports is None else LabelReports
+        if isinstance(query, SumQuery) and isinstance(query.statistic, told | Count):
             return Fraction(0)
         raise UnsupportedQuery(
             f"{type(query).__name__} needs true labels; under placement 'label' ask class counts, "
@@ -213,9 +250,14 @@ class Study:
             "threshold": self.threshold,
             "records_per_person": self.records_per_person,
             "retry_reserve": str(self.retry_reserve),
+            "label_reports": None if self.label_reports is None else self._reports_to_dict(),
             "protocol": PROTOCOL_VERSION,
             "noise_law": NOISE_LAW_VERSION,
         }
+
+    def _reports_to_dict(self) -> dict[str, str]:
+        reports = self.label_reports
+        return {f.name: str(getattr(reports, f.name)) for f in fields(BloomReports)}
 
     @cached_property
     def hash(self) -> bytes:

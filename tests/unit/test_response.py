@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from hedgerow.errors import SpecError
 from hedgerow.privacy.fixed_point import exp_bounds
@@ -19,6 +20,7 @@ from hedgerow.privacy.response import (
     RandomisedResponse,
     codebook,
     log_up,
+    non_negative,
 )
 
 
@@ -234,3 +236,15 @@ def test_reports_that_protect_or_tell_nothing_are_refused(change):
     fields = {"classes": 3, "bits": 6, "hashes": 2, "keep": Fraction(1, 2)}
     with pytest.raises(SpecError):
         BloomReports(**{**fields, **change})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(2, 4, 2), (3, 6, 2), (10, 24, 3)]))
+def test_decoding_many_cells_at_once_is_non_negative_least_squares(seed, shape):
+    matrix = codebook(*shape).T.astype(np.float64)
+    told = np.random.default_rng(seed).normal(0, 30, (7, shape[1]))
+    for row, solved in zip(told, non_negative(matrix, told), strict=True):
+        best, distance = nnls(matrix, row)
+        assert solved.min() >= 0.0
+        assert np.linalg.norm(matrix @ solved - row) <= distance + 1e-4
+        np.testing.assert_allclose(solved, best, atol=0.05)

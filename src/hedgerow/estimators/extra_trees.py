@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from hedgerow.errors import SpecError
@@ -14,10 +15,15 @@ from hedgerow.estimators.private import (
     shares,
 )
 from hedgerow.growing.binning import fine_schema
+from hedgerow.privacy.budget import Placement
 from hedgerow.privacy.response import BloomReports
 from hedgerow.recipes.extra_trees import ExtraTrees, Split
 from hedgerow.recipes.plan import Recipe
 from hedgerow.schema import Schema
+
+HASHES = 2
+BITS_PER_CLASS = 2
+"""The filter of 'bloom': enough bits that the codes of labels seldom meet."""
 
 
 class ExtraTreesClassifier(PrivateClassifier):
@@ -94,6 +100,21 @@ class ExtraTreesClassifier(PrivateClassifier):
 
     def _recipe(self, schema: Schema) -> Recipe:
         return recipe_of(self, regression=False)
+
+    def _label_reports(
+        self, schema: Schema, epsilon: Fraction, placement: Placement | None
+    ) -> BloomReports | None:
+        if isinstance(self.label_mechanism, BloomReports):
+            return self.label_mechanism
+        if self.label_mechanism not in ("response", "bloom"):
+            raise SpecError(
+                f"label_mechanism is {self.label_mechanism!r}; use 'response', 'bloom' or a "
+                "BloomReports value."
+            )
+        if self.label_mechanism == "response" or placement is not Placement.LABEL:
+            return None
+        classes = len(schema.classes or ())
+        return BloomReports.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
 
 
 class ExtraTreesRegressor(PrivateRegressor):

@@ -96,7 +96,8 @@ class Federation:
         """The noise a query would carry; a flow may ask before it decides."""
         return self.study.variance(query)
 
-    def ask(self, queries: Sequence[Query]) -> list[Reply]:
+    def ask(self, asked: Sequence[Query]) -> list[Reply]:
+        queries = [self.study.as_told(query) for query in asked]
         number = len(self.record.rounds) + 1
         manifest = tuple(self.link.describe(q) for q in queries)
         charges = [
@@ -144,6 +145,10 @@ class Federation:
         assert isinstance(query, SumQuery)
         if isinstance(query.statistic, Count):
             return Answer(told, 0.0)
+        if self.study.label_reports is not None:
+            ones, records = told[..., :-1], told[..., -1]
+            spread = float(records.mean()) * self.study.label_reports.spread
+            return Answer(self.study.label_reports.decode(ones, records), spread)
         response = self.study.response
         values = response.unbiased(told.astype(np.int64))
         lie, gap = float(response.each_other), float(response.keep - response.each_other)

@@ -13,6 +13,7 @@ from hedgerow.privacy import accounting
 from hedgerow.privacy.budget import Cost, Measure, Placement
 from hedgerow.privacy.coalition import Coalition, Release, cost_against
 from hedgerow.privacy.ledger import Charge, total
+from hedgerow.privacy.response import BloomReports
 from hedgerow.regions import Region
 from hedgerow.study import Study
 
@@ -173,10 +174,20 @@ def _delta_slack(slack: Fraction, epsilon: float) -> float:
 def _mechanism(study: Study) -> str:
     if study.placement is Placement.NOWHERE:
         return "none"
+    if study.label_reports is not None:
+        return _reports_words(study.label_reports)
     if study.placement is Placement.LABEL:
         keep = float(study.response.keep)
         return f"k-ary randomised response, drawn once per record; the truth with p = {keep:.3f}"
     return MECHANISMS[study.measure]
+
+
+def _reports_words(reports: BloomReports) -> str:
+    ever, once = (_number(e) for e in (reports.epsilon_forever, reports.epsilon_once))
+    return (
+        f"Bloom filter of the label, {reports.hashes} of {reports.bits} bits; permanent bits drawn "
+        f"once per record: epsilon {ever} for any number of reports, {once} for one report"
+    )
 
 
 def _unit(study: Study) -> str:

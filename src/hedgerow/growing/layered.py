@@ -45,6 +45,7 @@ class RandomSplits:
     min_samples_split: float
     min_samples_leaf: float
     level_share: Fraction
+    noise: float  # variance in each cell that the study adds to what sites hold
 
 
 @dataclass
@@ -55,12 +56,6 @@ class Branches:
     layers: list[Layer] = field(default_factory=list)
     masses: list[FloatArray] = field(default_factory=list)  # (2 x tests taken, C), the children's
     root: FloatArray | None = None
-    variance: float = 0.0
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the tables know the leaves: something was asked, and answered without noise."""
-        return self.root is not None and self.variance == 0.0
 
 
 def grow_layers(
@@ -76,13 +71,12 @@ def grow_layers(
         by = Sides(layer, cuts)
         answer = yield from ask(SumQuery(region, rules.statistic, by, rules.level_share))
         tables, totals = agreeing(answer.values, cuts)
-        grown.variance = answer.variance
         if grown.root is None:
             grown.root = totals[0]
         best, wanted = best_tests(rules, tables, cuts)
         taken = cuts.picked(best, wanted)
         sides = tables[best[wanted], np.flatnonzero(wanted)].reshape(-1, tables.shape[-1])
-        layer_below = Layer(layer, taken, goes_on(rules, sides, answer.variance))
+        layer_below = Layer(layer, taken, goes_on(rules, sides))
         grown.taken.append(taken)
         grown.layers.append(layer_below)
         grown.masses.append(sides)
@@ -117,9 +111,9 @@ def best_tests(
     return np.argmin(left_over, axis=0), allowed.any(axis=0)
 
 
-def goes_on(rules: RandomSplits, masses: FloatArray, variance: float) -> BoolArray:
+def goes_on(rules: RandomSplits, masses: FloatArray) -> BoolArray:
     """(N,) whether a node may be split: enough rows and two classes, as far as noise can tell."""
-    spread = PATIENCE * math.sqrt(variance)
+    spread = PATIENCE * math.sqrt(rules.noise)
     rows = masses.sum(axis=1) + spread * math.sqrt(masses.shape[1])
     present = (masses + spread > TINY).sum(axis=1)
     return np.asarray((rows >= rules.min_samples_split) & (present > 1))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow import kernels
+from hedgerow import kernels, layer_kernels
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.growing.candidates import Grids
 from hedgerow.layers import Layer
@@ -68,6 +68,11 @@ class Answering:
             return self._bounds(query)
         return self._sums(query).reshape(-1)
 
+    def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
+        """The query's integers from contributions (n, C) that the rows alone do not decide."""
+        self._contributions = (query.statistic, contributions)
+        return self.integers(query)
+
     # ----------------------------------------------------------------------------------- sums
     def _sums(self, query: SumQuery) -> IntArray:
         rows = self.rows.select(query.region) if query.region else None
@@ -106,8 +111,8 @@ class Answering:
         standing, labels = self.standing(by.layer, region), self._labels(statistic)
         codes = self.rows.codes
         if labels is not None:
-            return kernels.count_sides(by.tests, standing, codes, labels, statistic.channels)
-        return kernels.sum_sides(by.tests, standing, codes, self.contributions(statistic))
+            return layer_kernels.count_sides(by.tests, standing, codes, labels, statistic.channels)
+        return layer_kernels.sum_sides(by.tests, standing, codes, self.contributions(statistic))
 
     def standing(self, layer: Layer, region: Region) -> NDArray[np.int32]:
         """(n,) at which open node each row stands, -1 for none; one step from the layer above.
@@ -120,7 +125,7 @@ class Answering:
                 self._standing[key] = self._at_the_root(region)
             else:
                 above = self.standing(layer.above, region)
-                self._standing[key] = kernels.next_nodes(layer, above, self.rows.codes)
+                self._standing[key] = layer_kernels.next_nodes(layer, above, self.rows.codes)
                 if layer.above.above is not None:
                     del self._standing[region, layer.above.digest]
         return self._standing[key]

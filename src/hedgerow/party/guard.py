@@ -23,10 +23,12 @@ from hedgerow.privacy import sampling, selection
 from hedgerow.privacy.budget import Placement
 from hedgerow.privacy.ledger import Charge
 from hedgerow.privacy.randomness import SecretRandomness
+from hedgerow.privacy.response import Bits, BloomReports
 from hedgerow.queries import (
     BoundQuery,
     Cells,
     Chooser,
+    LabelReports,
     LocalChoice,
     Query,
     Selecting,
@@ -86,7 +88,11 @@ class Member:
     def __init__(self, study: Study, rows: Rows, policy: Policy | None = None) -> None:
         (policy or Policy()).check(study)
         self.study = study
-        if study.placement is Placement.LABEL:
+        self._permanent: Bits | None = None
+        if study.label_reports is not None:
+            self._permanent = permanent_bits(rows, study.label_reports)
+            rows = without_labels(rows)
+        elif study.placement is Placement.LABEL:
             rows = told_once(rows, study)
         self.answering = Answering(rows, study.schema)
 
@@ -108,7 +114,7 @@ class Member:
         """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
         noise = [self._noise(q, secret) for q in summed]
-        parts = [self._release(q, z) for q, z in zip(summed, noise, strict=True)]
+        parts = [self._release(q, z, secret) for q, z in zip(summed, noise, strict=True)]
         vector = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         picks = tuple(
             self._pick(q, secret) for q in bundle if isinstance(q, SelectQuery | LocalChoice)
@@ -119,8 +125,20 @@ class Member:
         size = int(np.prod(query.shape))
         return sampling.draw(self.study.site_law(query), size, secret, invert=kernels.invert)
 
-    def _release(self, query: Summed, noise: IntArray) -> IntArray:
-        return self.answering.integers(query) * self.study.refinement(query) + noise
+    def _release(self, query: Summed, noise: IntArray, secret: SecretRandomness) -> IntArray:
+        return self._integers(query, secret) * self.study.refinement(query) + noise
+
+    def _integers(self, query: Summed, secret: SecretRandomness) -> IntArray:
+        if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):
+            return self.answering.integers_of(query, self._reports(secret))
+        return self.answering.integers(query)
+
+    def _reports(self, secret: SecretRandomness) -> IntArray:
+        """(n, bits + 1) an instant report of each record's permanent bits, and 1 for itself."""
+        if self._permanent is None or self.study.label_reports is None:
+            raise UnsupportedQuery("label reports were asked where labels are not told in bits.")
+        bits = self.study.label_reports.instant(self._permanent, secret).astype(np.int64)
+        return np.concatenate([bits, np.ones((len(bits), 1), np.int64)], axis=1)
 
     def _pick(self, query: Selecting, secret: SecretRandomness) -> int:
         if self.study.placement is Placement.NOWHERE:
@@ -138,6 +156,19 @@ def told_once(rows: Rows, study: Study) -> Rows:
         raise UnsupportedQuery("placement 'label' was asked of rows without classes.")
     told = study.response.respond(rows.labels.astype(np.int64), rows.draw("label"))
     return rows.with_labels(told.astype(np.uint8))
+
+
+def permanent_bits(rows: Rows, reports: BloomReports) -> Bits:
+    """(n, bits) a record's permanent string: its own draws decide, for the whole run."""
+    if rows.labels is None:
+        raise UnsupportedQuery("placement 'label' was asked of rows without classes.")
+    words = np.stack([rows.draw(f"label bit {b}") for b in range(reports.bits)], axis=1)
+    return reports.permanent(rows.labels.astype(np.int64), words)
+
+
+def without_labels(rows: Rows) -> Rows:
+    """The rows with one label for all: what the permanent strings protect is not kept beside."""
+    return rows.with_labels(np.zeros(rows.n, np.uint8))
 
 
 CHOOSERS: dict[Chooser, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {

@@ -31,6 +31,9 @@ Bits = NDArray[np.uint8]
 ALL_WORDS: Final = 2**64
 _CODE_ATTEMPTS: Final = 4096
 _CERTIFIED_BITS: Final = 192
+_KEEP_STEPS: Final = 2**32
+_MOST_STEPS: Final = 400
+_NEAR: Final = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,21 @@ class BloomReports:
             )
         codebook(self.classes, self.bits, self.hashes)
 
+    @classmethod
+    def for_epsilon(cls, classes: int, bits: int, hashes: int, epsilon: Fraction) -> BloomReports:
+        """The most truthful permanent bits that cost at most epsilon, however often reported."""
+        if not epsilon > 0:
+            raise SpecError(f"epsilon is {epsilon}; use a number above 0.")
+        apart = _farthest(codebook(classes, bits, hashes))
+        steps = int(math.tanh(float(epsilon) / (2 * apart)) * _KEEP_STEPS)
+        for keep in range(min(steps + 1, _KEEP_STEPS - 1), 0, -1):  # the second or third will do
+            reports = cls(
+                classes=classes, bits=bits, hashes=hashes, keep=Fraction(keep, _KEEP_STEPS)
+            )
+            if reports.epsilon_forever <= epsilon:
+                return reports
+        raise SpecError(f"epsilon {epsilon} is too small for {hashes} hashes; use a larger one.")
+
     @property
     def code(self) -> Bits:
         """(C, bits): the bits that each label sets."""
@@ -137,13 +155,19 @@ class BloomReports:
         ones = np.where(permanent == 1, *(np.uint64(w) for w in self._one_words))
         return (words < ones).astype(np.uint8)
 
-    def decode(self, ones: IntArray, records: int) -> FloatArray:
-        """Label counts from the number of ones in each bit: non-negative least squares."""
-        from scipy.optimize import nnls
-
+    def decode(self, ones: FloatArray | IntArray, records: FloatArray | IntArray) -> FloatArray:
+        """(..., C) label counts, >= 0, from the ones in each bit (..., bits), by least squares."""
         one, zero = (float(p) for p in self._report_odds)
-        solution, _ = nnls(self.code.T.astype(np.float64), (ones - zero * records) / (one - zero))
-        return np.asarray(solution)
+        told = (ones - zero * np.asarray(records, np.float64)[..., None]) / (one - zero)
+        return non_negative(self.code.T.astype(np.float64), told)
+
+    @property
+    def spread(self) -> float:
+        """Variance of a decoded label count per record, before negative ones are excluded."""
+        one, zero = (float(p) for p in self._report_odds)
+        per_bit = zero * (1.0 - zero) / (one - zero) ** 2
+        code = self.code.astype(np.float64)
+        return float(per_bit * np.trace(np.linalg.inv(code @ code.T)) / self.classes)
 
     @property
     def epsilon_forever(self) -> float:
@@ -178,10 +202,38 @@ class BloomReports:
 
     def _epsilon(self, one: Fraction, zero: Fraction) -> float:
         """Two labels set equally many bits, so of the bits that differ half go each way."""
-        code = self.code.astype(np.int64)
-        farthest = max(int((a != b).sum()) for a in code for b in code)
         ratio = one * (1 - zero) / (zero * (1 - one))
-        return math.nextafter(farthest // 2 * log_up(ratio), math.inf)
+        return math.nextafter(_farthest(self.code) // 2 * log_up(ratio), math.inf)
+
+
+def non_negative(matrix: FloatArray, told: FloatArray) -> FloatArray:
+    """(..., C) the x >= 0 for which `matrix` x is nearest to each of (..., bits).
+
+    Where plain least squares is not negative it is the answer; elsewhere projected gradients with
+    momentum (Beck and Teboulle 2009) start from it. All cells of a level are solved together.
+    """
+    gram, towards = matrix.T @ matrix, told @ matrix
+    x = np.asarray(np.linalg.solve(gram, towards[..., None])[..., 0])
+    rows = (x < 0.0).any(axis=-1)
+    aim, step = towards[rows], 1.0 / float(np.linalg.norm(gram, 2))
+    best = point = np.maximum(x[rows], 0.0)
+    pace = 1.0
+    for _ in range(_MOST_STEPS):
+        after = np.maximum(point - step * (point @ gram - aim), 0.0)
+        if float(np.abs(after - best).max(initial=0.0)) < _NEAR * (
+            1.0 + float(np.abs(best).max(initial=0.0))
+        ):
+            best = after
+            break
+        faster = (1.0 + math.sqrt(1.0 + 4.0 * pace * pace)) / 2.0
+        point, best, pace = after + (pace - 1.0) / faster * (after - best), after, faster
+    x[rows] = best
+    return x
+
+
+def _farthest(code: Bits) -> int:
+    """In how many bits two labels differ at most."""
+    return max(int((a != b).sum()) for a in code for b in code)
 
 
 @lru_cache(maxsize=64)

@@ -15,8 +15,9 @@ from hedgerow.growing.interactions import random
 from hedgerow.growing.layered import RandomSplits, assembled, grow_layers
 from hedgerow.growing.random_trees import totally_random
 from hedgerow.growing.scores import TINY, gini, variance
+from hedgerow.layers import ROOT_LAYER, Cuts
 from hedgerow.models import Additive, FloatArray, Model, Output
-from hedgerow.queries import Binning, ClassCounts, Fractions, Leaves, Statistic, SumQuery, Whole
+from hedgerow.queries import Binning, ClassCounts, Fractions, Leaves, Sides, Statistic, SumQuery
 from hedgerow.recipes.plan import Trained
 from hedgerow.regions import EVERYONE, Fold, Region, Step
 from hedgerow.schema import Schema
@@ -88,7 +89,7 @@ class ExtraTrees:
             rules = self._rules(statistic, schema, quote)
             grown = yield from grow_layers(rules, schema, rng, region)
             tree, masses = assembled(grown, schema, statistic.channels)
-            if grown.is_exact:
+            if rules.noise == 0.0 and grown.root is not None:
                 return tree.with_values(_values(masses, 0.0, schema))
             share *= self.leaf_share
         answer = yield from ask(SumQuery(region, statistic, Leaves((tree,)), share))
@@ -98,8 +99,8 @@ class ExtraTrees:
         n = len(schema.grids)
         considered = min(self.max_features or (n if self.regression else math.isqrt(n)), n)
         share = (1 - self.leaf_share) / (self.n_trees * self.max_depth)
-        one = SumQuery(EVERYONE, statistic, Whole(), share)
-        spare = SPARE if quote.variance(one) == 0.0 else 1
+        noise = _noise(statistic, considered, share, quote)
+        spare = SPARE if noise == 0.0 else 1
         return RandomSplits(
             statistic=statistic,
             impurity=variance if self.regression else gini,
@@ -109,6 +110,7 @@ class ExtraTrees:
             min_samples_split=self.min_samples_split,
             min_samples_leaf=self.min_samples_leaf,
             level_share=share,
+            noise=noise,
         )
 
     def _rows_of(self, t: int) -> Region:
@@ -121,6 +123,12 @@ def _statistic(schema: Schema, quote: Quote) -> Statistic:
     if schema.target is None:
         return ClassCounts(len(schema.classes or ()))
     return Fractions(schema.target.low, schema.target.high, quote.lattice)
+
+
+def _noise(statistic: Statistic, m: int, share: Fraction, quote: Quote) -> float:
+    """Variance that m tests a node will meet; the table of the root stands for all of them."""
+    cuts = Cuts(np.zeros((1, m), np.int16), np.zeros((1, m, 4), np.uint64))
+    return quote.variance(SumQuery(EVERYONE, statistic, Sides(ROOT_LAYER, cuts), share))
 
 
 def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
