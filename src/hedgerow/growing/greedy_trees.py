@@ -42,7 +42,7 @@ from hedgerow.trees import Tree
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
-STANDS_OUT = 2.0  # standard deviations of its noise that a side's Hessian must reach
+STANDS_OUT = 1.0  # standard deviations of its noise that a side's Hessian must reach
 
 
 @dataclass(frozen=True)
