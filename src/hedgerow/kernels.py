@@ -15,7 +15,7 @@ uint8, feature-major (F, n); leaf numbers may stand in for them as uint16.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from hedgerow import loops
 from hedgerow.errors import DataError, SpecError
-from hedgerow.layers import Cuts, Layer
 from hedgerow.loops import Array, Groups, Int64, LeafIds, Rows
 from hedgerow.privacy.sampling import search
 from hedgerow.trees import N_CODES, Codes, Floats, Packed, Tree, Words, descend, pack
@@ -32,7 +31,6 @@ from hedgerow.trees import N_CODES, Codes, Floats, Packed, Tree, Words, descend,
 Labels = NDArray[np.uint8]
 
 PLAIN_STEPS = 2**26  # plain work, in steps of a few ns, that costs as much as starting numba
-SHORTEST_STRETCH = 2**14  # rows between two unpackings, fewer would not pay for them
 N_BUCKETS = 4096  # of the guide to a feature's edges; one byte each, so it stays in the cache
 
 
@@ -93,7 +91,7 @@ def count_level(
     classes = _of_rows(_classes(labels, n_classes), layout, codes)
     parts = layout.node_of * np.int32(n_classes) + classes
     n_parts = layout.n_nodes * n_classes
-    out = _by_cell(codes, layout.rows, parts, n_parts, features, _ONE_EACH, n_bins)
+    out = _by_cell(codes, layout.rows, parts, n_parts, features, _one_each(parts), n_bins)
     by_class = out.reshape(len(out), layout.n_nodes, n_classes, n_bins)
     return np.ascontiguousarray(by_class.transpose(1, 0, 3, 2)[: layout.n_wanted])
 
@@ -103,8 +101,8 @@ def sum_level(
 ) -> Int64:
     """(N, f, B, C) as `sum_cells` for each of N selections; disjoint ones take one pass."""
     layout = _laid_out(nodes, codes.shape[1])
-    weights = _weights(_of_rows(_input(stats, np.int64), layout, codes))
-    out = _by_cell(codes, layout.rows, layout.node_of, layout.n_nodes, features, weights, n_bins)
+    mine = _of_rows(_input(stats, np.int64), layout, codes)
+    out = _by_cell(codes, layout.rows, layout.node_of, layout.n_nodes, features, mine, n_bins)
     return np.ascontiguousarray(out.swapaxes(0, 1)[: layout.n_wanted])
 
 
@@ -142,7 +140,7 @@ def _by_cell(
     node_of: Rows,
     n_nodes: int,
     features: ArrayLike,
-    weights: _Weights,
+    stats: Int64,
     n_bins: int,
 ) -> Int64:
     """(f, N, B, C)"""
@@ -150,92 +148,36 @@ def _by_cell(
     if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(codes):
         raise SpecError(f"features are {wanted.tolist()}; the codes have {len(codes)} columns.")
     pairs = _pairs(wanted)
+    out = _zeros((pairs.size, n_nodes, n_bins, max(stats.shape[1], 1)), codes.dtype)
     chosen = _input(_NOBODY if rows is None else rows, np.int32)
-    args = _input(codes, codes.dtype), chosen, _input(node_of, np.int32), pairs
-    out = np.zeros((pairs.size, n_nodes, n_bins, weights.channels), dtype=np.int64)
-    for first, end in weights.stretches(node_of.size):
-        sums = _zeros((len(weights.words), *out.shape[:3]), codes.dtype)
-        steps = len(sums) * pairs.size * (end - first)
-        if not SUM_CELLS.run(steps, *args, weights.words, first, end, sums):
-            raise DataError(f"a code is {n_bins} or more; there are {n_bins} bins.")
-        out += weights.unpacked(sums)
+    args = _input(codes, codes.dtype), chosen, _input(node_of, np.int32), pairs, stats, out
+    if not SUM_CELLS.run(pairs.size * node_of.size * out.shape[3], *args):
+        raise DataError(f"a code is {n_bins} or more; there are {n_bins} bins.")
     return out[: wanted.size]
 
 
 def _sum_cells_plain(
-    codes: Groups,
-    rows: Rows,
-    node_of: Rows,
-    pairs: Rows,
-    words: Int64,
-    first: int,
-    end: int,
-    out: Int64,
+    codes: Groups, rows: Rows, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
 ) -> bool:
-    for j, feature in enumerate(pairs):
-        cells = codes[feature][rows[first:end]] if rows.size else codes[feature][first:end]
-        if cells.max() >= out.shape[3]:
+    for j, feature in enumerate(pairs if node_of.size else ()):
+        cells = codes[feature][rows] if rows.size else codes[feature]
+        if cells.max() >= out.shape[2]:
             return False
-        _add_plain(cells, node_of[first:end], words[:, first:end], out[:, j])
+        _add_plain(cells, node_of, stats, out[j])
     return True
 
 
-def _add_plain(group: Array, node_of: Rows, words: Int64, out: Int64) -> None:
-    """Adds one group to out (W, N, B); without words every row counts as one."""
-    index = node_of.astype(np.intp) * out.shape[2] + group
-    for mine, sums in zip(words, out.reshape(len(out), -1), strict=True):
-        if mine.size:
-            np.add.at(sums, index, mine)
-        else:
-            sums += np.bincount(index, minlength=sums.size)
-
-
-class _Weights(NamedTuple):
-    """What is added for each row, in words of 64 bits that hold one channel or two.
-
-    Two channels in a word halve the additions. A half overflows at 2^31, which at 2^16 units per
-    1 is less than 80,000 rows in one bin, and would then move a neighbour's sum by one: so rows
-    are taken in stretches that cannot, and the stretches are added as int64.
-    """
-
-    words: Int64  # (W, k), or (1, 0) where every row counts as one
-    channels: int
-    most_rows: int  # of a stretch
-
-    def stretches(self, n_rows: int) -> Iterator[tuple[int, int]]:
-        for first in range(0, n_rows, self.most_rows):
-            yield first, min(first + self.most_rows, n_rows)
-
-    def unpacked(self, sums: Int64) -> Int64:
-        """(W, ...) sums of words as (..., C) sums of channels."""
-        if len(sums) == self.channels:
-            return np.moveaxis(sums, 0, -1)
-        low = sums.astype(np.int32).astype(np.int64)
-        high = (sums - low) >> 32
-        return np.moveaxis(np.stack([high, low], axis=1), (0, 1), (-2, -1)).reshape(
-            *sums.shape[1:], -1
-        )[..., : self.channels]
-
-
-def _weights(stats: Int64) -> _Weights:
-    """Packed if a stretch is then long enough to be worth it, else a word for each channel."""
-    n_rows, channels = stats.shape
-    words = np.zeros(((channels + 1) // 2, n_rows), dtype=np.int64)
-    largest = int(PACK.run(2 * stats.size, stats, words)) + 1
-    most_rows = (2**31 - 1) // largest
-    if channels > 1 and most_rows >= SHORTEST_STRETCH:
-        return _Weights(_input(words, np.int64), channels, most_rows)
-    return _Weights(_input(stats.T, np.int64), channels, max(n_rows, 1))
-
-
-def _pack_plain(stats: Int64, words: Int64) -> int:
-    words += stats[:, 0::2].T << 32
-    words[: stats.shape[1] // 2] += stats[:, 1::2].T
-    return int((stats ^ (stats >> 63)).max(initial=0))
+def _add_plain(group: Array, node_of: Rows, stats: Int64, out: Int64) -> None:
+    """Adds one group, out: (N, B, C)."""
+    flat = out.reshape(-1, out.shape[2])
+    index = node_of.astype(np.intp) * out.shape[1] + group
+    if stats.shape[1] == 0:
+        flat[:, 0] += np.bincount(index, minlength=len(flat))
+    for c in range(stats.shape[1]):
+        np.add.at(flat[:, c], index, stats[:, c])
 
 
 SUM_CELLS = Kernel(loops.sum_cells, _sum_cells_plain)
-PACK = Kernel(loops.pack, _pack_plain)
 
 
 # ------------------------------------------------------------------------- codes and selections
@@ -316,7 +258,7 @@ def leaf_ids(trees: Packed | Sequence[Tree], codes: Codes) -> LeafIds:
     """(T, n) number of each row's leaf, counted from the left, in each tree."""
     packed = _packed(trees)
     out = np.empty((len(packed.depth), codes.shape[1]), dtype=np.uint16)
-    LEAF_IDS.run(_routing_steps(packed, codes.shape[1]), packed, _columns(packed, codes), out)
+    LEAF_IDS.run(_routing_steps(packed, codes), packed, _columns(packed, codes), out)
     return out
 
 
@@ -326,7 +268,7 @@ def leaf_sums(
     """(T, L, C) sums of `stats` (n, C) over the rows of each leaf; L is the largest tree's."""
     codes, mine = _picked(rows, codes, _input(stats, np.int64))
     one_node = np.zeros(len(mine), dtype=np.int32)
-    return _by_leaf(_packed(trees), codes, one_node, 1, _weights(mine))[:, 0]
+    return _by_leaf(_packed(trees), codes, one_node, 1, mine)[:, 0]
 
 
 def leaf_counts(
@@ -338,21 +280,17 @@ def leaf_counts(
 ) -> Int64:
     """(T, L, C) rows in each leaf by class; L is the largest tree's."""
     codes, classes = _picked(rows, codes, _classes(labels, n_classes))
-    out = _by_leaf(_packed(trees), codes, classes, n_classes, _ONE_EACH)
+    out = _by_leaf(_packed(trees), codes, classes, n_classes, _one_each(classes))
     return np.ascontiguousarray(out[..., 0].swapaxes(1, 2))
 
 
-def _by_leaf(trees: Packed, codes: Codes, node_of: Array, n_nodes: int, weights: _Weights) -> Int64:
+def _by_leaf(trees: Packed, codes: Codes, node_of: Array, n_nodes: int, stats: Int64) -> Int64:
     """(T, N, L, C)"""
-    mine, parts = _columns(trees, codes), _input(node_of, np.int32)
+    mine = _columns(trees, codes)
     pairs = _pairs(np.arange(len(trees.depth), dtype=np.int32))
-    shape = (pairs.size, n_nodes, int(trees.n_leaves.max()))
-    out = np.zeros((*shape, weights.channels), dtype=np.int64)
-    for first, end in weights.stretches(parts.size):
-        sums = np.zeros((len(weights.words), *shape), dtype=np.int64)
-        steps = _routing_steps(trees, end - first)
-        SUM_LEAVES.run(steps, trees, mine, parts, pairs, weights.words, first, end, sums)
-        out += weights.unpacked(sums)
+    shape = (pairs.size, n_nodes, int(trees.n_leaves.max()), max(stats.shape[1], 1))
+    out, parts = np.zeros(shape, dtype=np.int64), _input(node_of, np.int32)
+    SUM_LEAVES.run(_routing_steps(trees, mine), trees, mine, parts, pairs, stats, out)
     return out[: len(trees.depth)]
 
 
@@ -377,7 +315,7 @@ def add_values(
         )
     low, high = (-np.inf, np.inf) if clip is None else map(float, clip)
     mine = _columns(packed, codes)
-    ADD_VALUES.run(_routing_steps(packed, codes.shape[1]), packed, mine, low, high, raw)
+    ADD_VALUES.run(_routing_steps(packed, codes), packed, mine, low, high, raw)
     return raw
 
 
@@ -388,19 +326,12 @@ def _leaf_ids_plain(trees: Packed, codes: Codes, out: LeafIds) -> None:
 
 
 def _sum_leaves_plain(
-    trees: Packed,
-    codes: Codes,
-    node_of: Rows,
-    pairs: Rows,
-    words: Int64,
-    first: int,
-    end: int,
-    out: Int64,
+    trees: Packed, codes: Codes, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
 ) -> None:
-    leaves = np.empty((len(trees.depth), end - first), dtype=np.uint16)
-    _leaf_ids_plain(trees, codes[:, first:end], leaves)
+    leaves = np.empty((len(trees.depth), codes.shape[1]), dtype=np.uint16)
+    _leaf_ids_plain(trees, codes, leaves)
     for j, t in enumerate(pairs):
-        _add_plain(leaves[t], node_of[first:end], words[:, first:end], out[:, j])
+        _add_plain(leaves[t], node_of, stats, out[j])
 
 
 def _add_values_plain(trees: Packed, codes: Codes, low: float, high: float, raw: Floats) -> None:
@@ -414,87 +345,6 @@ def _add_values_plain(trees: Packed, codes: Codes, low: float, high: float, raw:
 LEAF_IDS = Kernel(loops.leaf_ids, _leaf_ids_plain)
 SUM_LEAVES = Kernel(loops.sum_leaves, _sum_leaves_plain)
 ADD_VALUES = Kernel(loops.add_values, _add_values_plain)
-
-
-# --------------------------------------------------------------------------- layers of a tree
-def next_nodes(layer: Layer, standing: Rows, codes: Codes) -> Rows:
-    """(n,) the node of this layer at which each row stands; -1 for a row that left the tree."""
-    assert layer.taken is not None
-    feature, left = _tests(layer.taken, codes)
-    out = np.empty(standing.size, np.int32)
-    args = _input(standing, np.int32), feature, left, _input(layer.children, np.int32)
-    NEXT_NODES.run(standing.size, *args, _input(codes, np.uint8), out)
-    return out
-
-
-def count_sides(tests: Cuts, standing: Rows, codes: Codes, labels: Labels, n_classes: int) -> Int64:
-    """(m, 2 N, C) rows on either side of each of m tests of every node, by class."""
-    return _by_side(COUNT_SIDES, tests, standing, codes, _classes(labels, n_classes), n_classes)
-
-
-def sum_sides(tests: Cuts, standing: Rows, codes: Codes, stats: Int64) -> Int64:
-    """(m, 2 N, C) sums of `stats` (n, C) on either side of each of m tests of every node."""
-    return _by_side(SUM_SIDES, tests, standing, codes, _input(stats, np.int64), stats.shape[1])
-
-
-def _by_side(
-    kernel: Kernel, tests: Cuts, standing: Rows, codes: Codes, values: Array, channels: int
-) -> Int64:
-    _check_one_each(values, codes)
-    (n_nodes, m), (feature, left) = tests.feature.shape, _tests(tests, codes)
-    if standing.size and standing.max() >= n_nodes:
-        raise SpecError(f"rows stand at node {standing.max()}; tests came for {n_nodes} nodes.")
-    out = np.zeros((m, 2 * n_nodes, channels), np.int64)
-    args = _input(standing, np.int32), feature, left, _input(codes, np.uint8), values
-    kernel.run(standing.size * m, *args, out)
-    return out
-
-
-def _tests(tests: Cuts, codes: Codes) -> tuple[Array, Words]:
-    """A compiled loop does not look where it reads."""
-    if tests.feature.size and not -1 <= tests.feature.min() <= tests.feature.max() < len(codes):
-        raise SpecError(f"a test reads column {tests.feature.max()} of {len(codes)}.")
-    return _input(tests.feature, np.int16), _input(tests.left, np.uint64)
-
-
-def _next_nodes_plain(
-    standing: Rows, feature: Array, left: Words, children: Rows, codes: Codes, out: Rows
-) -> None:
-    out[:] = -1
-    rows = np.flatnonzero((standing >= 0) & (feature[standing] >= 0)) if feature.size else _NOBODY
-    at = standing[rows]
-    out[rows] = children[at, _sides_plain(codes[feature[at], rows], left[at])]
-
-
-def _sum_sides_plain(
-    standing: Rows, feature: Array, left: Words, codes: Codes, stats: Array, out: Int64
-) -> None:
-    for j, mine in enumerate(out):
-        rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
-        at = standing[rows]
-        side = _sides_plain(codes[feature[at, j], rows], left[at, j])
-        np.add.at(mine, 2 * at + side, stats[rows])
-
-
-def _count_sides_plain(
-    standing: Rows, feature: Array, left: Words, codes: Codes, labels: Array, out: Int64
-) -> None:
-    for j, mine in enumerate(out):
-        rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
-        at = standing[rows].astype(np.intp)
-        side = _sides_plain(codes[feature[at, j], rows], left[at, j])
-        place = (2 * at + side) * mine.shape[1] + labels[rows]
-        mine += np.bincount(place, minlength=mine.size).reshape(mine.shape)
-
-
-def _sides_plain(cells: Array, left: Words) -> Array:
-    word = np.take_along_axis(left, (cells >> 6).astype(np.intp)[:, None], axis=1)[:, 0]
-    return 1 - (word >> (cells & 63).astype(np.uint64) & np.uint64(1)).astype(np.intp)
-
-
-NEXT_NODES = Kernel(loops.next_nodes, _next_nodes_plain)
-SUM_SIDES = Kernel(loops.sum_sides, _sum_sides_plain)
-COUNT_SIDES = Kernel(loops.count_sides, _count_sides_plain)
 
 
 # --------------------------------------------------------------------------------------- noise
@@ -540,7 +390,6 @@ def _input(values: ArrayLike, dtype: DTypeLike) -> Array:
 
 
 _NOBODY = _input((), np.int32)
-_ONE_EACH = _Weights(_input(((),), np.int64), channels=1, most_rows=2**31)
 
 
 def _pairs(groups: Rows) -> Rows:
@@ -556,8 +405,13 @@ def _check_selection(rows: Rows, n_rows: int) -> None:
 
 def _zeros(shape: tuple[int, int, int, int], code: DTypeLike) -> Int64:
     """Sums, with room behind them for any code: a wrong one is then reported, not obeyed."""
-    size, spare = math.prod(shape), np.iinfo(np.dtype(code)).max + 1
+    size, spare = math.prod(shape), (np.iinfo(np.dtype(code)).max + 1) * shape[3]
     return np.zeros(size + spare, dtype=np.int64)[:size].reshape(shape)
+
+
+def _one_each(rows: Array) -> Int64:
+    """Statistics without channels: every row counts as one."""
+    return _input(np.empty((len(rows), 0)), np.int64)
 
 
 def _of_rows(values: Array, layout: _Layout, codes: Groups) -> Array:
@@ -598,5 +452,5 @@ def _columns(trees: Packed, codes: Codes) -> Codes:
     return _input(codes, np.uint8)
 
 
-def _routing_steps(trees: Packed, n_rows: int) -> int:
-    return 8 * n_rows * int(trees.depth.sum() + 1)
+def _routing_steps(trees: Packed, codes: Codes) -> int:
+    return int(trees.depth.sum() + 1) * 8 * int(codes.shape[1])

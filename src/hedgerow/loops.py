@@ -7,8 +7,8 @@ has checked them.
 Written for the compiler: indices are unsigned, since a signed one costs a test for negative, and
 an element is read before it is chosen by, since a branch stays otherwise.
 
-Shapes: F features, n rows, k rows of a selection, N nodes, B bins, W words, T trees, O outputs, P
-groups (features or trees, an even number of them). Codes are feature-major (F, n).
+Shapes: F features, n rows, k rows of a selection, N nodes, B bins, C channels, T trees, O outputs,
+P groups (features or trees, an even number of them). Codes are feature-major (F, n).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ Rows = NDArray[np.int32]
 Array = NDArray[Any]
 
 BLOCK = 4096  # rows that stay in the first-level cache while all features or trees pass over them
+MOST_PACKED = 2**30 // BLOCK  # smaller numbers: a block of them cannot overflow half a word
 BYTE_LEAVES = 256  # up to here a leaf number is a byte, and a tree is evaluated 32 rows at a time
 
 HELPERS: list[Callable[..., Any]] = []
@@ -42,32 +43,27 @@ def _helper(function: _Function) -> _Function:
 
 # ---------------------------------------------------------------------------- sums over groups
 def sum_cells(
-    codes: Groups,
-    rows: Rows,
-    node_of: Rows,
-    pairs: Rows,
-    words: Int64,
-    first: int,
-    end: int,
-    out: Int64,
+    codes: Groups, rows: Rows, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
 ) -> bool:
-    """Adds the words (W, k) of rows `first` to `end` to out (W, P, N, B).
+    """Adds the stats (k, C) of rows to out (P, N, B, C); without channels each row counts one.
 
     Two features at once: an addition need not wait for the last one in the same feature. False
-    if a code is not below B; by then it may have been counted, elsewhere in `out` or behind it.
+    if a code is not below B; by then it was counted, elsewhere in `out` or in the room behind it.
     """
     one, other = np.empty(BLOCK, codes.dtype), np.empty(BLOCK, codes.dtype)
-    starts = np.empty(BLOCK, np.uint32)
-    for lo in range(first, end, BLOCK):
-        hi = min(lo + BLOCK, end)
-        at = _starts(node_of[lo:hi], out.shape[3], starts)
+    starts, words = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.int64)
+    lanes, held = _lanes(stats, out), 0
+    for lo in range(0, node_of.size, BLOCK):
+        hi, mine = min(lo + BLOCK, node_of.size), stats[lo : lo + BLOCK]
+        at = _starts(node_of[lo:hi], out.shape[2], starts)
+        held = _pack(mine, words, held, lanes, out)
         for j in range(0, pairs.size, 2):
             a = _cells(codes[pairs[j]], rows, lo, hi, one)
             b = _cells(codes[pairs[j + 1]], rows, lo, hi, other)
-            for w in range(out.shape[0]):
-                _add_two(a, b, at, words[w, lo:hi], out[w, j].ravel(), out[w, j + 1].ravel())
-            if max(_highest(a), _highest(b)) >= out.shape[3]:
+            _add_two(a, b, at, mine, words, held, lanes[j : j + 2], out[j : j + 2])
+            if max(_highest(a), _highest(b)) >= out.shape[2]:
                 return False
+    _unpack(lanes, out)
     return True
 
 
@@ -98,32 +94,89 @@ def _highest(cells: Array) -> int:
 
 
 @_helper
-def _add_two(a: Array, b: Array, starts: Array, words: Int64, out_a: Int64, out_b: Int64) -> None:
-    """Without words every row counts as one."""
-    if words.size == 0:
-        for i in range(starts.size):
-            start = np.uint64(starts[i])
-            out_a[np.uint64(a[i]) + start] += 1
-            out_b[np.uint64(b[i]) + start] += 1
-        return
+def _lanes(stats: Int64, out: Int64) -> Int64:
+    """(P, N * B) sums of both channels in one word; (P, 0) where there are not two."""
+    room = out.shape[1] * out.shape[2] if stats.shape[1] == 2 else 0
+    return np.zeros((out.shape[0], room), np.int64)
+
+
+@_helper
+def _pack(stats: Int64, words: Int64, held: int, lanes: Int64, out: Int64) -> int:
+    """Words of a block, first channel in the high half; returns a bound on any half of a lane.
+
+    One addition then does for two. But a half that passes 2^31 would change its neighbour, and
+    the sum would no longer be the sum: so lanes are emptied before they could be that full. A
+    block of larger numbers is not packed: -1, and all lanes are empty.
+    """
+    if lanes.size == 0:
+        return -1
+    held, largest = max(held, 0), 0
+    for i in range(stats.shape[0]):
+        g, h = stats[i, 0], stats[i, 1]
+        words[i] = (g << 32) + h
+        largest = max(largest, max(g ^ (g >> 63), h ^ (h >> 63)))  # the size of x, or one less
+    more = (largest + 1) * stats.shape[0]
+    if largest < MOST_PACKED and held + more < 2**31:
+        return held + more
+    _unpack(lanes, out)
+    return more if largest < MOST_PACKED else -1
+
+
+@_helper
+def _unpack(lanes: Int64, out: Int64) -> None:
+    """Adds the lanes to the sums and empties them."""
+    flat = out.ravel()
+    packed = lanes.ravel()
+    for p in range(packed.size):
+        low = np.int64(np.int32(packed[p]))
+        flat[2 * p] += (packed[p] - low) >> 32
+        flat[2 * p + 1] += low
+        packed[p] = 0
+
+
+@_helper
+def _add_two(
+    a: Array,
+    b: Array,
+    starts: Array,
+    stats: Int64,
+    words: Int64,
+    held: int,
+    lanes: Int64,
+    out: Int64,
+) -> None:
+    if stats.shape[1] == 0:
+        _count_two(a, b, starts, out[0].ravel(), out[1].ravel())
+    elif held >= 0:
+        _add_words(a, b, starts, words, lanes[0], lanes[1])
+    else:
+        _add_channels(a, starts, stats, out[0].ravel())
+        _add_channels(b, starts, stats, out[1].ravel())
+
+
+@_helper
+def _count_two(a: Array, b: Array, starts: Array, out_a: Int64, out_b: Int64) -> None:
+    for i in range(starts.size):
+        start = np.uint64(starts[i])
+        out_a[np.uint64(a[i]) + start] += 1
+        out_b[np.uint64(b[i]) + start] += 1
+
+
+@_helper
+def _add_words(a: Array, b: Array, starts: Array, words: Int64, out_a: Int64, out_b: Int64) -> None:
     for i in range(starts.size):
         start, word = np.uint64(starts[i]), words[i]
         out_a[np.uint64(a[i]) + start] += word
         out_b[np.uint64(b[i]) + start] += word
 
 
-def pack(stats: Int64, words: Int64) -> int:
-    """words[w] = channel 2w in the high half, 2w + 1 in the low half; returns the largest size.
-
-    Of a negative number -1 - x is taken for its size, since -x need not exist.
-    """
-    largest = np.int64(0)
-    for i in range(stats.shape[0]):
+@_helper
+def _add_channels(group: Array, starts: Array, stats: Int64, out: Int64) -> None:
+    channels = np.uint64(stats.shape[1])
+    for i in range(starts.size):
+        first = (np.uint64(group[i]) + np.uint64(starts[i])) * channels
         for c in range(stats.shape[1]):
-            x = stats[i, c]
-            largest = max(largest, x ^ (x >> 63))
-            words[c // 2, i] = (words[c // 2, i] if c % 2 else 0) + (x if c % 2 else x << 32)
-    return int(largest)
+            out[first + np.uint64(c)] += stats[i, c]
 
 
 # ------------------------------------------------------------------------- codes and selections
@@ -199,28 +252,23 @@ def leaf_ids(trees: Packed, codes: Codes, out: LeafIds) -> None:
 
 
 def sum_leaves(
-    trees: Packed,
-    codes: Codes,
-    node_of: Rows,
-    pairs: Rows,
-    words: Int64,
-    first: int,
-    end: int,
-    out: Int64,
+    trees: Packed, codes: Codes, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
 ) -> None:
     """As `sum_cells`, with a tree's leaves for a feature's cells."""
     stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
     one, other = np.empty(BLOCK, np.uint16), np.empty(BLOCK, np.uint16)
-    starts = np.empty(BLOCK, np.uint32)
-    for lo in range(first, end, BLOCK):
-        hi = min(lo + BLOCK, end)
-        at = _starts(node_of[lo:hi], out.shape[3], starts)
+    starts, words = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.int64)
+    lanes, held = _lanes(stats, out), 0
+    for lo in range(0, node_of.size, BLOCK):
+        mine = stats[lo : lo + BLOCK]
+        at = _starts(node_of[lo : lo + BLOCK], out.shape[2], starts)
+        held = _pack(mine, words, held, lanes, out)
         a, b = one[: at.size], other[: at.size]
         for j in range(0, pairs.size, 2):
             _route(trees, pairs[j], codes, lo, stack, a)
             _route(trees, pairs[j + 1], codes, lo, stack, b)
-            for w in range(out.shape[0]):
-                _add_two(a, b, at, words[w, lo:hi], out[w, j].ravel(), out[w, j + 1].ravel())
+            _add_two(a, b, at, mine, words, held, lanes[j : j + 2], out[j : j + 2])
+    _unpack(lanes, out)
 
 
 def add_values(trees: Packed, codes: Codes, low: float, high: float, raw: Floats) -> None:
@@ -309,52 +357,6 @@ def _by_rows(trees: Packed, t: int, codes: Codes, lo: int, leaves: LeafIds) -> N
             node[i] = left if (word >> (cell & np.uint64(63))) & np.uint64(1) else right
     for i in range(leaves.size):
         leaves[i] = trees.leaf[np.uint64(node[i])]
-
-
-# --------------------------------------------------------------------------- layers of a tree
-def next_nodes(
-    standing: Rows, feature: Array, left: Words, children: Rows, codes: Codes, out: Rows
-) -> None:
-    for r in range(standing.size):
-        at = standing[r]
-        out[r] = -1
-        if at >= 0 and feature[at] >= 0:
-            out[r] = children[at, _side(codes[feature[at], r], left[at])]
-
-
-def sum_sides(
-    standing: Rows, feature: Array, left: Words, codes: Codes, stats: Int64, out: Int64
-) -> None:
-    """Adds each row to one side of each test of its node; out: (m, 2 N, C)."""
-    for r in range(standing.size):
-        at = standing[r]
-        if at >= 0:
-            for j in range(feature.shape[1]):
-                column = feature[at, j]
-                if column >= 0:
-                    cell = 2 * at + _side(codes[column, r], left[at, j])
-                    for c in range(out.shape[2]):
-                        out[j, cell, c] += stats[r, c]
-
-
-def count_sides(
-    standing: Rows, feature: Array, left: Words, codes: Codes, labels: Codes, out: Int64
-) -> None:
-    """As `sum_sides`, 1 for each row in the channel of its class."""
-    for r in range(standing.size):
-        at = standing[r]
-        if at >= 0:
-            for j in range(feature.shape[1]):
-                column = feature[at, j]
-                if column >= 0:
-                    out[j, 2 * at + _side(codes[column, r], left[at, j]), labels[r]] += 1
-
-
-@_helper
-def _side(cell: int, left: Words) -> int:
-    """0 for a cell of the set."""
-    word = left[cell >> 6] >> np.uint64(cell & 63)
-    return 1 - int(word & np.uint64(1))
 
 
 # --------------------------------------------------------------------------------------- noise

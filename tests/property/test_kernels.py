@@ -71,6 +71,9 @@ def chosen(rows: np.ndarray | None, n: int) -> list[int]:
     return list(range(n)) if rows is None else rows.tolist()
 
 
+ONE_LEAF = Tree.build(["a"], {EVERYONE: ()})
+
+
 # ---------------------------------------------------------------------------- sums over groups
 @ROUNDS
 @given(n=N_ROWS, n_features=N_FEATURES, n_cells=N_CELLS, n_classes=st.integers(1, 4), seed=SEEDS)
@@ -91,12 +94,19 @@ def test_counts_by_cell_are_the_counts(
     np.testing.assert_array_equal(got, expected)
 
 
+def random_stats(rng: np.random.Generator, n: int, channels: int) -> np.ndarray:
+    """Numbers of every size, which changes from block to block."""
+    size = 2 ** rng.choice([1, 10, 17, 18, 19, 20, 40, 62], -(-n // loops.BLOCK))
+    most = np.repeat(size, loops.BLOCK)[:n, None]
+    return rng.integers(-most, most, (n, channels))
+
+
 @ROUNDS
 @given(n=N_ROWS, n_cells=st.sampled_from([1, 33, 256, 300]), channels=st.integers(1, 4), seed=SEEDS)
 def test_sums_by_cell_are_the_sums(n: int, n_cells: int, channels: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, n_cells, (3, n)).astype(np.uint8 if n_cells <= 256 else np.uint16)
-    stats = rng.integers(-(2**40), 2**40, (n, channels))
+    stats = random_stats(rng, n, channels)
     rows = some_rows(rng, n)
     got = in_both_forms(lambda: kernels.sum_cells(codes, rows, [2, 0, 2], stats, n_cells))
     expected = np.zeros((3, n_cells, channels), np.int64)
@@ -111,7 +121,7 @@ def test_sums_by_cell_are_the_sums(n: int, n_cells: int, channels: int, seed: in
 def test_a_level_is_its_nodes_one_by_one(n: int, n_nodes: int, overlap: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     codes, labels = random_codes(rng, n), rng.integers(0, 3, n).astype(np.uint8)
-    stats = rng.integers(-(2**40), 2**40, (n, 2))
+    stats = random_stats(rng, n, 2)
     node_of = rng.integers(0, n_nodes + rng.choice([0, 1, 20]) + 1, n)  # some rows are in none
     nodes = [np.flatnonzero(node_of == k).astype(np.int32) for k in range(n_nodes)]
     if overlap and n_nodes:
@@ -126,25 +136,41 @@ def test_a_level_is_its_nodes_one_by_one(n: int, n_nodes: int, overlap: bool, se
         np.testing.assert_array_equal(sums[k], kernels.sum_cells(codes, rows, [0, 2], stats, 256))
 
 
-def full_cell(records: int) -> tuple[np.ndarray, np.ndarray]:
+def full_cell(records: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
     """Records of one cell with the largest scaled Hessian, 3.33 / 4, at 2^16 units per 1."""
     unit = 2**16
-    stats = np.tile(np.array([-1, int(3.33 / 4 * unit)]), (records, 1))
+    stats = np.tile(np.array([-sign, sign * int(3.33 / 4 * unit)]), (records, 1))
     return np.zeros((1, records), np.uint8), stats
 
 
-def test_one_more_record_in_a_full_cell_moves_the_sum_by_that_record() -> None:
-    for records in (78_722, 78_723, 78_724, 80_000):  # two sums of 32 bits in a word overflow here
-        codes, stats = full_cell(records)
-        got = in_both_forms(lambda c=codes, s=stats: kernels.sum_cells(c, None, [0], s, 1))
-        assert got.ravel().tolist() == [-records, records * 54_558]
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("records", [39_361, 39_362, 78_722, 78_723, 80_000, 200_000])
+def test_one_more_record_in_a_full_cell_moves_the_sum_by_that_record(
+    records: int, sign: int
+) -> None:
+    """Two sums of 32 bits in one word would pass 2^31 or 2^32 at these numbers of records."""
+    codes, stats = full_cell(records, sign)
+    sums = in_both_forms(lambda: kernels.sum_cells(codes, None, [0], stats, 1))
+    leaves = in_both_forms(lambda: kernels.leaf_sums([ONE_LEAF], codes, stats))
+    assert sums.ravel().tolist() == [-sign * records, sign * records * 54_558]
+    np.testing.assert_array_equal(sums, leaves)
 
 
-def test_packed_sums_would_not_survive_a_full_cell() -> None:
-    _, stats = full_cell(80_000)
+def test_packed_sums_that_are_never_emptied_do_not_survive_a_full_cell() -> None:
+    _, stats = full_cell(80_000, sign=1)
     packed = int(np.sum((stats[:, 0] << 32) + stats[:, 1]))
-    unpacked = [packed >> 32, packed & 0xFFFF_FFFF]
-    assert unpacked != [-80_000, 80_000 * 54_558]
+    low = (packed + 2**31) % 2**32 - 2**31
+    assert [(packed - low) >> 32, low] != stats.sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("largest", [loops.MOST_PACKED - 1, loops.MOST_PACKED])
+def test_the_largest_numbers_that_are_packed_are_summed_as_exactly_as_the_next(
+    largest: int,
+) -> None:
+    stats = np.tile([largest, -largest - 1], (3 * loops.BLOCK, 1))
+    codes = np.zeros((1, len(stats)), np.uint8)
+    got = in_both_forms(lambda: kernels.sum_cells(codes, None, [0], stats, 1))
+    np.testing.assert_array_equal(got[0, 0], stats.sum(axis=0))
 
 
 def test_sums_leave_int64_only_in_the_ring_of_the_masks() -> None:
@@ -300,7 +326,7 @@ def test_sums_and_counts_by_leaf_are_those_of_the_leaf_numbers(
 ) -> None:
     rng = np.random.default_rng(seed)
     trees, codes, rows = pack(random_forest(rng)), random_codes(rng, n), some_rows(rng, n)
-    stats = rng.integers(-(2**40), 2**40, (n, channels))
+    stats = random_stats(rng, n, channels)
     labels = rng.integers(0, channels, n).astype(np.uint8)
     sums = in_both_forms(lambda: kernels.leaf_sums(trees, codes, stats, rows))
     counts = in_both_forms(lambda: kernels.leaf_counts(trees, codes, labels, channels, rows))
