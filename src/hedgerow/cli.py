@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -29,6 +31,28 @@ def demo() -> None:
     from hedgerow.demo import run_demo
 
     run_demo(Console())
+
+
+# ------------------------------------------------------------------------------------ reproduce
+reproduce = typer.Typer(
+    help="The papers' experiments, made again: numbers, figures and a page.", no_args_is_help=True
+)
+app.add_typer(reproduce, name="reproduce")
+
+Data = Annotated[Path | None, typer.Option(help="Folder of Parquet files (or HEDGEROW_DATA).")]
+Out = Annotated[Path | None, typer.Option(help="Where results go; docs/results/NAME if not given.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small grid, in minutes.")]
+Workers = Annotated[int | None, typer.Option(help="Processes; all cores if not given.")]
+
+
+@reproduce.command()
+def topdown(
+    data: Data = None, out: Out = None, quick: Quick = False, workers: Workers = None
+) -> None:
+    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 3."""
+    from hedgerow.reproduce.topdown import run
+
+    run(out or Path("docs/results/topdown"), data, quick, workers)
 
 
 def entry() -> None:

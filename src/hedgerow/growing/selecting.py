@@ -7,8 +7,9 @@ claims for k candidates (docs/proofs/selection.md).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from hedgerow.growing.builder import Choice, Chooser, Node, Stop
 from hedgerow.growing.candidates import Grids
-from hedgerow.growing.choosers import ShareAt, Totals
+from hedgerow.growing.choosers import PATIENCE, ShareAt, Totals
 from hedgerow.growing.flow import Flow, ask, pick
 from hedgerow.growing.scores import Impurity
 from hedgerow.growing.tables import Tables, consistent
@@ -98,6 +99,14 @@ class SelectionRules:
             self._stumps[split] = Tree.of_preorder(self.grids.schema.names, [split, (), ()])
         return self._stumps[split]
 
+    def scoring_at(self, node: Node) -> Scoring:
+        """Sharper where the node's own noisy size is known: any guess keeps the bound true."""
+        if not isinstance(node.known, Totals):
+            return self.scoring
+        deviation = math.sqrt(node.known.variance * len(node.known.masses))
+        rows = math.ceil(float(node.known.masses.sum()) + PATIENCE * deviation)
+        return replace(self.scoring, rows_at_most=min(max(rows, 1), self.scoring.rows_at_most))
+
     def best(
         self, splits: tuple[Split, ...], values: FloatArray, variance: float, spent: Fraction
     ) -> Choice:
@@ -137,7 +146,8 @@ def _by_picks(rules: SelectionRules, share_at: ShareAt, kind: Callable[..., Sele
         if not candidates:
             return Stop()
         index_share = share * INDEX_PART
-        query = kind(node.region, candidates, rules.scoring, index_share, rules.mechanism)
+        scoring = rules.scoring_at(node)
+        query = kind(node.region, candidates, scoring, index_share, rules.mechanism)
         shortlist = sorted(set((yield from pick(query))))
         splits = tuple(candidates[k] for k in shortlist)
         answer = yield from ask(rules.sides(node, splits, share - index_share))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -18,11 +17,12 @@ from hedgerow.growing.stopping import if_audible
 from hedgerow.privacy.budget import Placement
 from hedgerow.queries import Chooser as Mechanism
 from hedgerow.queries import ClassCounts, Score, Scoring, SumQuery
-from hedgerow.recipes.topdown import IMPURITIES, Finding, TopDown
+from hedgerow.recipes.topdown import IMPURITIES, Criterion, Finding, TopDown
 from hedgerow.regions import Split
 from hedgerow.schema import Kind
 
 PARTIES = 4
+ENTROPY = Criterion.ENTROPY  # as in the paper's experiments
 
 
 class OneTablePerSplit(SelectionRules):
@@ -88,32 +88,39 @@ class Method:
 
 
 def _tables(**options: object) -> TopDown:
-    return TopDown(finding=Finding.NOISY_COUNTS, **options)  # type: ignore[arg-type]
+    return TopDown(finding=Finding.NOISY_COUNTS, criterion=ENTROPY, **options)  # type: ignore[arg-type]
 
 
 def _plain_tables(**options: object) -> TopDown:
-    return TopDown(finding=Finding.NOISY_COUNTS, consistency=False, **options)  # type: ignore[arg-type]
+    return TopDown(criterion=ENTROPY, consistency=False, **options)  # type: ignore[arg-type]
 
 
 def _tables_as_written(**options: object) -> TopDown:
-    return NoisyCountsAsWritten(**options)  # type: ignore[arg-type]
+    return NoisyCountsAsWritten(criterion=ENTROPY, **options)  # type: ignore[arg-type]
 
 
 def _local(**options: object) -> TopDown:
-    return TopDown(finding=Finding.LOCAL_CHOICE, **options)  # type: ignore[arg-type]
+    return TopDown(finding=Finding.LOCAL_CHOICE, criterion=ENTROPY, **options)  # type: ignore[arg-type]
+
+
+def _single_gini(**options: object) -> TopDown:
+    return TopDown(finding=Finding.NOISY_MAX, criterion=Criterion.GINI, **options)  # type: ignore[arg-type]
 
 
 def _single(**options: object) -> TopDown:
-    return TopDown(finding=Finding.NOISY_MAX, **options)  # type: ignore[arg-type]
+    return TopDown(finding=Finding.NOISY_MAX, criterion=ENTROPY, **options)  # type: ignore[arg-type]
 
 
 METHODS: dict[str, Method] = {
     "single machine": Method(_single, 1, Placement.CURATOR),
+    "single machine, Gini": Method(_single_gini, 1, Placement.CURATOR),
     "local choice": Method(_local, PARTIES, Placement.SILO),
     "noisy counts as written": Method(_tables_as_written, PARTIES, Placement.SILO),
     "noisy counts, silo": Method(_plain_tables, PARTIES, Placement.SILO),
     "noisy counts, shares": Method(_tables, PARTIES, Placement.SHARES),
 }
+SLOW = ("single machine, Gini", "noisy counts, shares")
+"""Lines that are drawn again with a budget that falls slowly with the depth."""
 BASELINES: dict[str, str] = {
     "without noise": "noisy counts, shares",
     "local choice without noise": "local choice",
@@ -122,8 +129,3 @@ BASELINES: dict[str, str] = {
 
 def of_name(name: str) -> Method:
     return METHODS[BASELINES[name]].without_noise() if name in BASELINES else METHODS[name]
-
-
-def half_split(share: float) -> Fraction:
-    """The leaf share of a cell, exact."""
-    return Fraction(str(share))
