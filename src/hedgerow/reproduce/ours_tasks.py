@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,9 @@ from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
 from hedgerow.estimators.private import PrivateEstimator
 from hedgerow.estimators.topdown import TopDownTreeClassifier
 from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
+from hedgerow.grids import uniform_edges
 from hedgerow.growing.binning import fine_schema
+from hedgerow.growing.pruning import merge_equal_labels
 from hedgerow.party.reading import encode_features
 from hedgerow.reproduce.datasets import LEFT_OUT, declared, folder
 from hedgerow.schema import Feature, Numeric, Schema, Target
@@ -116,7 +118,47 @@ FOR_CLASSES: Mapping[str, Make] = {
         *args, max_splits=31, split="noisy_max", criterion="gini", **more
     ),
 }
+ON_EVEN_GRIDS: Mapping[str, Make] = {
+    "tree, even grid": lambda schema, *args, **more: TreeClassifier(even(schema), *args, **more),
+    "forest, even grid": lambda schema, *args, **more: ForestClassifier(
+        even(schema), *args, **more
+    ),
+}
 FOR_NUMBERS: Mapping[str, Make] = {"tree": TreeRegressor, "forest": ForestRegressor}
+
+
+def even(schema: Schema) -> Schema:
+    """254 cells of equal width for every number: what the log ladder is compared with."""
+    features = tuple(
+        replace(f, edges=uniform_edges(f.low, f.high, 254))
+        if isinstance(f, Numeric) and f.edges is None
+        else f
+        for f in schema.features
+    )
+    return replace(schema, features=features)
+
+
+def fit_merged(
+    seed: int, task_name: str, method: str, noise: str, parties: int, epsilon: float
+) -> dict[str, float]:
+    """One tree, and the same tree with equal siblings merged."""
+    from hedgerow.reproduce.measures import of_classes
+
+    given = task(task_name)
+    train, test = given.split(seed)
+    model = _fitted(TreeClassifier, given, train, seed, noise, parties, epsilon)
+    codes, labels = encode_features(given.X.iloc[test], model.schema_), given.y[test]
+    small = merge_equal_labels(model.grown_[0])
+    full = of_classes(model.model_.predict(codes), labels, given.schema)
+    after = of_classes(small.tree.predict(codes), labels, given.schema)
+    return {
+        "leaves": float(len(model.grown_[0].leaves)),
+        "merged_leaves": float(len(small.leaves)),
+        "accuracy": full["accuracy"],
+        "merged_accuracy": after["accuracy"],
+        "log_loss": full["log_loss"],
+        "merged_log_loss": after["log_loss"],
+    }
 
 
 def fit_classes(
@@ -130,7 +172,9 @@ def fit_classes(
     if noise == "none":
         p = _without_privacy(given, train, test, method, seed)
         return {**of_classes(p, given.y[test], given.schema), "rounds": 0.0, "megabytes": 0.0}
-    model = _fitted(FOR_CLASSES[method], given, train, seed, noise, parties, epsilon)
+    model = _fitted(
+        {**FOR_CLASSES, **ON_EVEN_GRIDS}[method], given, train, seed, noise, parties, epsilon
+    )
     p = model.predict_proba(given.X.iloc[test])
     return {**of_classes(p, given.y[test], given.schema), **_traffic(model)}
 

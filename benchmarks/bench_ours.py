@@ -1,0 +1,50 @@
+"""A whole fit of our own tree and forest on a million rows, reading and noise included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import hedgerow as hr
+from benchmarks.timing import Row, named, race
+
+ROWS, FEATURES = 1_000_000, 30
+ROUNDS = 2
+TARGETS = {"tree": 0.2, "forest": 0.5}
+
+
+def data() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, FEATURES)).astype(np.float32)
+    score = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * (X[:, 3] > 0.3) + rng.normal(0, 1, ROWS)
+    return X, (score > 0).astype(int)
+
+
+def rows() -> list[Row]:
+    import xgboost
+
+    X, y = data()
+    columns = tuple(hr.Numeric(f"x{j}", -6.0, 6.0) for j in range(FEATURES))
+    schema = hr.Schema(columns, classes=("0", "1"))
+    promise = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+    best = race(
+        {
+            "tree": lambda: hr.TreeClassifier(schema, **promise).fit(X, y),
+            "forest": lambda: hr.ForestClassifier(schema, **promise).fit(X, y),
+            "xgboost": lambda: xgboost.XGBClassifier(
+                n_estimators=100, max_depth=6, n_jobs=1, tree_method="hist"
+            ).fit(X, y),
+        },
+        ROUNDS,
+    )
+    return [
+        Row(
+            work=f"fit of {name}, epsilon 1, 1,000,000 x {FEATURES}",
+            seconds=best[name],
+            reference=named("xgboost", "100 trees of depth 6, one thread"),
+            reference_seconds=best["xgboost"],
+            most_ratio=target,
+        )
+        for name, target in TARGETS.items()
+    ]
