@@ -55,6 +55,14 @@ def topdown(
     run(out or Path("docs/results/topdown"), data, quick, workers)
 
 
+@reproduce.command()
+def ours(data: Data = None, out: Out = None, quick: Quick = False, workers: Workers = None) -> None:
+    """Our own tree, forest and regression on all data sets, beside the papers' methods."""
+    from hedgerow.reproduce.ours import run
+
+    run(out or Path("docs/results/ours"), data, quick, workers)
+
+
 def entry() -> None:
     """The `hedgerow` command: one clear sentence instead of a traceback."""
     try:
