@@ -46,6 +46,20 @@ Workers = Annotated[int | None, typer.Option(help="Processes; all cores if not g
 
 
 @reproduce.command()
+def gubler(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    full: Annotated[bool, typer.Option("--full", help="All 50 runs of the report.")] = False,
+    workers: Workers = None,
+) -> None:
+    """One private tree from histograms: Gubler 2023, Figures 2 to 5, and real data."""
+    from hedgerow.reproduce.gubler import run
+
+    run(out or Path("docs/results/gubler"), data, quick, workers, full)
+
+
+@reproduce.command()
 def topdown(
     data: Data = None, out: Out = None, quick: Quick = False, workers: Workers = None
 ) -> None:
@@ -53,6 +67,20 @@ def topdown(
     from hedgerow.reproduce.topdown import run
 
     run(out or Path("docs/results/topdown"), data, quick, workers)
+
+
+@reproduce.command()
+def boosted(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    splits: Annotated[int, typer.Option(help="Splits of each data set; the paper has 15.")] = 15,
+) -> None:
+    """Boosted trees: Maddock et al. 2022, Tables 3 to 6 and 9 to 12, and our default recipe."""
+    from hedgerow.reproduce.boosted import run
+
+    run(out or Path("docs/results/boosted"), data, quick, workers, splits)
 
 
 @reproduce.command()

@@ -26,18 +26,24 @@ from hedgerow.reproduce.boosted_paper import (
     UPDATES,
     WEIGHT_TABLES,
 )
+from hedgerow.reproduce.boosted_recipes import (
+    DEFAULT,
+    DEFAULT_SETS,
+    EPSILONS,
+    FIGURE_SET,
+    NAMED_SETS,
+    SHARES_PARTIES,
+    batched,
+    components,
+    named,
+    placed,
+)
 from hedgerow.reproduce.harness import Cell, run_grid
 
 ALL_SPLITS = 15  # three repeats of five splits, as in the paper
 DEFAULT_SPLITS = 5  # at least, for our own recipe
 QUICK_SPLITS = 1
 TEST_PART = 0.3
-SHARES_PARTIES = 5
-DEFAULT = "method=default"
-DEFAULT_SETS = ("adult", "bank", "credit_gmsc", "credit_default", "spambase", "higgs_18k")
-NAMED_SETS = ("adult", "bank", "credit_gmsc", "credit_default", "higgs_18k")
-EPSILONS = (0.1, 0.5, 1.0)
-FIGURE_SET = "credit_gmsc"
 
 
 def run(
@@ -51,7 +57,7 @@ def run(
     os.environ[datasets.FOLDER_VARIABLE] = str(datasets.folder(None if data is None else str(data)))
     wanted = QUICK_SPLITS if quick else splits
     table = run_grid("boosted", work, list(cells(wanted)), out / "cells.csv", workers)
-    boosted_page.write(table, out, wanted)
+    boosted_page.write(table, out, f"hedgerow reproduce boosted --splits {wanted} --data DIR")
 
 
 # ---------------------------------------------------------------------------------------- cells
@@ -102,31 +108,6 @@ def _tables(split: int) -> Iterator[Cell]:
         for epsilon in EPSILONS:
             for name in RANKS:
                 yield _cell(dataset, named(name, 100), epsilon, split)
-
-
-def components(split: str, update: str, trees: int | None = None, depth: int = 4) -> str:
-    """Random trees: 300 of them; trees that look: 25 (the paper's Table 3)."""
-    trees = trees or (300 if split == "totally_random" else 25)
-    batch = trees if update == "averaging" else 1
-    return (
-        f"method=components;split={split};update={update};n_trees={trees};"
-        f"batch={batch};max_depth={depth}"
-    )
-
-
-def placed(candidates: str, trees: int = 100, bins: int = 32, rounds: int = 5) -> str:
-    extra = f";hessian_rounds={rounds}" if candidates == "iterative_hessian" else ""
-    return f"method=components;candidates={candidates};n_trees={trees};n_bins={bins}{extra}"
-
-
-def batched(batch: int, trees: int = 200) -> str:
-    if batch == 0:
-        return components("totally_random", "averaging", trees)
-    return f"method=components;n_trees={trees};batch={batch}"
-
-
-def named(name: str, trees: int) -> str:
-    return f"method={name};n_trees={trees}"
 
 
 def figures() -> Iterator[Cell]:
