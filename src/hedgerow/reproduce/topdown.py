@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -13,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.party import reading
 from hedgerow.recipes.topdown import Budget, decay, even, slow
 from hedgerow.reproduce import simulation
 from hedgerow.reproduce.datasets import FOLDER_VARIABLE, folder
 from hedgerow.reproduce.harness import Cell, run_grid
 from hedgerow.reproduce.simulation import Sites
 from hedgerow.reproduce.topdown_data import LOADERS, Task, task
-from hedgerow.reproduce.topdown_methods import BASELINES, METHODS, SLOW, of_name
+from hedgerow.reproduce.topdown_methods import BASELINES, METHODS, PARTIES, SLOW, of_name
 from hedgerow.reproduce.topdown_page import write
 
 MAX_SPLITS = 512
@@ -38,6 +40,7 @@ def run(out: Path, data: Path | None, quick: bool, workers: int | None) -> None:
         name: run_grid(f"topdown: {name}", fit, cells, out / f"{name}.csv", workers)
         for name, cells in grids.items()
     }
+    tables["speed"] = run_grid("topdown: speed", timed, speeds(quick), out / "speed.csv", 1)
     write(out, tables, quick)
 
 
@@ -84,6 +87,14 @@ def cells(
     keys = ("seed", "name", "fraction", "method", "budget", "leaf_share", "alpha")
     values = product(seeds, names, fractions, list(methods), budgets, leaf_shares, alphas)
     return [dict(zip(keys, one, strict=True)) for one in values]
+
+
+def speeds(quick: bool) -> list[Cell]:
+    splits = 32 if quick else MAX_SPLITS
+    return [
+        {"seed": 0, "split": split, "max_splits": splits}
+        for split in ("noisy_counts", "local_choice")
+    ]
 
 
 # --------------------------------------------------------------------------------------- one fit
@@ -134,3 +145,40 @@ def accuracy(trained: Any, X: Any, y: NDArray[Any], data: Task) -> float:
 def power_of_two_above(rows: int) -> int:
     """A public guess of the number of rows: an order of magnitude, not the count."""
     return 1 << rows.bit_length()
+
+
+def timed(seed: int, split: str, max_splits: int) -> dict[str, float]:
+    """One tree through the whole secure sum, every split taken, beside scikit-learn's."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    from hedgerow.estimators.topdown import TopDownTreeClassifier
+
+    data = task("adult", os.environ[FOLDER_VARIABLE])
+    model = TopDownTreeClassifier(
+        data.schema,
+        epsilon=512.0,
+        split=split,
+        max_splits=max_splits,
+        budget="even",
+        min_gain=0.0,
+        min_weight=0.0,
+    )
+    owner = np.random.default_rng(seed).integers(0, PARTIES, len(data.y))
+    ours = cpu_seconds(lambda: model.fit(data.X, data.y, party=owner))
+    leaves = model.model_.score.trees[0].n_leaves
+    codes = reading.encode_features(data.X, data.schema).T.astype(np.float32)
+    reference = DecisionTreeClassifier(max_leaf_nodes=leaves)
+    theirs = cpu_seconds(lambda: reference.fit(codes, data.y))
+    return {
+        "rounds": len(model.run_.rounds),
+        "leaves": leaves,
+        "seconds": ours,
+        "scikit-learn": theirs,
+        "ratio": ours / theirs,
+    }
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
