@@ -40,15 +40,18 @@ def _finer(feature: Feature) -> Feature:
 
 
 def thinned(schema: Schema, cells: int) -> Binning:
-    """At most `cells` cells per numeric feature: an even ladder, and powers of ten below it."""
+    """An even ladder of `cells` cells per numeric feature, and some powers of ten below it.
+
+    `cells` should divide the fine grid's even ladder, a power of two: uneven cells cost accuracy.
+    """
     return Binning(tuple(_thinned(grid, cells) for grid in schema.grids))
 
 
 def _thinned(grid: Grid, cells: int) -> tuple[int, ...]:
     if grid.kind is not Kind.NUMERIC or grid.missing <= cells:
         return tuple(range(grid.n_cells))
-    edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 8)
-    wanted = [*uniform_edges(grid.low, grid.high, cells - len(powers)), *powers]
+    edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 10)
+    wanted = [*uniform_edges(grid.low, grid.high, cells), *powers]
     kept = np.unique([np.argmin(np.abs(edges - edge)) for edge in wanted])
     # Cell k lies above edge k - 1: its run is the number of kept edges at or below that.
     runs = np.searchsorted(kept, np.arange(grid.missing), side="left")

@@ -43,7 +43,7 @@ def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
         n_trees=16 if few else 48,
         depth=6 if signal < shallow else 8 if signal < deep else 10,
         root_share=Fraction(1, 2) if signal < (300 if is_pure else 30) else Fraction(3, 10),
-        cells=24 if signal < 30 else 64 if signal < 1000 else 256,
+        cells=16 if signal < 30 else 64 if signal < 1000 else 256,
         sharpness=1.0 if signal < 30 else 1.5,
     )
 

@@ -44,7 +44,7 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
     few = 6 if is_pure else 10
     if signal < 30:
         # No stop rule: weak splits beat no splits.
-        return TreeConstants(24, 6, few, 0.0, 0.0, Fraction(3, 10), 3)
+        return TreeConstants(16, 6, few, 0.0, 0.0, Fraction(3, 10), 3)
     if signal < 300:
         return TreeConstants(32, 6, few)
     return TreeConstants(64, 6, 10) if signal < 1000 else TreeConstants(256, 16, 12)
