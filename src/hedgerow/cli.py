@@ -56,7 +56,8 @@ def gubler(
     """One private tree from histograms: Gubler 2023, Figures 2 to 5, and real data."""
     from hedgerow.reproduce.gubler import run
 
-    run(out or Path("docs/results/gubler"), data, quick, workers, full)
+    place = Path("docs/results/gubler_quick" if quick else "docs/results/gubler")
+    run(out or place, data, quick, workers, full)
 
 
 @reproduce.command()
@@ -89,6 +90,20 @@ def ours(data: Data = None, out: Out = None, quick: Quick = False, workers: Work
     from hedgerow.reproduce.ours import run
 
     run(out or Path("docs/results/ours"), data, quick, workers)
+
+
+@reproduce.command("extra-trees")
+def extra_trees(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    repeats: Annotated[int, typer.Option(help="Divisions of each data set.")] = 30,
+) -> None:
+    """Federated extra-trees: Liu et al. 2020, Table 2 and Figure 3."""
+    from hedgerow.reproduce.extra_trees import run
+
+    run(out or Path("docs/results/extra-trees"), data, quick, workers, repeats)
 
 
 def entry() -> None:

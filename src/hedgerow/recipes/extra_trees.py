@@ -23,7 +23,7 @@ from hedgerow.regions import EVERYONE, Fold, Region, Step
 from hedgerow.schema import Schema
 from hedgerow.trees import Tree
 
-SPARE = 3
+SPARE = 2
 """Tests asked for each one considered, where answers are exact and cost nothing."""
 
 

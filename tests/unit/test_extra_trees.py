@@ -1,0 +1,178 @@
+"""Extra-trees: cuts in reach, stops on released numbers, a round a level, near the pooled forest."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_classification, make_regression
+from sklearn.ensemble import ExtraTreesClassifier as PooledClassifier
+
+import hedgerow as hr
+from hedgerow.errors import SpecError
+from hedgerow.growing.candidates import Grids
+from hedgerow.growing.layered import RandomSplits, agreeing, best_tests, goes_on
+from hedgerow.growing.random_cuts import Columns, Room, random_cuts
+from hedgerow.growing.scores import gini
+from hedgerow.layers import NO_TEST, ROOT_LAYER, Layer
+from hedgerow.queries import Binning, ClassCounts
+from hedgerow.regions import EVERYONE, Fold, Step
+from hedgerow.schema import Categorical, Numeric, Schema, Spacing, Target
+
+MIXED = Schema(
+    (
+        Numeric("even", 0.0, 1.0, bins=9),
+        Numeric("skewed", -5.0, 1000.0, spacing=Spacing.FINE),
+        Categorical("kind", ("p", "q", "r", "s")),
+        Categorical("many", tuple(str(i) for i in range(200))),
+    ),
+    classes=("a", "b"),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), depth=st.integers(0, 7))
+def test_a_random_cut_leaves_a_known_cell_in_reach_on_both_sides(seed, depth):
+    """Room is held as intervals and sets; regions say the same the long way."""
+    rng, columns = np.random.default_rng(seed), Columns(MIXED)
+    grids = Grids(MIXED, Binning.of_cells(MIXED))
+    layer, room, regions = ROOT_LAYER, Room.at_the_root(columns), [EVERYONE]
+    for _ in range(depth):
+        cuts = random_cuts(columns, room, 3, rng)
+        taken = cuts.picked(np.zeros(layer.n_nodes, np.intp), cuts.feature[:, 0] != NO_TEST)
+        nodes = np.flatnonzero(taken.feature != NO_TEST)
+        below = [(*regions[q], Step(taken.split(int(q), MIXED), s)) for q in nodes for s in (0, 1)]
+        goes = rng.random(len(below)) < 0.6
+        goes[:1] = True
+        layer = Layer(layer, taken, goes)
+        room = room.below(layer, columns)
+        regions = [r for r, on in zip(below, goes, strict=True) if on]
+    cuts = random_cuts(columns, room, 3, rng)
+    for q, region in enumerate(regions):
+        for j in range(3):
+            f = int(cuts.feature[q, j])
+            if f == NO_TEST:
+                continue
+            reach = grids.reachable(region, f)[:-1]
+            one = type(cuts)(cuts.feature[q, j : j + 1], cuts.left[q, j : j + 1]).split(0, MIXED)
+            left = np.array([one.left >> cell & 1 for cell in range(len(reach))], bool)
+            assert (reach & left).any()
+            assert (reach & ~left).any()
+
+
+def rules(**changes):
+    plain = {
+        "statistic": ClassCounts(2),
+        "impurity": gini,
+        "considered": 2,
+        "asked": 3,
+        "max_depth": 3,
+        "min_samples_split": 2.0,
+        "min_samples_leaf": 1.0,
+        "level_share": Fraction(1, 10),
+        "noise": 0.0,
+    }
+    return RandomSplits(**{**plain, **changes})
+
+
+def cuts_for(n_nodes):
+    columns = Columns(MIXED)
+    cuts = random_cuts(columns, Room.at_the_root(columns), 3, np.random.default_rng(0))
+    return type(cuts)(np.repeat(cuts.feature, n_nodes, 0), np.repeat(cuts.left, n_nodes, 0))
+
+
+def test_the_first_tests_that_part_the_node_compete_and_the_purer_wins():
+    empty, mixed, pure = [[0, 0], [5, 5]], [[3, 2], [2, 3]], [[5, 0], [0, 5]]
+    values = np.array([[empty], [mixed], [pure]], float).reshape(3, 2, 2)
+    tables, totals = agreeing(values, cuts_for(1))
+    best, wanted = best_tests(rules(), tables, cuts_for(1))
+    assert (best[0], wanted[0]) == (2, True)
+    best, _ = best_tests(rules(considered=1), tables, cuts_for(1))
+    assert best[0] == 1  # the one that parts nothing does not count as considered
+    np.testing.assert_array_equal(totals, [[5.0, 5.0]])
+
+
+def test_tables_of_one_node_agree_on_its_total():
+    values = np.random.default_rng(0).normal(0, 5, (3, 2, 2))
+    tables, totals = agreeing(values, cuts_for(1))
+    np.testing.assert_allclose(tables.sum(axis=2), np.broadcast_to(totals, (3, 1, 2)))
+
+
+def test_pure_and_small_nodes_stop_and_noise_makes_them_patient():
+    masses = np.array([[9.0, 0.0], [1.0, 0.0], [4.0, 4.0], [0.5, 0.5]])
+    assert goes_on(rules(), masses).tolist() == [False, False, True, False]
+    assert goes_on(rules(noise=4.0), masses).all()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y = make_classification(3000, 12, n_informative=8, n_classes=4, random_state=3)
+    schema = Schema(
+        tuple(Numeric(f"x{j}", -12.0, 12.0) for j in range(12)), classes=("0", "1", "2", "3")
+    )
+    return schema, X, y
+
+
+def test_without_noise_the_forest_is_as_good_as_the_pooled_one(rows):
+    schema, X, y = rows
+    fit = {"n_trees": 20, "max_depth": 12, "random_state": 0}
+    ours = hr.ExtraTreesClassifier(schema, placement="nowhere", **fit)
+    ours.fit(X[:2000], y[:2000], party=np.arange(2000) % 3)
+    pooled = PooledClassifier(20, max_depth=12, random_state=0).fit(X[:2000], y[:2000])
+    assert ours.score(X[2000:], y[2000:]) > pooled.score(X[2000:], y[2000:]) - 0.04
+    assert len(ours.run_.rounds) <= 13
+
+
+def test_a_forest_takes_one_round_a_level_however_many_trees(rows):
+    schema, X, y = rows
+    counts = [
+        len(
+            hr.ExtraTreesClassifier(schema, epsilon=2.0, n_trees=t, max_depth=3, random_state=0)
+            .fit(X, y)
+            .run_.rounds
+        )
+        for t in (1, 7)
+    ]
+    assert counts == [4, 4]
+
+
+def test_random_trees_ask_for_their_leaves_alone(rows):
+    schema, X, y = rows
+    model = hr.ExtraTreesClassifier(
+        schema, epsilon=4.0, n_trees=9, max_depth=5, split="random", random_state=0
+    ).fit(X, y)
+    assert len(model.run_.rounds) == 1
+    assert model.score(X, y) > 0.4
+
+
+def test_each_tree_draws_its_own_rows_and_the_ledger_adds_them_up(rows):
+    schema, X, y = rows
+    model = hr.ExtraTreesClassifier(
+        schema, epsilon=1.0, n_trees=3, max_depth=2, subsample=2, random_state=0
+    ).fit(X, y)
+    charges = [c for _, entry in model.ledger_.entries for c in entry]
+    draws = {c.region[0].test for c in charges}
+    assert draws == {Fold(f"tree {t}", 2) for t in range(3)}
+    assert model.ledger_.spent("fit") == 1
+
+
+def test_numbers_are_split_by_variance():
+    X, y = make_regression(1500, 6, n_informative=4, noise=5.0, random_state=0)
+    schema = Schema(
+        tuple(Numeric(f"x{j}", -5.0, 5.0) for j in range(6)),
+        target=Target(float(y.min()), float(y.max())),
+    )
+    model = hr.ExtraTreesRegressor(schema, placement="nowhere", max_depth=12, random_state=0)
+    assert model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.75
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"split": "worst"}, {"subsample": 1}, {"n_trees": 0}, {"leaf_share": 1.0}]
+)
+def test_parameters_that_make_no_sense_are_refused(rows, wrong):
+    schema, X, y = rows
+    with pytest.raises(SpecError):
+        hr.ExtraTreesClassifier(schema, **wrong).fit(X[:50], y[:50])
