@@ -16,7 +16,7 @@ PARTIES = 5
 COMPONENTS = 5
 BINS = 10
 REACH = 4.0
-"""Features have means within 1 of zero and unit variance; this range is public, values are clamped."""
+"""Means lie within 1 of zero and variances are 1; this range is public, values are clamped."""
 
 FloatArray = NDArray[np.float64]
 
