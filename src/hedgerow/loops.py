@@ -115,7 +115,7 @@ def _pack(stats: Int64, words: Int64, held: int, lanes: Int64, out: Int64) -> in
         g, h = stats[i, 0], stats[i, 1]
         words[i] = (g << 32) + h
         largest = max(largest, max(g ^ (g >> 63), h ^ (h >> 63)))  # the size of x, or one less
-    more = (largest + 1) * stats.shape[0]
+    more = int((largest + 1) * stats.shape[0])
     if largest < MOST_PACKED and held + more < 2**31:
         return held + more
     _unpack(lanes, out)

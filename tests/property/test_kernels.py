@@ -163,7 +163,7 @@ def test_packed_sums_that_are_never_emptied_do_not_survive_a_full_cell() -> None
     assert [(packed - low) >> 32, low] != stats.sum(axis=0).tolist()
 
 
-@pytest.mark.parametrize("largest", [loops.MOST_PACKED - 1, loops.MOST_PACKED])
+@pytest.mark.parametrize("largest", [loops.MOST_PACKED - 1, loops.MOST_PACKED, 2**62 - 1])
 def test_the_largest_numbers_that_are_packed_are_summed_as_exactly_as_the_next(
     largest: int,
 ) -> None:
