@@ -20,6 +20,8 @@ Int64 = NDArray[np.int64]
 Labels = NDArray[np.uint8]
 Rows = NDArray[np.int32]
 
+PLAIN_COST = 32  # steps, of a few ns each, that the plain forms need for a row and a test
+
 
 def next_nodes(layer: Layer, standing: Rows, codes: Codes) -> Rows:
     """(n,) the node of this layer at which each row stands; -1 for a row that left the tree."""
@@ -27,7 +29,7 @@ def next_nodes(layer: Layer, standing: Rows, codes: Codes) -> Rows:
     feature, left = _tests(layer.taken, codes)
     out = np.empty(standing.size, np.int32)
     args = _input(standing, np.int32), feature, left, _input(layer.children, np.int32)
-    NEXT_NODES.run(standing.size, *args, _input(codes, np.uint8), out)
+    NEXT_NODES.run(PLAIN_COST * standing.size, *args, _input(codes, np.uint8), out)
     return out
 
 
@@ -51,7 +53,7 @@ def _by_side(
         raise SpecError(f"rows stand at node {standing.max()}; tests came for {n_nodes} nodes.")
     out = np.zeros((m, 2 * n_nodes, channels), np.int64)
     args = _input(standing, np.int32), feature, left, _input(codes, np.uint8), values
-    kernel.run(standing.size * m, *args, out)
+    kernel.run(PLAIN_COST * standing.size * m, *args, out)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Extra-trees: cuts in reach, stops on released numbers, a round a level, near the pooled forest."""
+"""Extra-trees: cuts in reach, stops on released numbers, a round a level, as the pooled forest."""
 
 from __future__ import annotations
 
