@@ -24,13 +24,17 @@ def main() -> None:
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw the tree to this .svg, .png or .pdf file.")
+    ] = None,
+) -> None:
     """Five parties in one process, on bundled data: accuracy, tree, privacy statement."""
     from rich.console import Console
 
     from hedgerow.demo import run_demo
 
-    run_demo(Console())
+    run_demo(Console(), picture=picture)
 
 
 # ------------------------------------------------------------------------------------ reproduce
@@ -104,6 +108,16 @@ def extra_trees(
     from hedgerow.reproduce.extra_trees import run
 
     run(out or Path("docs/results/extra-trees"), data, quick, workers, repeats)
+
+
+@reproduce.command()
+def diprime(
+    data: Data = None, out: Out = None, quick: Quick = False, workers: Workers = None
+) -> None:
+    """Median forests: Consul and Williamson 2020, Tables 1 and 2, Figures 1 to 4, 7 and 8."""
+    from hedgerow.reproduce.diprime import run
+
+    run(out or Path("docs/results/diprime"), data, quick, workers)
 
 
 def entry() -> None:

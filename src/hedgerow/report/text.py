@@ -9,10 +9,7 @@ from hedgerow.regions import Region
 from hedgerow.report.view import Fitted, Question, Verdict, View, path_words, verdict, view_of
 
 INDENT = "  "
-NOTE = (
-    "Numbers carry noise; +- is two of its standard deviations. "
-    "? marks a class that noise alone could change."
-)
+NOTE = "Numbers carry noise (+- is two deviations). ? marks a class that noise alone could change."
 
 
 class Deciding(Fitted, Protocol):
