@@ -120,21 +120,28 @@ class Tree:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and strings; `from_dict` gives the equal tree back, to the last bit."""
-        nodes = [
-            _node_to_dict(test, value) for test, value in zip(self.tests, self.value, strict=True)
-        ]
-        return {"features": list(self.features), "nodes": nodes}
+        """Plain lists and strings; `from_dict` gives the equal tree back, to the last bit.
+
+        A node is the number of its test, or the list of its values: deep trees repeat few tests.
+        """
+        tests = [test for test in dict.fromkeys(self.tests) if test is not None]
+        place, values = {test: i for i, test in enumerate(tests)}, iter(self.values.tolist())
+        return {
+            "features": list(self.features),
+            "tests": [_test_to_dict(test) for test in tests],
+            "nodes": [next(values) if test is None else place[test] for test in self.tests],
+        }
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Tree:
         try:
             features = tuple(str(name) for name in data["features"])
-            nodes = [_node_from_dict(node) for node in data["nodes"]]
-        except (KeyError, TypeError, ValueError) as error:
+            tests = [_test_from_dict(test) for test in data["tests"]]
+            nodes = [_node_from_dict(node, tests) for node in data["nodes"]]
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             raise SpecError(
-                f"not a tree: {error!r}. Expected 'features' and a preorder list 'nodes', each "
-                "with 'value' or with 'feature', 'grid' and 'left'."
+                f"not a tree: {error!r}. Expected 'features', 'tests' with 'feature', 'grid' and "
+                "'left', and a preorder list 'nodes' of test numbers and lists of values."
             ) from error
         return _assemble(features, nodes)
 
@@ -361,16 +368,20 @@ def _is_oblivious(tree: Tree) -> bool:
     )
 
 
-def _node_to_dict(test: Split | None, value: Floats) -> dict[str, Any]:
-    if test is None:
-        return {"value": value.tolist()}
+def _test_to_dict(test: Split) -> dict[str, str]:
     return {"feature": test.feature, "grid": test.grid, "left": hex(test.left)}
 
 
-def _node_from_dict(node: Mapping[str, Any]) -> _Node:
-    if "value" in node:
-        return tuple(float(v) for v in node["value"])
-    return Split(str(node["feature"]), str(node["grid"]), int(node["left"], 16))
+def _test_from_dict(test: Mapping[str, Any]) -> Split:
+    return Split(str(test["feature"]), str(test["grid"]), int(test["left"], 16))
+
+
+def _node_from_dict(node: Any, tests: Sequence[Split]) -> _Node:
+    if isinstance(node, list | tuple):
+        return tuple(float(v) for v in node)
+    if not isinstance(node, int) or node < 0:
+        raise ValueError(f"a node is {node!r}")
+    return tests[node]
 
 
 def _finite(value: Floats) -> Floats:

@@ -145,19 +145,21 @@ def test_a_split_on_cells_beyond_a_byte_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "complaint"),
+    ("tests", "nodes", "complaint"),
     [
-        ([], "end inside the tree"),
-        ([{"feature": "age", "grid": "g", "left": "0x1"}, {"value": [1.0]}], "end inside"),
-        ([{"value": [1.0]}, {"value": [1.0]}], "complete after 1"),
-        ([{"feature": "age", "left": "0x1"}], "not a tree"),
-        ([{"value": ["much"]}], "not a tree"),
-        ([{"feature": "age", "grid": "g", "left": "0x0"}], "not a tree"),
+        ([], [], "end inside the tree"),
+        ([{"feature": "age", "grid": "g", "left": "0x1"}], [0, [1.0]], "end inside"),
+        ([], [[1.0], [1.0]], "complete after 1"),
+        ([{"feature": "age", "left": "0x1"}], [[1.0]], "not a tree"),
+        ([], [["much"]], "not a tree"),
+        ([], [0, [1.0], [2.0]], "not a tree"),
+        ([{"feature": "age", "grid": "g", "left": "0x1"}], [-1, [1.0], [2.0]], "not a tree"),
+        ([{"feature": "age", "grid": "g", "left": "0x0"}], [[1.0]], "not a tree"),
     ],
 )
-def test_a_broken_file_is_refused(nodes: list, complaint: str) -> None:
+def test_a_broken_file_is_refused(tests: list, nodes: list, complaint: str) -> None:
     with pytest.raises(SpecError, match=complaint):
-        Tree.from_dict({"features": list(FEATURES), "nodes": nodes})
+        Tree.from_dict({"features": list(FEATURES), "tests": tests, "nodes": nodes})
 
 
 def test_codes_with_a_column_too_few_are_refused() -> None:
@@ -212,7 +214,6 @@ def test_trees_of_different_models_are_not_packed_together() -> None:
 
 
 def test_a_leaf_number_must_fit_two_bytes() -> None:
-    nodes = [{"feature": "age", "grid": "g", "left": "0x1"}] * MOST_LEAVES
-    leaves = [{"value": [0.0]}] * (MOST_LEAVES + 1)
+    tests, leaves = [{"feature": "age", "grid": "g", "left": "0x1"}], [[0.0]] * (MOST_LEAVES + 1)
     with pytest.raises(SpecError, match="the most is 65536"):
-        Tree.from_dict({"features": ["age"], "nodes": nodes + leaves})
+        Tree.from_dict({"features": ["age"], "tests": tests, "nodes": [0] * MOST_LEAVES + leaves})

@@ -122,13 +122,3 @@ def _between(prior: Belief, difference: FloatArray, variance: float) -> FloatArr
     if prior.split in prior.features:
         spread[prior.features.index(prior.split)] = 0.0
     return np.asarray(spread)
-
-
-def asked_only(prior: Belief, asked: FloatArray, variance: float) -> Belief:
-    """The node's own tables alone, made consistent: what `updated` is without a prior."""
-    used = prior.possible
-    common, total_variance = common_total(asked, used, variance)
-    common = np.maximum(common, 0.0)
-    own = with_total(asked, used, common)
-    noise = np.where(used[:, :, None], variance, 0.0) * np.ones_like(own)
-    return Belief(prior.features, own, noise, used, common, total_variance, prior.split)

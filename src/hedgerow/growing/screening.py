@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +12,13 @@ from hedgerow.growing.builder import Choice, Chooser, Node, Stop
 from hedgerow.growing.candidates import Grids
 from hedgerow.growing.choosers import ShareAt, Totals
 from hedgerow.growing.flow import Flow, ask
-from hedgerow.growing.priors import Belief, child_prior
+from hedgerow.growing.priors import Belief, child_prior, updated
 from hedgerow.growing.scores import prefix_gains
 from hedgerow.queries import Cells, Statistic, SumQuery
 
 FloatArray = NDArray[np.float64]
 
 LEAST_GAIN = 1e-9
-
-
-class Update(Protocol):
-    """How a node's own tables change what was expected of it: `updated` or `asked_only`."""
-
-    def __call__(self, prior: Belief, asked: FloatArray, variance: float) -> Belief: ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +39,6 @@ class Screening:
     penalty: float  # times the gain that noise alone would show
     least: float  # rows a side must hold
     deviations: float  # deviations of its own noise a side must hold
-    update: Update
 
     def gains(self, belief: Belief) -> FloatArray:
         return prefix_gains(
@@ -78,7 +70,7 @@ def by_screened_tables(rules: Screening, share_at: ShareAt) -> Chooser:
             spent = share_at(node)
             answer = yield from ask(rules.query(node, belief, spent))
             asked = _padded(answer.values, belief.masses.shape[1])
-            belief = rules.update(belief, asked, answer.variance)
+            belief = updated(belief, asked, answer.variance)
         gains = rules.gains(belief)
         best = gains.max(axis=1)
         position = int(np.argmax(best))

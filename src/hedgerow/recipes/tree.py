@@ -12,7 +12,7 @@ from hedgerow.growing.builder import ROOT, Node, TreePlan, grow
 from hedgerow.growing.candidates import Grids
 from hedgerow.growing.flow import Flow, Quote, ask
 from hedgerow.growing.frontier import LevelOrder
-from hedgerow.growing.priors import Belief, root_belief, updated
+from hedgerow.growing.priors import Belief, root_belief
 from hedgerow.growing.pruning import merge_equal_labels
 from hedgerow.growing.screening import Known, Screening, by_screened_tables
 from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
@@ -92,7 +92,6 @@ class ScreenedTree:
             constants.penalty,
             LEAST_ROWS,
             constants.deviations,
-            updated,
         )
         plan = TreePlan(
             by_screened_tables(rules, lambda node: levels),
