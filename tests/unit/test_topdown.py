@@ -56,7 +56,12 @@ def test_the_tree_without_noise_is_as_pure_as_the_best_first_tree_of_scikit_lear
     rows = rng.integers(0, 16, (800, 2)) / 16 + 1 / 32
     y = np.where(rows[:, 0] + rng.normal(0, 0.2, 800) > rows[:, 1], "y", "n")
     ours = hr.TopDownTreeClassifier(
-        schema, placement="nowhere", max_splits=9, min_gain=0.0, min_weight=0.0
+        schema,
+        placement="nowhere",
+        criterion="entropy",
+        max_splits=9,
+        min_gain=0.0,
+        min_weight=0.0,
     ).fit(rows, y)
     theirs = DecisionTreeClassifier(criterion="entropy", max_leaf_nodes=10).fit(rows, y)
     assert ours.score(rows, y) == pytest.approx(theirs.score(rows, y), abs=0.004)
