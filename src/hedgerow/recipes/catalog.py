@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from hedgerow.growing.cut_points import QuantileCuts
 from hedgerow.recipes.boosted import NAMED, Boosted, Splits, Updates
 from hedgerow.recipes.extra_trees import ExtraTrees, Split
 from hedgerow.recipes.forest import GuidedForest
 from hedgerow.recipes.gubler import HistogramTree
+from hedgerow.recipes.median_forest import Cuts, MedianForest
 from hedgerow.recipes.plan import Recipe
 from hedgerow.recipes.regression_boost import RegressionBoost
 from hedgerow.recipes.smoothed_boost import SmoothedBoost
@@ -18,6 +21,7 @@ ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=3),
     HistogramTree(max_depth=2, save_budget=True),
     HistogramTree(max_depth=2, save_budget=True, chunk=3),
+    HistogramTree(max_depth=3, combine=True, level_growth=Fraction(3, 2)),
     SmoothedBoost(n_trees=3),
     Boosted(n_trees=4, depth=1, splits=Splits.PARTIALLY_RANDOM, updates=Updates.GRADIENT),
     Boosted(n_trees=4, depth=1, splits=Splits.HISTOGRAM, cuts=QuantileCuts()),
@@ -36,6 +40,11 @@ ALL: tuple[Recipe, ...] = (
     TopDown(max_splits=4),
     TopDown(max_splits=3, finding=Finding.NOISY_MAX, rows_at_most=1000),
     TopDown(max_splits=3, finding=Finding.LOCAL_CHOICE, consistency=False),
+    MedianForest(n_trees=2, max_depth=2, cuts=Cuts.GRID),
+    MedianForest(n_trees=2, max_depth=2, cuts=Cuts.MEDIANS, n_candidates=2, regression=True),
+    MedianForest(n_trees=2, max_depth=2, cuts=Cuts.MEDIAN, folds=False, lean=False),
+    MedianForest(n_trees=2, max_depth=2, cuts=Cuts.TABLE, n_candidates=2, folds=False),
+    MedianForest(n_trees=2, cuts=Cuts.TABLE, regression=True),
 )
 
 

@@ -47,6 +47,7 @@ class Effort:
     rhos: tuple[float, ...] = (0.3, 0.9)
     deep_runs: int = 0
     deep_rows: tuple[int, ...] = (250,)
+    deep_features: tuple[int, ...] = (10,)
     deep_epsilons: tuple[float, ...] = (1.0, 5.0)
     share_runs: int = 0
     permuted_runs: int = 0
@@ -70,10 +71,10 @@ USUAL = Effort(
     runs=3,
     epsilons=(0.5, 1.0, 2.0, 5.0, 10.0),
     deep_runs=1,
-    share_runs=3,
+    share_runs=2,
     permuted_runs=5,
     data=("adult", "bank", "credit_default", "spambase", "banknote"),
-    data_runs=3,
+    data_runs=2,
 )
 FULL = replace(
     USUAL,
@@ -81,6 +82,7 @@ FULL = replace(
     epsilons=(0.1, 1.2, 2.3, 3.4, 4.5, 5.6, 6.7, 7.8, 8.9, 10.0),
     deep_runs=50,
     deep_rows=(100, 250, 1000),
+    deep_features=(10, 25, 50),
     deep_epsilons=(0.1, 1.2, 2.3, 3.4, 4.5, 5.6, 6.7, 7.8, 8.9, 10.0),
     share_runs=50,
     permuted_runs=50,
@@ -125,7 +127,9 @@ def _peers(where: Path) -> pd.DataFrame | None:
 def mixture_cells(effort: Effort) -> list[Cell]:
     """Runs outermost, so that a study cut short is even."""
     shallow = product(range(effort.runs), effort.rows, effort.features, effort.rhos, [5])
-    deep = product(range(effort.deep_runs), effort.deep_rows, effort.features, effort.rhos, [10])
+    deep = product(
+        range(effort.deep_runs), effort.deep_rows, effort.deep_features, effort.rhos, [10]
+    )
     cells = list(_with_methods(shallow, effort.epsilons))
     return cells + list(_with_methods(deep, effort.deep_epsilons))
 
