@@ -57,9 +57,9 @@ NOISY: dict[str, dict[str, Any]] = {
 FIGURE_SETS = ("credit_default", "letter")
 FIGURE_METHODS = {"FET": 0.0, "response": 4.0, "silo": 8.0}
 FIGURE = {
-    "clients": (1, 2, 3, 5, 7, 9),
-    "trees": (1, 2, 5, 10, 20, 40),
-    "depth": (2, 5, 10, 15, 20, 25),
+    "clients": (1, 3, 5, 7, 9),
+    "trees": (1, 5, 10, 20),
+    "depth": (5, 10, 15, 20),
 }
 
 
@@ -91,11 +91,14 @@ def table_cells(repeats: int) -> Iterator[Cell]:
 
 
 def figure_cells() -> Iterator[Cell]:
-    for what, values in FIGURE.items():
-        for value in values:
-            for name in FIGURE_SETS:
-                for method, epsilon in FIGURE_METHODS.items():
-                    yield _cell(name, method, epsilon, 0, **{what: value})
+    changes = [{what: value} for what, values in FIGURE.items() for value in values]
+    settings = {
+        (c.get("clients", 0), c.get("trees", TREES), c.get("depth", DEPTH)) for c in changes
+    }
+    for setting in sorted(settings):
+        for name in FIGURE_SETS:
+            for method, epsilon in FIGURE_METHODS.items():
+                yield _cell(name, method, epsilon, 0, *setting)
 
 
 def _cell(
