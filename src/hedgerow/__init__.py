@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
+    from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
     from hedgerow.estimators.saving import load_model as load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
@@ -31,6 +32,8 @@ _HOMES = {
     "ForestClassifier": "hedgerow.estimators.forest",
     "ForestRegressor": "hedgerow.estimators.forest",
     "HistogramTreeClassifier": "hedgerow.estimators.histogram_tree",
+    "MedianForestClassifier": "hedgerow.estimators.median_forest",
+    "MedianForestRegressor": "hedgerow.estimators.median_forest",
     "Numeric": "hedgerow.schema",
     "Schema": "hedgerow.schema",
     "Target": "hedgerow.schema",
@@ -53,6 +56,8 @@ __all__ = [
     "ForestClassifier",
     "ForestRegressor",
     "HistogramTreeClassifier",
+    "MedianForestClassifier",
+    "MedianForestRegressor",
     "Numeric",
     "Schema",
     "Target",

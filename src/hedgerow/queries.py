@@ -459,18 +459,28 @@ class Scoring:
 
     The entropy is scored as if no set were larger than `rows_at_most`: smaller is sharper. The
     bound holds for any data; a wrong guess only makes scores of larger sets less telling.
+    `balance` units are taken off for every record of the larger child: where the score tells
+    little, the split then stays near the middle. One more record moves this part down or not at
+    all, as it does the impurities, so the ranges add.
     """
 
     score: Score
     rows_at_most: int = MOST_ROWS
+    balance: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.balance <= LATTICE:
+            raise SpecError(f"balance is {self.balance}; use 0 to {LATTICE} units.")
         if not 1 <= self.rows_at_most <= MOST_ROWS:
             raise SpecError(f"rows_at_most is {self.rows_at_most}; use 1 to {MOST_ROWS}.")
 
     @property
     def reach(self) -> int:
         """Range, in units of 1 / LATTICE, rounded up."""
+        return self._reach_of_score + self.balance
+
+    @property
+    def _reach_of_score(self) -> int:
         match self.score:
             case Score.GINI:
                 return 2 * LATTICE

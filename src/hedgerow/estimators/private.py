@@ -88,12 +88,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         parts = split_by_party(X, y, party)
         recipe = self._recipe(schema)
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
-        draws = Draws(os.urandom(32), study.name)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        # Where nothing is protected, folds may repeat with random_state.
+        public = study.placement is Placement.NOWHERE
+        draws = Draws(rng.bytes(32) if public else os.urandom(32), study.name)
         holders = [
             Rows(reading.encode(x, schema, y=labels, check=True), schema, draws)
             for x, labels in parts
         ]
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         with bar(self.progress, recipe.expected_rounds(schema)) as listener:
             federation = memory.open_federation(
                 study, holders, listener, recipe.expected_rounds(schema)

@@ -34,10 +34,18 @@ def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:
         case Score.ENTROPY:
             loss = entropy_units(left, query.scoring) + entropy_units(right, query.scoring)
         case Score.BALANCE:
-            loss = LATTICE * np.abs(left.sum(axis=1) - right.sum(axis=1))
+            loss = LATTICE * np.abs(_n_rows(query, left) - _n_rows(query, right))
         case Score.SQUARED_ERROR:
             loss = _squared_error_units(left) + _squared_error_units(right)
-    return [-v for v in loss.tolist()]
+    larger = np.maximum(_n_rows(query, left), _n_rows(query, right))
+    return [-v for v in (loss + query.scoring.balance * larger).tolist()]
+
+
+def _n_rows(query: Selecting, sums: IntArray) -> IntArray:
+    """(k,) rows on one side of each candidate."""
+    if query.scoring.score is Score.SQUARED_ERROR:
+        return sums[:, 0]
+    return np.asarray(sums.sum(axis=1))
 
 
 # ------------------------------------------------------------------------------ sums of the sides
@@ -72,6 +80,7 @@ def _families(splits: tuple[Split, ...]) -> tuple[_Family, ...]:
     )
 
 
+@lru_cache(maxsize=1 << 14)
 def _cells(left: int) -> IntArray:
     """(256,) the bits of a set of cells."""
     octets = np.frombuffer(left.to_bytes(N_CODES // 8, "little"), np.uint8)
@@ -84,11 +93,17 @@ def _tables(query: Selecting, rows: Rows, features: list[int]) -> IntArray:
     if query.scoring.score is Score.SQUARED_ERROR:
         u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
         moments = np.stack([np.ones_like(u), u, u * u], axis=1)
-        codes = rows.codes[features][:, index]
+        codes = rows.codes[np.ix_(features, index)]
         return kernels.sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
+    if query.scoring.score is Score.BALANCE:  # needs no target, so any rows have it
+        return kernels.count_cells(rows.codes, index, features, _one_class(rows), N_CODES, 1)
     if rows.labels is None:
         raise UnsupportedQuery("class scores were asked of rows without classes.")
     return kernels.count_cells(rows.codes, index, features, rows.labels, N_CODES, rows.n_classes)
+
+
+def _one_class(rows: Rows) -> NDArray[np.uint8]:
+    return np.zeros(rows.n, np.uint8)
 
 
 # ----------------------------------------------------------------------------------------- losses
@@ -118,5 +133,6 @@ def _x_log_x(count: IntArray | np.int64) -> IntArray:
 
 def _squared_error_units(sums: IntArray) -> IntArray:
     """(k, 3) of n, sum y, sum y^2 in units -> floor((n sum y^2 - (sum y)^2) / (n LATTICE))."""
-    n, y, yy = (sums[:, i].astype(object) for i in range(3))
+    fits = int(sums[:, 0].max(initial=0)) < 1 << 17  # n sum y^2 <= n^2 LATTICE^2 < 2^62
+    n, y, yy = (sums[:, i] if fits else sums[:, i].astype(object) for i in range(3))
     return np.asarray((n * yy - y * y) // np.maximum(n * LATTICE, 1), np.int64)

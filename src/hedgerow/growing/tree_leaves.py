@@ -1,0 +1,61 @@
+"""Leaves of one whole tree, asked as one sum: a record is in one leaf, so all of them cost one.
+
+The sum of the leaves below a node is that node's own total with more noise. A leaf may lean on
+the nodes above it by that (post-processing, free), or say its own noisy mean, as papers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.growing.builder import LeafFlow, LeafValue, Node
+from hedgerow.growing.flow import Flow, ask
+from hedgerow.growing.leaves import proportions as plain_proportions
+from hedgerow.growing.shrinkage import Estimate, Lean, proportions
+from hedgerow.growing.targets import Goal
+from hedgerow.queries import Leaves, SumQuery
+from hedgerow.regions import Region
+from hedgerow.trees import Tree
+
+FloatArray = NDArray[np.float64]
+
+
+def by_one_sum(
+    goal: Goal, share: Fraction, root: Region, names: Sequence[str], lean: Lean | None
+) -> LeafFlow:
+    """What the leaves of the tree under `root` say; without `lean`, each for itself."""
+
+    def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+        tree = Tree.build(names, {n.region[len(root) :]: () for n in ends})
+        by = Leaves((tree,))
+        answer = yield from ask(SumQuery(root, goal.statistic, by, share))
+        masses = dict(zip(tree.regions(root), answer.values[0], strict=True))
+        p = said(masses, answer.variance, len(root), lean)
+        return [LeafValue(goal.value(p[n.region]), masses[n.region], answer.variance) for n in ends]
+
+    return leaves
+
+
+def said(
+    masses: dict[Region, FloatArray], variance: float, above: int, lean: Lean | None
+) -> dict[Region, FloatArray]:
+    """Proportions of the leaves; steps before `above` are no nodes of the tree."""
+    if lean is None:
+        return {region: plain_proportions(mine, variance) for region, mine in masses.items()}
+    return proportions(sums_above(masses.items(), variance, above), lean)
+
+
+def sums_above(
+    leaves: Iterable[tuple[Region, FloatArray]], variance: float, above: int
+) -> dict[Region, Estimate]:
+    """Every node with the sum of the leaves below it and the noise of that sum; parents first."""
+    nodes = dict[Region, Estimate]()
+    for region, masses in leaves:
+        for end in range(above, len(region) + 1):
+            held, noise = nodes.get(region[:end], (np.zeros_like(masses), 0.0))
+            nodes[region[:end]] = (held + masses, noise + variance)
+    return dict(sorted(nodes.items(), key=lambda item: len(item[0])))

@@ -1,0 +1,133 @@
+"""A forest of balanced trees: DiPriMe of Consul and Williamson 2020, made sound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.growing import medians
+from hedgerow.growing.binning import thinned
+from hedgerow.growing.builder import Chooser, Grown, Node, TreePlan, grow
+from hedgerow.growing.candidates import Grids
+from hedgerow.growing.flow import Flow, Quote, ask, together
+from hedgerow.growing.frontier import LevelOrder
+from hedgerow.growing.scores import gini
+from hedgerow.growing.shrinkage import lean_of
+from hedgerow.growing.targets import SIZE_SHARE, Goal, declared_goal
+from hedgerow.growing.tree_leaves import by_one_sum
+from hedgerow.queries import Chooser as Mechanism
+from hedgerow.queries import Count, Score, Scoring, SumQuery, Whole
+from hedgerow.recipes.plan import Trained, mean_of
+from hedgerow.regions import EVERYONE, Fold, Region, Step
+from hedgerow.schema import Schema
+
+CHOICE_CELLS = 64
+"""Bins of a numeric feature where a choice is asked: more cuts cost little."""
+TABLE_CELLS = 16
+"""And where a table is asked: every bin brings noise."""
+TABLE_FEATURES = 5
+"""Features of a table; each one more divides the budget."""
+
+
+class Cuts(Enum):
+    """How a node takes its split; see hedgerow.growing.medians."""
+
+    MEDIAN = "median"  # a feature at random, its private median
+    MEDIANS = "medians"  # the private medians of K features, one of them by the target
+    GRID = "grid"  # one choice among all cuts of K features by the target
+    TABLE = "table"  # medians of K features from noisy tables: any number of holders
+
+
+@dataclass(frozen=True, kw_only=True)
+class MedianForest:
+    """Trees on disjoint folds of the rows, or all trees on all rows.
+
+    Of the budget, `split_share` is divided equally among the levels and the rest is for the
+    leaves. With `folds`, every record draws its tree by itself, so a record pays for one tree;
+    without, each of T trees has 1 / T of the budget. `max_depth` None buys the number of rows for
+    1 % and lets leaves expect `leaf_rows` rows each. `cuts` None is one choice on the grid for one
+    holder and tables for several. `n_candidates` None looks at all features, in tables at five.
+    `mechanism` None is permute-and-flip for pure epsilon and, under Gaussian noise, the
+    exponential mechanism, which is cheaper there.
+
+    Departures from Algorithms 1 and 2: those of the choosers; folds by independent draws and not
+    by a shuffle into equal parts, which tells more than it charges; leaf means from complementary
+    fractional counts and not with noise scaled by the private number of rows; with `lean`, leaves
+    lean on the nodes above them.
+    """
+
+    n_trees: int = 3
+    max_depth: int | None = None
+    leaf_rows: float = 50.0
+    n_candidates: int | None = None
+    split_share: Fraction = Fraction(1, 2)
+    cuts: Cuts | None = None
+    mechanism: Mechanism | None = None
+    folds: bool = True
+    lean: bool = True
+    regression: bool = False
+
+    @property
+    def name(self) -> str:
+        return "median_forest"
+
+    @property
+    def one_holder(self) -> bool:
+        return self.cuts not in (None, Cuts.TABLE)
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        if self.max_depth is None:
+            return None
+        return self.max_depth * (2 if self.cuts is Cuts.MEDIANS else 1) + 1
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
+        depth = self.max_depth or (yield from self._bought_depth())
+        budget = (1 - spent) / (1 if self.folds else self.n_trees)
+        goal = declared_goal(schema, quote)
+        choose = self._chooser(schema, goal, quote, budget * self.split_share / depth, depth)
+
+        def tree(number: int) -> Flow[Grown]:
+            root = self._root(number)
+            lean = lean_of(goal) if self.lean else None
+            ends = by_one_sum(goal, budget * (1 - self.split_share), root, schema.names, lean)
+            plan = TreePlan(choose, LevelOrder(), depth, ends)
+            return grow(plan, schema.names, np.random.default_rng(seeds[number]), Node(root))
+
+        seeds = rng.integers(2**63, size=self.n_trees)
+        grown = yield from together({number: tree(number) for number in range(self.n_trees)})
+        outputs = len(schema.classes or (None,))
+        return Trained(mean_of(list(grown.values()), outputs), tuple(grown.values()))
+
+    def _bought_depth(self) -> Flow[int]:
+        answer = yield from ask(SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE))
+        rows = float(answer.values[0, 0, 0]) / (self.n_trees if self.folds else 1)
+        return medians.depth_for(rows, self.leaf_rows)
+
+    def _root(self, number: int) -> Region:
+        if not self.folds:
+            return EVERYONE
+        return (Step(Fold("trees", self.n_trees), number),)
+
+    def _chooser(
+        self, schema: Schema, goal: Goal, quote: Quote, share: Fraction, depth: int
+    ) -> Chooser:
+        cuts = self.cuts or (Cuts.GRID if quote.parties == 1 else Cuts.TABLE)
+        pure = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
+        scoring = Scoring(Score.SQUARED_ERROR if self.regression else Score.GINI)
+        grids = Grids(schema, thinned(schema, TABLE_CELLS if cuts is Cuts.TABLE else CHOICE_CELLS))
+        k = self.n_candidates or (TABLE_FEATURES if cuts is Cuts.TABLE else None)
+        rules = medians.MedianRules(grids, k, scoring, self.mechanism or pure)
+        match cuts:
+            case Cuts.MEDIAN:
+                return medians.at_median(rules, share)
+            case Cuts.MEDIANS:
+                return medians.among_medians(rules, share)
+            case Cuts.GRID:
+                even = medians.balance_below(depth) if self.regression else medians.no_balance
+                return medians.among_cuts(rules, share, even)
+            case Cuts.TABLE:
+                return medians.at_noisy_medians(rules, goal.statistic, gini, share)
