@@ -27,6 +27,8 @@ from hedgerow.reproduce.boosted_paper import (
 from hedgerow.reproduce.pages import markdown_table, write_page
 
 DASH = "-"
+Peer = dict[tuple[str, float], float]
+"""(dataset, epsilon) -> mean AUC."""
 
 
 class Cells:
@@ -57,12 +59,21 @@ class Cells:
 def write(table: pd.DataFrame, out: Path, command: str) -> None:
     cells = Cells(table)
     compared = Compared(cells)
-    parts = [_head(cells), _default(cells), _calibration(cells)]
+    parts = [_head(cells), _default(cells, dp_ebm(out)), _calibration(cells)]
     parts += [_weights(compared, epsilon) for epsilon in sorted(WEIGHT_TABLES)]
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
     boosted_figures.draw_all(cells.value, out)
     parts.append(boosted_figures.TEXT)
     write_page(out / "README.md", "Boosted trees", command, parts)
+
+
+def dp_ebm(out: Path) -> Peer:
+    """Mean AUC of DP-EBM, where benchmarks/peers/dp_ebm_boosted.py has left its results."""
+    path = out / "dp_ebm.csv"
+    if not path.exists():
+        return {}
+    means = pd.read_csv(path).groupby(["dataset", "epsilon"]).auc.mean()
+    return {(str(d), float(e)): float(auc) for (d, e), auc in means.items()}
 
 
 def shown(value: float | None) -> str:
@@ -84,21 +95,22 @@ holder, {cells.splits(recipes.DEFAULT, recipes.SHARES_PARTIES)} with five partie
 """
 
 
-def _default(cells: Cells) -> str:
+def _default(cells: Cells, ebm: Peer) -> str:
     rows = [
-        _default_row(cells, dataset, i)
+        _default_row(cells, ebm, dataset, i)
         for dataset in recipes.DEFAULT_SETS
         for i in range(len(recipes.EPSILONS))
     ]
     return (
         "## The default recipe\n\nAUC, mean (standard deviation over splits). Five parties: "
-        "placement 'shares', the noise of K parties calibrated to the honest ones. S-BDT: figures "
-        "of a comparison made on the same protocol outside of this command.\n\n"
+        "placement 'shares', the noise of K parties calibrated to the honest ones. DP-EBM: "
+        "interpret 0.7.8, measured by benchmarks/peers/dp_ebm_boosted.py on the first split. "
+        "S-BDT: figures of a comparison made on the same protocol outside of this command.\n\n"
         + markdown_table(pd.DataFrame(rows))
     )
 
 
-def _default_row(cells: Cells, dataset: str, i: int) -> dict[str, object]:
+def _default_row(cells: Cells, ebm: Peer, dataset: str, i: int) -> dict[str, object]:
     epsilon, floor = recipes.EPSILONS[i], FLOORS[dataset][i]
     mine = cells.value(dataset, recipes.DEFAULT, epsilon)
     spread = f" ({cells.deviation(dataset, recipes.DEFAULT, epsilon):.4f})" if mine else ""
@@ -110,6 +122,7 @@ def _default_row(cells: Cells, dataset: str, i: int) -> dict[str, object]:
         "floor": f"{shown(floor)} {_verdict(mine, floor)}",
         "five parties": shown(shared),
         "best of the paper's methods here": _best_named(cells, dataset, epsilon),
+        "DP-EBM": shown(ebm.get((dataset, epsilon))),
         "S-BDT (quoted)": shown(S_BDT[dataset][i]) if dataset in S_BDT else DASH,
     }
 
