@@ -377,8 +377,12 @@ def _numba() -> Any:
 
 @cache
 def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled on first use and kept on disk for the next process."""
-    compiled: Callable[..., Any] = _numba().njit(cache=True, nogil=True)(loop)
+    """Compiled on first use and kept on disk for the next process, where the disk allows it."""
+    compiled: Callable[..., Any]
+    try:
+        compiled = _numba().njit(cache=True, nogil=True)(loop)
+    except RuntimeError:  # neither the package's folder nor the user's can be written
+        compiled = _numba().njit(nogil=True)(loop)
     return compiled
 
 

@@ -485,6 +485,25 @@ def test_plain_work_is_done_until_it_would_have_paid_for_numba(
         assert [kernel.run(4) for _ in range(4)] == ["plain", "plain", "compiled", "compiled"]
 
 
+def test_a_disk_that_cannot_be_written_costs_time_but_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numba = kernels._numba()
+
+    class ReadOnlyDisk:
+        @staticmethod
+        def njit(cache: bool = False, nogil: bool = False) -> Any:
+            if cache:
+                raise RuntimeError("cannot cache function: no locator available")
+            return numba.njit(nogil=nogil)
+
+    monkeypatch.setattr(kernels, "_numba", ReadOnlyDisk)
+    table, cells = np.arange(256, dtype=np.uint8)[None, ::-1].copy(), CODES[:1]
+    out = np.empty_like(cells)
+    kernels._compile.__wrapped__(loops.recode)(cells, table, out)
+    np.testing.assert_array_equal(out, 255)
+
+
 def test_a_first_small_fit_does_not_start_numba() -> None:
     work = """
 import sys
