@@ -13,6 +13,7 @@ from sklearn.ensemble import ExtraTreesClassifier as PooledClassifier
 
 import hedgerow as hr
 from hedgerow.errors import SpecError
+from hedgerow.growing import layered
 from hedgerow.growing.candidates import Grids
 from hedgerow.growing.layered import RandomSplits, agreeing, best_tests, goes_on
 from hedgerow.growing.random_cuts import Columns, Room, random_cuts
@@ -137,6 +138,15 @@ def test_a_forest_takes_one_round_a_level_however_many_trees(rows):
         for t in (1, 7)
     ]
     assert counts == [4, 4]
+
+
+def test_a_tree_stops_before_it_has_more_leaves_than_can_be_numbered(rows, monkeypatch):
+    schema, X, y = rows
+    monkeypatch.setattr(layered, "MOST_LEAVES", 9)
+    model = hr.ExtraTreesClassifier(
+        schema, placement="nowhere", n_trees=3, max_depth=8, random_state=0
+    ).fit(X[:400], y[:400])
+    assert {tree.n_leaves for tree in model.model_.score.trees} == {9}
 
 
 def test_random_trees_ask_for_their_leaves_alone(rows):

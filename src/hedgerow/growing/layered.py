@@ -23,7 +23,7 @@ from hedgerow.layers import NO_TEST, ROOT_LAYER, Cuts, Layer
 from hedgerow.queries import Sides, Statistic, SumQuery
 from hedgerow.regions import Region, Split
 from hedgerow.schema import Schema
-from hedgerow.trees import Tree
+from hedgerow.trees import MOST_LEAVES, Tree
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -50,12 +50,16 @@ class RandomSplits:
 
 @dataclass
 class Branches:
-    """What has been grown so far: per level, the tests taken and the masses of the nodes."""
+    """What has been grown so far: per level, the layer below and the masses of all children."""
 
-    taken: list[Cuts] = field(default_factory=list)
     layers: list[Layer] = field(default_factory=list)
-    masses: list[FloatArray] = field(default_factory=list)  # (2 x tests taken, C), the children's
+    masses: list[FloatArray] = field(default_factory=list)  # (2 x tests taken, C)
     root: FloatArray | None = None
+
+    @property
+    def n_leaves(self) -> int:
+        """Of the tree, if it ended here."""
+        return 1 + sum(len(masses) // 2 for masses in self.masses)
 
 
 def grow_layers(
@@ -64,25 +68,20 @@ def grow_layers(
     """Asks once a level until no node is open; stops on released numbers only."""
     columns, grown = Columns(schema), Branches()
     layer, room = ROOT_LAYER, Room.at_the_root(columns)
-    for _ in range(rules.max_depth):
+    while len(grown.layers) < rules.max_depth and layer.n_nodes:
         cuts = random_cuts(columns, room, rules.asked, rng)
         if (cuts.feature == NO_TEST).all():
             break
-        by = Sides(layer, cuts)
-        answer = yield from ask(SumQuery(region, rules.statistic, by, rules.level_share))
-        tables, totals = agreeing(answer.values, cuts)
-        if grown.root is None:
-            grown.root = totals[0]
+        query = SumQuery(region, rules.statistic, Sides(layer, cuts), rules.level_share)
+        tables, totals = agreeing((yield from ask(query)).values, cuts)
+        grown.root = totals[0] if grown.root is None else grown.root
         best, wanted = best_tests(rules, tables, cuts)
-        taken = cuts.picked(best, wanted)
+        wanted &= np.cumsum(wanted) <= MOST_LEAVES - grown.n_leaves
         sides = tables[best[wanted], np.flatnonzero(wanted)].reshape(-1, tables.shape[-1])
-        layer_below = Layer(layer, taken, goes_on(rules, sides))
-        grown.taken.append(taken)
-        grown.layers.append(layer_below)
+        layer = Layer(layer, cuts.picked(best, wanted), goes_on(rules, sides))
+        room = room.below(layer, columns)
+        grown.layers.append(layer)
         grown.masses.append(sides)
-        if not layer_below.n_nodes:
-            break
-        layer, room = layer_below, room.below(layer_below, columns)
     return grown
 
 
@@ -121,23 +120,26 @@ def goes_on(rules: RandomSplits, masses: FloatArray) -> BoolArray:
 
 def assembled(grown: Branches, schema: Schema, channels: int) -> tuple[Tree, FloatArray]:
     """The tree without values, and its leaves' masses (L, C) as the tables had them."""
-    start = np.zeros((1, channels)) if grown.root is None else grown.root[None, :]
+    taken = [_splits(layer, schema) for layer in grown.layers]
+    start = np.zeros(channels) if grown.root is None else grown.root
     nodes, leaves = list[Split | tuple[float, ...]](), list[FloatArray]()
-    splits = [
-        {int(q): taken.split(int(q), schema) for q in np.flatnonzero(taken.feature != NO_TEST)}
-        for taken in grown.taken
-    ]
-    ranks = [np.cumsum(taken.feature != NO_TEST) - 1 for taken in grown.taken]
-    waiting: list[tuple[int, int, FloatArray]] = [(0, 0, start[0])]  # level, node, its masses
+    waiting: list[tuple[int, int, FloatArray]] = [(0, 0, start)]  # level, node there, its masses
     while waiting:
         level, node, masses = waiting.pop()
-        split = splits[level].get(node) if node >= 0 and level < len(splits) else None
-        if split is None:
+        found = taken[level].get(node) if level < len(taken) else None
+        if found is None:
             nodes.append(())
             leaves.append(masses)
             continue
+        split, rank = found
         nodes.append(split)
         numbers, below = grown.layers[level].children[node], grown.masses[level]
-        first = 2 * int(ranks[level][node])
-        waiting += [(level + 1, int(numbers[s]), below[first + s]) for s in (1, 0)]
+        waiting += [(level + 1, int(numbers[s]), below[2 * rank + s]) for s in (1, 0)]
     return Tree.of_preorder(schema.names, nodes), np.array(leaves)
+
+
+def _splits(layer: Layer, schema: Schema) -> dict[int, tuple[Split, int]]:
+    """The tests that led to a layer, by node above, each with its number among them."""
+    assert layer.taken is not None
+    nodes = np.flatnonzero(layer.taken.feature != NO_TEST).tolist()
+    return {node: (layer.taken.split(node, schema), rank) for rank, node in enumerate(nodes)}
