@@ -89,7 +89,11 @@ class Grid:
         numbers = np.asarray(values, dtype=np.float64)
         codes = np.searchsorted(self._cuts, numbers, side="right").astype(np.uint8)
         codes[np.isnan(numbers)] = self.missing
-        return codes, int(np.count_nonzero((numbers < self.low) | (numbers > self.high)))
+        return codes, self.n_outside(numbers)
+
+    def n_outside(self, numbers: NDArray[np.float64]) -> int:
+        """How many numbers lie outside the public range and are clamped."""
+        return int(np.count_nonzero((numbers < self.low) | (numbers > self.high)))
 
     def encode_category(self, texts: Iterable[str | None]) -> tuple[NDArray[np.uint8], int]:
         """Codes of texts, and how many of them the schema does not know. None is missing."""

@@ -127,7 +127,10 @@ class Model:
 
     def predict(self, codes: Codes) -> FloatArray:
         """(n, classes) probabilities, or (n, 1) values for regression."""
-        raw = self.score.raw(codes)
+        return self.read(self.score.raw(codes))
+
+    def read(self, raw: FloatArray) -> FloatArray:
+        """Outputs from raw scores."""
         match self.output:
             case Output.MEAN:
                 return raw / max(len(self.score.trees), 1)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
+from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import decision_path, save_model
 from hedgerow.federation.coordinator import Federation
@@ -196,7 +197,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         X = checked_rows(X)
         check_width(X, self.n_features_in_, type(self).__name__)
-        return self.model_.predict(reading.encode_features(X, self.schema_))
+        return outputs(self.model_, X, self.schema_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

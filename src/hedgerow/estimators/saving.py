@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, SpecError
+from hedgerow.estimators.predicting import outputs
 from hedgerow.growing.builder import Grown, LeafValue
 from hedgerow.models import Model
+from hedgerow.party import reading
 from hedgerow.regions import Region
 from hedgerow.schema import Schema
 from hedgerow.trees import Tree
@@ -67,24 +69,18 @@ class LoadedModel:
         self.run_ = document["run"]
 
     def predict(self, X: Any) -> Any:
-        from hedgerow.party import reading
-
-        out = self.model_.predict(reading.encode_features(X, self.schema_))
+        out = outputs(self.model_, X, self.schema_)
         if self.schema_.classes is None:
             return out[:, 0]
         return np.asarray(self.schema_.classes, dtype=object)[out.argmax(axis=1)]
 
     def decision_path(self, X: Any) -> list[Region]:
-        from hedgerow.party import reading
-
         return decision_path(self.model_, reading.encode_features(X, self.schema_))
 
     def predict_proba(self, X: Any) -> Any:
-        from hedgerow.party import reading
-
         if self.schema_.classes is None:
             raise DataError("this model predicts a number; use predict instead of predict_proba.")
-        return self.model_.predict(reading.encode_features(X, self.schema_))
+        return outputs(self.model_, X, self.schema_)
 
 
 def decision_path(model: Model, codes: NDArray[np.uint8]) -> list[Region]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow import kernels
 from hedgerow.errors import DataError, SpecError
 from hedgerow.grids import Grid, Kind
 from hedgerow.party.columns import (
@@ -240,8 +241,9 @@ class _Encoder:
         if grid.kind is Kind.NUMERIC:
             values, strange = numbers(column)
             self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
-            codes, clamped = grid.encode_numeric(values)
-            self._count(self._clamped, grid.feature, clamped)
+            codes = np.empty(len(values), np.uint8)
+            kernels.encode_edges(values, grid.edges, codes)
+            self._count(self._clamped, grid.feature, grid.n_outside(values))
             return codes
         distinct, index = texts(column)
         strange = counted([not grid.knows(text) for text in distinct], distinct, index)
