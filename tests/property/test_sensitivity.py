@@ -243,12 +243,13 @@ SPLITS = tuple(
 )
 
 
+@pytest.mark.parametrize("balance", [0, LATTICE // 4])
 @pytest.mark.parametrize("score", list(Score))
 @settings(max_examples=60, deadline=None)
 @given(data=records())
-def test_the_range_of_score_changes_over_candidates_is_at_most_the_reach(score, data):
+def test_the_range_of_score_changes_over_candidates_is_at_most_the_reach(score, balance, data):
     schema = BY_VALUE if score is Score.SQUARED_ERROR else BY_CLASS
-    query = LocalChoice(EVERYONE, SPLITS, Scoring(score, rows_at_most=16), SHARE)
+    query = LocalChoice(EVERYONE, SPLITS, Scoring(score, 16, balance), SHARE)
     after = scores(query, rows_of(data, schema), schema)
     before = scores(query, rows_of(data[:-1], schema), schema)
     moved = [a - b for a, b in zip(after, before, strict=True)]
