@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from contract.worlds import THREE, TWO, federation, holders, sample, study
+from hedgerow.demo import DEPTH, run_demo
 from hedgerow.growing.flow import run
 from hedgerow.recipes.gubler import HistogramTree
 from hedgerow.transport.wire import Sender
@@ -65,3 +68,13 @@ def test_a_tree_of_depth_d_costs_d_plus_one_rounds(depth):
     recipe = HistogramTree(max_depth=depth)
     _, record = watched_run(recipe, TWO, "0")
     assert len(record.rounds) <= depth + 1 == recipe.expected_rounds(TWO)
+
+
+@pytest.mark.slow
+def test_the_demo_prints_the_bytes_of_its_run(tmp_path):
+    console = Console(record=True, width=120, file=io.StringIO())
+    model = run_demo(console, show_progress=False, picture=tmp_path / "tree.svg")
+    text = console.export_text()
+    assert len(model.run_.rounds) <= DEPTH + 1
+    assert f"{model.run_.bytes_per_party} bytes per hospital" in text
+    assert (tmp_path / "tree.svg").exists()

@@ -74,7 +74,7 @@ USUAL = Effort(
     share_runs=2,
     permuted_runs=5,
     data=("adult", "bank", "credit_default", "spambase", "banknote"),
-    data_runs=2,
+    data_runs=3,
 )
 FULL = replace(
     USUAL,
