@@ -93,7 +93,7 @@ def _tables(query: Selecting, rows: Rows, features: list[int]) -> IntArray:
     if query.scoring.score is Score.SQUARED_ERROR:
         u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
         moments = np.stack([np.ones_like(u), u, u * u], axis=1)
-        codes = rows.codes[np.ix_(features, index)]
+        codes = rows.codes[np.asarray(features)[:, None], index]
         return kernels.sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
     if query.scoring.score is Score.BALANCE:  # needs no target, so any rows have it
         return kernels.count_cells(rows.codes, index, features, _one_class(rows), N_CODES, 1)
