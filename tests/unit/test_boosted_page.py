@@ -1,0 +1,66 @@
+"""The results page tells what was run, what holds, and what does not."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from hedgerow.reproduce import boosted, boosted_page
+from hedgerow.reproduce import boosted_recipes as recipes
+from hedgerow.reproduce.boosted_paper import weight_updates
+
+MEASURES = ("auc", "log_loss", "accuracy", "calibration_error", "seconds", "rounds", "bytes")
+
+
+def table(*cells):
+    return pd.DataFrame(
+        [
+            {
+                **boosted._cell(dataset, recipe, epsilon, 0),
+                **dict.fromkeys(MEASURES, 0.5),
+                "auc": auc,
+            }
+            for dataset, recipe, epsilon, auc in cells
+        ]
+    )
+
+
+def page(tmp_path, rows):
+    boosted_page.write(rows, tmp_path, "hedgerow reproduce boosted")
+    return (tmp_path / "README.md").read_text()
+
+
+def test_a_target_that_is_missed_is_called_missed_and_one_that_is_met_held(tmp_path):
+    text = page(
+        tmp_path,
+        table(("adult", recipes.DEFAULT, 1.0, 0.91), ("bank", recipes.DEFAULT, 1.0, 0.90)),
+    )
+    assert ".9060 held" in text
+    assert ".9120 MISSED" in text
+
+
+def test_a_cell_below_the_papers_deviation_is_listed_and_one_not_run_is_a_dash(tmp_path):
+    mean, deviation = weight_updates(0.5)["totally_random", "newton", "adult"]
+    recipe = recipes.components("totally_random", "newton")
+    text = page(tmp_path, table(("adult", recipe, 0.5, mean - 2 * deviation)))
+    assert "These fall short" in text
+    assert "- / .8486" in text  # Bank, not run
+    good = page(tmp_path, table(("adult", recipe, 0.5, mean)))
+    assert "None falls short" in good
+
+
+def test_every_recipe_of_the_grid_is_one_the_estimator_knows():
+    from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
+    from hedgerow.schema import Numeric, Schema
+
+    schema = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))
+    for recipe in {cell["recipe"] for cell in boosted.cells(1)}:
+        BoostedTreesClassifier(schema, **boosted.options(recipe))._recipe(schema)
+
+
+@pytest.mark.parametrize(("given", "error"), [([0.5, 0.5], 0.0), ([0.95, 0.05], 0.05)])
+def test_calibration_error_is_the_gap_between_promise_and_outcome(given, error):
+    import numpy as np
+
+    hit = np.array([1.0, 0.0])
+    assert boosted.calibration_error(hit, np.array(given)) == pytest.approx(error)
