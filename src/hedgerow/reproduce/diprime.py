@@ -26,7 +26,8 @@ from hedgerow.reproduce.diprime_methods import (
 from hedgerow.reproduce.diprime_page import write
 from hedgerow.reproduce.harness import Cell, run_grid
 
-SEEDS = 3
+SEEDS = {"banknote": 10}
+"""Splits of a set; its test part has 138 rows. Two of every other set."""
 TREES, K, RHO = 10, 5, 0.5
 EPSILON = {True: 10.0, False: 2.0}
 """The paper's, for regression and for classification."""
@@ -70,10 +71,14 @@ def grids(quick: bool) -> dict[str, list[Cell]]:
     }
 
 
-def tabled(names: Sequence[str], methods: Iterable[str]) -> list[Cell]:
-    """Three splits of every set; one for the forest whose many nodes see all rows."""
-    found = [c for m in methods for c in cells(names, (m,), range(1 if m in SLOW else SEEDS))]
-    return sorted(found, key=lambda c: (c["seed"], names.index(c["data"])))
+def tabled(names: Sequence[str], methods: Sequence[str]) -> list[Cell]:
+    """Some splits of every set; one for the forest whose many nodes see all rows."""
+    return [
+        cell
+        for name in names
+        for method in methods
+        for cell in cells((name,), (method,), range(1 if method in SLOW else SEEDS.get(name, 2)))
+    ]
 
 
 def cells(
