@@ -213,7 +213,7 @@ def non_negative(matrix: FloatArray, told: FloatArray) -> FloatArray:
     momentum (Beck and Teboulle 2009) start from it. All cells of a level are solved together.
     """
     gram, towards = matrix.T @ matrix, told @ matrix
-    x = np.asarray(np.linalg.solve(gram, towards[..., None])[..., 0])
+    x = towards @ np.linalg.inv(gram)  # symmetric; solving cell by cell would factor it each time
     rows = (x < 0.0).any(axis=-1)
     aim, step = towards[rows], 1.0 / float(np.linalg.norm(gram, 2))
     best = point = np.maximum(x[rows], 0.0)
