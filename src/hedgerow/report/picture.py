@@ -77,9 +77,9 @@ def _depth(view: View) -> int:
 
 def _draw_edges(axis: Any, layout: Layout) -> None:
     for x, y, end, height, word in layout.edges:
-        start, turn = x + BOX / 2.0, x + BOX / 2.0 + 0.28
-        way = ([start, turn, turn, end + 0.2], [y, y, height, height])
-        axis.plot(*way, color=LINE, lw=1.2, zorder=0)
+        turn = x + BOX / 2.0 + 0.28
+        way = ([x, turn, turn, end + 0.2], [y, y, height, height])
+        axis.plot(*way, color=LINE, lw=1.2, zorder=0)  # boxes cover where it begins
         above = 0.05 if height > y else -0.05
         level = "bottom" if above > 0 else "top"
         axis.text(turn + 0.06, height + above, word, fontsize=8, color=FAINT, va=level)
@@ -118,8 +118,9 @@ def _draw_leaves(axis: Any, layout: Layout) -> None:
 
 def _draw_notes(axis: Any, layout: Layout, model: Fitted, bottom: float) -> None:
     left = STEP * layout.depth + BAR_START
-    for k, name in enumerate(layout.leaves[0][1].classes[: len(COLOURS)]):
-        x, y = left + 1.6 * (k % 2), 0.62 + 0.24 * (k // 2)
+    names = layout.leaves[0][1].classes[: len(COLOURS)]
+    for k, name in enumerate(names):
+        x, y = left + 1.6 * (k % 2), 0.62 + 0.24 * ((len(names) - 1) // 2 - k // 2)
         axis.barh(y, 0.16, left=x, height=0.13, color=COLOURS[k])
         axis.text(x + 0.25, y, name, fontsize=8.5, va="center")
     note = (

@@ -8,6 +8,7 @@ is taken as normal and nothing is known beforehand: it speaks of noise, not of n
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,7 +95,7 @@ def _view(
     left, right = (_view(schema, w, i, leaves) for w, i in zip(ways, inside, strict=True))
     grid = schema.grids[schema.index(test.feature)]
     sides = (words_on(schema, ways[0], test.feature), words_on(schema, ways[1], test.feature))
-    return Question(grid.describe(test.left), sides, (left, right))
+    return Question(readable(grid.describe(test.left)), sides, (left, right))
 
 
 def verdict(schema: Schema, leaf: LeafValue) -> Verdict:
@@ -126,7 +127,12 @@ def words_on(schema: Schema, region: Region, feature: str) -> str:
     for step in region:
         if isinstance(step.test, Split) and step.test.feature == feature:
             allowed &= step.test.left if step.outcome == 0 else ~step.test.left
-    return grid.describe(allowed)
+    return readable(grid.describe(allowed))
+
+
+def readable(words: str) -> str:
+    """Long decimals to four digits: 0.1667, not 0.16666666666666666. Models keep the exact cut."""
+    return re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", words)
 
 
 def path_words(schema: Schema, region: Region) -> list[str]:
