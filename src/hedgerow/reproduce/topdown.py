@@ -28,7 +28,7 @@ MAX_SPLITS = 512
 ALPHAS = tuple(2.0**k for k in range(-3, 10))
 LEAF_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 FRACTIONS = (0.05, 0.2, 1.0)
-SEEDS = 3
+SEEDS = 6
 BUDGETS: dict[str, Budget] = {"decay": decay, "even": even(MAX_SPLITS), "slow": slow}
 BOTH = ("decay", "even")  # the paper's
 

@@ -120,9 +120,25 @@ def convergence_in_words(gaps: pd.DataFrame, top: float) -> str:
     return said + (
         f"**The target is missed by:** {listed}. "
         f"All lines meet it on: {', '.join(sets) or 'none'}. "
-        f"The best line of a set meets it on: {', '.join(met) or 'none'}. "
-        "The reason is the paper's budget, which halves with every level: ten levels down a node "
-        "has a thousandth of the root's budget, whatever the root has."
+        f"On {', '.join(met) or 'no set'} at least one of the {gaps['line'].nunique()} lines meets "
+        "it; which one was not fixed beforehand. " + slow_in_words(gaps)
+    )
+
+
+def slow_in_words(gaps: pd.DataFrame) -> str:
+    """What changed where a line that missed the target was run again with the slow budget."""
+    at = gaps.set_index(["line", "set"])["gap"]
+    again = [
+        f"{line} on {name} from {gap:+.3f} to {at[f'{line}, slow budget', name]:+.3f}"
+        for (line, name), gap in at.items()
+        if gap < -CLOSE and (f"{line}, slow budget", name) in at.index
+    ]
+    if not again:
+        return ""
+    return (
+        f"With a slow budget the misses go: {'; '.join(again)}. Where the gap closes, deep nodes "
+        "had too little budget or leaves too much: both were changed at once and not told apart. "
+        "Where it does not, the reason was not looked for."
     )
 
 
@@ -161,7 +177,9 @@ The paper orders them: single machine, then local choice, then noisy counts, on
 {", ".join(ORDERED_SETS)}. Accuracy averaged over epsilons 1/8 to 512, by factors of 8:
 
 {markdown_table(shown)}
-"Close" means that the gap is below two standard errors of the repeats, or below 0.1 % of accuracy.
+"Yes" and "no" passed a paired t-test at 95 % over the repeats, "open" did not, "one run" has no
+repeats. There were three repeats at first, which left most gaps open; then all of them were
+extended to six, whatever they said. With {len(PAIRS) * len(ORDERED_SETS)} such tests one or two would pass by chance alone.
 
 {markdown_table(pd.DataFrame(verdicts))}
 {ordering_in_words(by_seed)}
@@ -169,11 +187,16 @@ The paper orders them: single machine, then local choice, then noisy counts, on
 
 
 def verdict(by_seed: pd.DataFrame, name: str, a: str, b: str) -> str:
+    """By a paired t-test at 95 %; a single run decides nothing."""
+    from scipy import stats
+
     part = _of(by_seed, name).pivot(index="seed", columns="method", values="test")
     gap = part[a] - part[b]
-    error = 2.0 * float(gap.std(ddof=1)) / len(gap) ** 0.5 if len(gap) > 1 else 0.0
-    if abs(gap.mean()) < max(error, 0.001):
-        return f"close ({gap.mean():+.3f})"
+    if len(gap) == 1:
+        return f"one run ({gap.mean():+.3f})"
+    error = float(gap.std(ddof=1)) / len(gap) ** 0.5
+    if abs(gap.mean()) <= stats.t.ppf(0.975, len(gap) - 1) * error:
+        return f"open ({gap.mean():+.3f})"
     return f"{'yes' if gap.mean() > 0 else '**no**'} ({gap.mean():+.3f})"
 
 
@@ -182,14 +205,14 @@ def ordering_in_words(by_seed: pd.DataFrame) -> str:
         said = {n: verdict(by_seed, n, a, b) for n in ORDERED_SETS if n in set(by_seed["name"])}
         groups = {
             word: [n for n, v in said.items() if v.startswith(start)]
-            for word, start in (("holds", "yes"), ("fails", "**no"), ("is too close to call", "cl"))
+            for word, start in (("holds", "yes"), ("fails", "**no"), ("is open", "o"))
         }
         return "; ".join(f"{word} on {', '.join(ns)}" for word, ns in groups.items() if ns)
 
     return f"""In words, on the sets for which the paper claims its order, at the honest epsilon:
 
 * "Single machine >= LocalRNM" {holds("single machine", "local choice")}.
-* "LocalRNM >= NoisyCounts", with a table per split as the paper writes it,
+* "LocalRNM >= NoisyCounts", with a table per split as in the paper,
   {holds("local choice", "noisy counts as written")}.
 * The same against one histogram per feature {holds("local choice", "noisy counts, silo")}.
 * "Noisy counts with shared noise >= LocalRNM" {holds("noisy counts, shares", "local choice")}.
@@ -212,7 +235,7 @@ on the full sets.
 |---|---|---|
 | single machine | one holder picks the index among all splits; two fresh counts | curator |
 | single machine, Gini | the same, scored by Gini, which one record moves less | curator |
-| local choice | each site picks on its own rows; tables of the shortlist | each site its own |
+| local choice | each site picks on its own rows; consistent tables of the shortlist | each site |
 | noisy counts as written | a table for each of the H splits, as in the paper | each site its own |
 | noisy counts, silo | one histogram for each of the p features instead | each site its own |
 | noisy counts, shares | the same, made consistent; sites share the noise of one sum | shares |
@@ -222,6 +245,13 @@ colluder and one site that may drop out (the defaults for four sites) its varian
 large. kddcup and skin are sampled down to {MOST_ROWS:,} rows, mnist to {MOST_IMAGES:,} training
 images, avazu is a 15,000-row extract. kddcup and skin hold many exact copies of rows, so their
 test rows are not new.
+
+Read the gaps between lines with three things in mind. All lines carry the repairs listed at the
+end, "as written" too; only its tables are the paper's. "Shares" differs from "silo" in two ways at
+once, noise and consistency. And some constants were chosen on these very test rows: the part of a
+node's budget for the index (four values tried, on adult, bank and credit_default), Gini as a
+default (against entropy, on the same sets) and the fall of the slow budget (four values, on
+mnist). That flatters the single machine, local choice and the slow lines a little.
 """
 
 
@@ -253,7 +283,7 @@ LOSSES = """
 ## 3. Does a split cost what it is charged?
 
 Yes, by enumeration: for all nodes of at most two records and two extreme ones of 60, every record
-that may be added and up to 8 candidates, the largest log ratio of any release (index and fresh
+that may be added and 5 candidates, the largest log ratio of any release (index and fresh
 counts, local pick and shortlist, histograms) is computed exactly. It is at most the charge, and
 histograms reach it. The same tests compute the paper's own releases beside it: the noisy maximum
 told together with its index loses k/2 times what it claims for k candidates (4 times for 8), and
