@@ -210,7 +210,9 @@ def test_decoding_expected_counts_is_exact():
     np.testing.assert_allclose(BLOOM.decode(expected, 70), truth, atol=1e-9)
 
 
-@pytest.mark.parametrize(("classes", "bits", "hashes"), [(2, 2, 1), (3, 6, 2), (10, 24, 3)])
+@pytest.mark.parametrize(
+    ("classes", "bits", "hashes"), [(2, 2, 1), (26, 26, 1), (3, 6, 2), (10, 24, 3)]
+)
 def test_codes_set_equally_many_bits_and_can_be_told_apart(classes, bits, hashes):
     code = codebook(classes, bits, hashes)
     assert (code.sum(axis=1) == hashes).all()

@@ -244,12 +244,18 @@ def codebook(classes: int, bits: int, hashes: int) -> Bits:
             f"{classes} classes in {bits} bits by {hashes} hashes; use 2 classes or more, at "
             "least as many bits as classes and fewer hashes than bits."
         )
+    if hashes == 1:  # a bit of its own for every label; a search would need luck
+        return _read_only(np.eye(classes, bits, dtype=np.uint8))
     for salt in range(_CODE_ATTEMPTS):
         code = np.array([_bloom(salt, label, bits, hashes) for label in range(classes)], np.uint8)
         if np.linalg.matrix_rank(code) == classes:
-            code.setflags(write=False)
-            return code
+            return _read_only(code)
     raise SpecError(f"no independent code for {classes} classes in {bits} bits; use more bits.")
+
+
+def _read_only(code: Bits) -> Bits:
+    code.setflags(write=False)
+    return code
 
 
 def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:
