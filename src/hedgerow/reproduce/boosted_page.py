@@ -27,6 +27,7 @@ from hedgerow.reproduce.boosted_paper import (
 from hedgerow.reproduce.pages import markdown_table, write_page
 
 DASH = "-"
+PEERS = {"DP-EBM": "dp_ebm", "diffprivlib forest": "diffprivlib"}
 Peer = dict[tuple[str, float], float]
 """(dataset, epsilon) -> mean AUC."""
 
@@ -59,7 +60,8 @@ class Cells:
 def write(table: pd.DataFrame, out: Path, command: str) -> None:
     cells = Cells(table)
     compared = Compared(cells)
-    parts = [_head(cells), _default(cells, dp_ebm(out)), _calibration(cells)]
+    peers = {name: peer(out / f"{file}.csv") for name, file in PEERS.items()}
+    parts = [_head(cells), _default(cells, peers), _calibration(cells)]
     parts += [_weights(compared, epsilon) for epsilon in sorted(WEIGHT_TABLES)]
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
     boosted_figures.draw_all(cells.value, out)
@@ -67,9 +69,8 @@ def write(table: pd.DataFrame, out: Path, command: str) -> None:
     write_page(out / "README.md", "Boosted trees", command, parts)
 
 
-def dp_ebm(out: Path) -> Peer:
-    """Mean AUC of DP-EBM, where benchmarks/peers/dp_ebm_boosted.py has left its results."""
-    path = out / "dp_ebm.csv"
+def peer(path: Path) -> Peer:
+    """Mean AUC of a program whose script in benchmarks/peers has left its results."""
     if not path.exists():
         return {}
     means = pd.read_csv(path).groupby(["dataset", "epsilon"]).auc.mean()
@@ -91,26 +92,27 @@ file count as public, as in the paper. Rows with missing values are left out (Cr
 All numbers of a row are means over splits: {cells.splits(recipes.DEFAULT)} for our recipe with one
 holder, {cells.splits(recipes.DEFAULT, recipes.SHARES_PARTIES)} with five parties, and
 {cells.splits(recipes.components("totally_random", "newton"))} for the paper's methods (the paper:
-15). `--splits 15` runs the paper's number.
+15). `--splits 15` runs the paper's number. A dash is a cell that was not run; started again, the
+command goes on where it stopped.
 """
 
 
-def _default(cells: Cells, ebm: Peer) -> str:
+def _default(cells: Cells, peers: dict[str, Peer]) -> str:
     rows = [
-        _default_row(cells, ebm, dataset, i)
+        _default_row(cells, peers, dataset, i)
         for dataset in recipes.DEFAULT_SETS
         for i in range(len(recipes.EPSILONS))
     ]
     return (
         "## The default recipe\n\nAUC, mean (standard deviation over splits). Five parties: "
-        "placement 'shares', the noise of K parties calibrated to the honest ones. DP-EBM: "
-        "interpret 0.7.8, measured by benchmarks/peers/dp_ebm_boosted.py on the first split. "
-        "S-BDT: figures of a comparison made on the same protocol outside of this command.\n\n"
-        + markdown_table(pd.DataFrame(rows))
+        "placement 'shares', the noise of K parties calibrated to the honest ones. DP-EBM "
+        "(interpret 0.7.8) and diffprivlib's forest (100 trees, pure epsilon) were measured by the "
+        "scripts in benchmarks/peers on the first split. S-BDT: figures of a comparison made on the "
+        "same protocol outside of this command.\n\n" + markdown_table(pd.DataFrame(rows))
     )
 
 
-def _default_row(cells: Cells, ebm: Peer, dataset: str, i: int) -> dict[str, object]:
+def _default_row(cells: Cells, peers: dict[str, Peer], dataset: str, i: int) -> dict[str, object]:
     epsilon, floor = recipes.EPSILONS[i], FLOORS[dataset][i]
     mine = cells.value(dataset, recipes.DEFAULT, epsilon)
     spread = f" ({cells.deviation(dataset, recipes.DEFAULT, epsilon):.4f})" if mine else ""
@@ -122,7 +124,7 @@ def _default_row(cells: Cells, ebm: Peer, dataset: str, i: int) -> dict[str, obj
         "floor": f"{shown(floor)} {_verdict(mine, floor)}",
         "five parties": shown(shared),
         "best of the paper's methods here": _best_named(cells, dataset, epsilon),
-        "DP-EBM": shown(ebm.get((dataset, epsilon))),
+        **{name: shown(found.get((dataset, epsilon))) for name, found in peers.items()},
         "S-BDT (quoted)": shown(S_BDT[dataset][i]) if dataset in S_BDT else DASH,
     }
 
