@@ -65,6 +65,7 @@ def _mixture(out: Path, mixture: pd.DataFrame) -> Iterator[str]:
         "charged for all features, sensitivity 1 instead of 5/4, held to epsilon by the ledger.\n"
     )
     yield "## What holds of the report's claims\n"
+    yield findings.in_short(mixture) + "\n"
     yield "\n".join(f"* {line}" for line in findings.claims(mixture)) + "\n"
     yield "Defaults less one party's own tree, in points, by rows and epsilon:\n"
     yield markdown_table(findings.ahead_table(mixture), 1)
