@@ -107,8 +107,8 @@ def _default(cells: Cells, peers: dict[str, Peer]) -> str:
         "## The default recipe\n\nAUC, mean (standard deviation over splits). Five parties: "
         "placement 'shares', the noise of K parties calibrated to the honest ones. DP-EBM "
         "(interpret 0.7.8) and diffprivlib's forest (100 trees, pure epsilon) were measured by the "
-        "scripts in benchmarks/peers on the first split. S-BDT: figures of a comparison made on the "
-        "same protocol outside of this command.\n\n" + markdown_table(pd.DataFrame(rows))
+        "scripts in benchmarks/peers on the first split. S-BDT: figures of a comparison made on "
+        "the same protocol outside of this command.\n\n" + markdown_table(pd.DataFrame(rows))
     )
 
 
