@@ -2,7 +2,7 @@
 
 Runs in an environment of its own, see diffprivlib_tree.py beside it:
 
-    peers/bin/python benchmarks/peers/diffprivlib_ours.py DATA_FOLDER docs/results/ours/diffprivlib.csv
+    peers/bin/python benchmarks/peers/diffprivlib_ours.py DATA docs/results/ours/diffprivlib.csv
 
 One holder of all rows, pure epsilon. Categories are one-hot; ranges are those of the whole file.
 """
@@ -26,6 +26,7 @@ UNSEEN = ("breast_cancer", "wine", "digits", "credit_gmsc", "avazu_15k", "skin")
 MOST_ROWS = {"puc_rio_har": 60_000, "credit_gmsc": 60_000, "skin": 60_000}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
 LEAST_PROBABILITY = 1e-6
+MOST_VALUES = 254  # a column of more texts is numbered, not one-hot
 
 
 def rows(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -41,6 +42,9 @@ def rows(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
     target = frame.pop("target").astype(str)
     if name == "wall_bin":
         target = (target != "Move-Forward").astype(str)
+    for column in frame.select_dtypes(exclude="number"):
+        if frame[column].nunique() > MOST_VALUES:
+            frame[column] = pd.factorize(frame[column], sort=True)[0]
     return pd.get_dummies(frame).to_numpy(np.float64), np.unique(target, return_inverse=True)[1]
 
 

@@ -31,8 +31,8 @@ class TopDownTreeClassifier(PrivateClassifier):
         each site picked on its own rows; or by one holder's private choice among all splits.
     criterion : {'gini', 'entropy', 'root_gini'}
         Impurity. One record moves 'gini' by at most 2 and 'entropy' by log(rows), so private
-        choices by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs 'noisy_counts': its sensitivity grows with the root of the
-        number of rows, so it cannot score a private choice.
+        choices by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs 'noisy_counts':
+        its sensitivity grows with the root of the number of rows, so it cannot score a choice.
     budget : 'decay', 'slow', 'even' or callable
         Part B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, 0.8^(d - 1) / 5,
         1 / max_splits, or what the callable says. All depths together may have at most 1.

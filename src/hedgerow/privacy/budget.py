@@ -45,4 +45,6 @@ def checked_cost(cost: Cost) -> Cost:
             return cost
     elif cost == math.inf:
         return math.inf
-    raise SpecError(f"a charge of {cost!r} is not a rational >= 0 (or infinity); nothing was charged.")
+    raise SpecError(
+        f"a charge of {cost!r} is not a rational >= 0 (or infinity); nothing was charged."
+    )

@@ -20,7 +20,9 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         if min(self.l1, self.l2_squared, self.linf) < 1:
-            raise SpecError(f"{self} is not positive; a query that no record can move needs no noise.")
+            raise SpecError(
+                f"{self} is not positive; a query that no record can move needs no noise."
+            )
 
     def repeated(self, times: int) -> Sensitivity:
         """The same contribution once in each of `times` groups: groups are not parallel."""
