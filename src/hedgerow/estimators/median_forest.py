@@ -89,7 +89,7 @@ class MedianForestClassifier(_MedianForest, PrivateClassifier):
         max_depth: int | None = None,
         leaf_rows: float = 50.0,
         n_candidates: int | None = None,
-        split_share: float = 0.5,
+        split_share: float = 0.7,
         attribute: str = "permute_and_flip",
         cuts: str | None = None,
         rows: str = "folds",
@@ -120,7 +120,8 @@ class MedianForestClassifier(_MedianForest, PrivateClassifier):
 
 
 class MedianForestRegressor(_MedianForest, PrivateRegressor):
-    """DiPriMe for a number; parameters as for MedianForestClassifier, but 3 trees.
+    """DiPriMe for a number; parameters as for MedianForestClassifier, but 3 trees and
+    half of the budget for the splits.
 
     Parameters (besides those of every estimator)
     ----------

@@ -122,8 +122,9 @@ def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
 
 def _ours(setting: Setting, rows: Halves, **changes: Any) -> Recipe:
     """The defaults of the estimators, whatever the setting says."""
-    n_trees = 3 if rows.is_regression else 1
-    return MedianForest(n_trees=n_trees, regression=rows.is_regression, **changes)
+    if rows.is_regression:
+        return MedianForest(n_trees=3, regression=True, **changes)
+    return MedianForest(n_trees=1, split_share=Fraction(7, 10), **changes)
 
 
 def _joint(setting: Setting, rows: Halves) -> Recipe:
