@@ -38,7 +38,8 @@ class ExtraTreesClassifier(PrivateClassifier):
         Every tree is charged a part of the budget, and so is every level. The defaults are the
         paper's and suit 'nowhere' and 'label'; with noise on every sum use few levels.
     max_features : int or None
-        Random tests that compete for a node; None is the root of the number of features.
+        Random tests that compete for a node; None is the root of the number of features, at
+        least 2.
     min_samples_split, min_samples_leaf : float
         A node with fewer rows stays a leaf; a side with fewer rows is no split. Noisy numbers
         decide.

@@ -97,7 +97,8 @@ class ExtraTrees:
 
     def _rules(self, statistic: Statistic, schema: Schema, quote: Quote) -> RandomSplits:
         n = len(schema.grids)
-        considered = min(self.max_features or (n if self.regression else math.isqrt(n)), n)
+        usual = n if self.regression else max(2, math.isqrt(n))  # one alone would be no choice
+        considered = min(self.max_features or usual, n)
         share = (1 - self.leaf_share) / (self.n_trees * self.max_depth)
         noise = _noise(statistic, considered, share, quote)
         spare = SPARE if noise == 0.0 else 1
