@@ -64,8 +64,7 @@ def write(table: pd.DataFrame, out: Path, command: str) -> None:
     parts = [_head(cells), _default(cells, peers), _calibration(cells)]
     parts += [_weights(compared, epsilon) for epsilon in sorted(WEIGHT_TABLES)]
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
-    boosted_figures.draw_all(cells.value, out)
-    parts.append(boosted_figures.TEXT)
+    parts.append(boosted_figures.draw_all(cells.value, out))
     write_page(out / "README.md", "Boosted trees", command, parts)
 
 
