@@ -33,9 +33,9 @@ FloatArray = NDArray[np.float64]
 SIZE_SHARE = Fraction(1, 100)
 TARGET_SHARE = Fraction(1, 50)
 TARGET_CELLS = 1024
-MERGED = ((1, 0.8), (4, 0.8), (16, 0.8), (64, 0.5))
-"""How many cells are taken as one where noise hides single ones, and the part of the rows that
-must be in cells which stand out for that to be enough."""
+MERGED = (1, 4, 16, 64)  # cells that are taken as one where noise hides single ones
+SEEN_FOR_CLASSES = 0.5  # part of the rows that must be in cells which stand out
+SEEN_FOR_RANGE = 0.8  # the range must not lose its tails; on the coarsest cells 0.5 will do
 STANDS_OUT = 3.0  # deviations of its noise by which a target cell must be seen
 CHANCE = 0.00135  # that the noise of an empty cell does so
 TAIL = 0.001  # part of the rows clipped at each end of the target
@@ -132,25 +132,28 @@ def target_edges(target: Target) -> tuple[float, ...]:
 
 
 def target_shape(target: Target, answer: Answer, rows: float) -> TargetShape:
-    """The noisy distribution, and the quantiles that clip it."""
-    weights = _standing_out(answer.values[0, :, 0], answer.variance, rows)
+    """The noisy distribution on fine cells, and the quantiles that clip it from safer ones."""
+    counts = answer.values[0, :, 0]
+    weights = _standing_out(counts, answer.variance, rows, SEEN_FOR_CLASSES)
+    safe = _standing_out(counts, answer.variance, rows, SEEN_FOR_RANGE)
     edges = np.linspace(target.low, target.high, TARGET_CELLS + 1)
-    below = np.cumsum(weights) / weights.sum()
+    below = np.cumsum(safe) / safe.sum()
     low = edges[np.searchsorted(below, TAIL)]
     high = edges[min(int(np.searchsorted(below, 1.0 - TAIL)), TARGET_CELLS - 1) + 1]
     return TargetShape((edges[:-1] + edges[1:]) / 2.0, weights, float(low), float(high))
 
 
-def _standing_out(counts: FloatArray, variance: float, rows: float) -> FloatArray:
-    """Counts that stand out of their noise, on the finest cells on which most rows do.
+def _standing_out(counts: FloatArray, variance: float, rows: float, seen_part: float) -> FloatArray:
+    """Counts that stand out of their noise, on the finest cells on which enough rows do.
 
     Where they do on none, all cells weigh the same: the public range is then all that is known.
     """
-    for width, seen_part in MERGED:
+    for width in MERGED:
+        needed = seen_part if width < MERGED[-1] else SEEN_FOR_CLASSES
         merged = counts.reshape(-1, width).sum(axis=1)
         least = STANDS_OUT * np.sqrt(variance * width)
         kept = np.where(merged > least, merged, 0.0)
         by_chance = CHANCE * len(merged) + 3.0 * np.sqrt(CHANCE * len(merged))  # cells, at most
-        if kept.sum() > seen_part * rows + by_chance * 1.1 * least:
+        if kept.sum() > needed * rows + by_chance * 1.1 * least:
             return np.repeat(kept / width, width)
     return np.ones(len(counts))
