@@ -21,7 +21,7 @@ ROUNDS = 1
 MOST_SECONDS = 30.0
 WAYS = {
     "noisy_counts, 513 rounds": {"split": "noisy_counts"},
-    "local_choice, 1,025 rounds": {"split": "local_choice"},
+    "local_choice, up to 1,025 rounds": {"split": "local_choice"},
 }
 
 
