@@ -91,7 +91,7 @@ LIMITS = """## What to keep in mind
 * Waveform: the best possible classifier of these data is right in about 86 of 100 cases (Breiman
   et al. 1984), and pooled extra-trees reach 84. The paper's 0.886 cannot be expected of anything.
 * Letter by Bloom filter: two labels differ in two bits, each of which gets half of epsilon, and a
-  count is read from 26 noisy bits where k-ary response tells one label. No epsilon up to 8 is enough.
+  count is read from 26 noisy bits where k-ary response tells one label. Epsilon 8 is not enough.
 * Cuts come from the public range, never from the sites' own; the decision record 0040 says why.
 """
 
@@ -219,7 +219,8 @@ def _figure(figure: pd.DataFrame, out: Path) -> str:
     return (
         "## Figure 3\n\nOne fit per point. Clients hold a ninth of the rows each; k of them take "
         "part. 20 trees of depth 20 unless varied, except that `silo` has 5 trees of depth 6 while "
-        "clients vary; it was not run with 20 trees of depth 20.\n\n![Accuracy against clients, trees and depth](figure3.png)\n"
+        "clients vary; it was not run with 20 trees of depth 20.\n\n"
+        "![Accuracy against clients, trees and depth](figure3.png)\n"
     )
 
 
