@@ -56,6 +56,10 @@ every set but one (DP-RF on credit_default, 0.792), and a k-ary tree would be a 
 tree in every room. Their printed numbers are in the paper's Tables 1 and 2.
 """
 
+NUMBERS = """Mean ± standard deviation (number of splits); a number alone is one split, and small
+differences between such numbers mean nothing.
+"""
+
 
 def write(out: Path, tables: Mapping[str, pd.DataFrame], quick: bool) -> None:
     parts = [INTRO.format(printed=float(PRINTED))]
@@ -110,8 +114,7 @@ def _scaled(name: str, mean: float, deviation: float | None = None) -> str:
 
 def _verdicts(table: pd.DataFrame, names: tuple[str, ...]) -> str:
     """Per set: is ours no worse than the paper's best, give or take its deviation?"""
-    lines = ["Mean ± standard deviation (number of splits); a number alone is one split, and small\n"
-             "differences between such numbers mean nothing.\n"]  # fmt: skip
+    lines = [NUMBERS]
     for name in names:
         mine = table[(table.data == name) & (table.method == "ours")].score
         if not len(mine) or name in MOST_ROWS:  # a stand-in is no comparison
