@@ -28,7 +28,7 @@ def page(tmp_path, ours, rival):
 def test_the_page_says_better_where_ours_is_better(tmp_path):
     text = page(tmp_path, ours=0.95, rival=0.93)
     assert "banknote: ours is better than the paper's best" in text
-    assert "better than DP-ERT" in text
+    assert "higher mean than DP-ERT" in text
 
 
 def test_the_page_says_worse_where_ours_is_worse(tmp_path):
