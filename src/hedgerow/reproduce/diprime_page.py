@@ -171,10 +171,12 @@ def _figures(out: Path, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         "Figure 1: appliances_energy, mean squared error by epsilon, depth and number of trees "
         "(one split; ours keeps its own depth and trees).\n\n![Figure 1](figure1.png)\n",
         "Figure 2: banknote, accuracy by epsilon.\n\n![Figure 2](figure2.png)\n",
-        "Figure 3: part of the leaves (wall_robot, 5 levels; ours at its own depth) that hold up to so much of all rows. "
+        "Figure 3: part of the leaves (wall_robot, 5 levels; ours at its own depth) that hold "
+        "up to so much of all rows. "
         "Counted on the experimenter's own rows.\n\n![Figure 3](figure3.png)\n",
         _balance_table(tables["balance"], "wall_robot", "leaf"),
-        "Figure 4: part of the inner nodes (banknote, 5 levels; ours at its own depth) that send up to so much of their "
+        "Figure 4: part of the inner nodes (banknote, 5 levels; ours at its own depth) that "
+        "send up to so much of their "
         "rows left.\n\n![Figure 4](figure4.png)\n",
         _balance_table(tables["balance"], "banknote", "left"),
         "Median splits keep leaves even: few leaves of DiPriMe are nearly empty, most of DP-ERT's "
