@@ -156,8 +156,9 @@ class RegressionBoost:
 
 # ------------------------------------------------------------------------------ post-processing
 def class_cuts(target: TargetShape) -> tuple[float, ...]:
-    """Cuts of the target into classes of equal noisy mass."""
+    """Cuts of the target into classes of equal noisy mass; each class has a cell at least."""
     places = np.searchsorted(target.below, np.arange(1, TARGET_CLASSES) / TARGET_CLASSES)
+    places = np.maximum(places, 1)
     half = (target.middles[1] - target.middles[0]) / 2.0
     return tuple(float(v) for v in np.unique(target.middles[places] - half))
 
