@@ -21,7 +21,7 @@ from hedgerow.growing.binning import fine_schema
 from hedgerow.growing.pruning import merge_equal_labels
 from hedgerow.party.reading import encode_features
 from hedgerow.reproduce.datasets import LEFT_OUT, declared, folder
-from hedgerow.schema import Feature, Numeric, Schema, Target
+from hedgerow.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
 
 DELTA = 1e-6
 PARTIES = 5
@@ -92,7 +92,12 @@ def _bundled(name: str) -> pd.DataFrame:
 
 
 def _declared(column: Any) -> Feature:
-    """As every experiment does; a whole number of few values is known to be one."""
+    """As every experiment does; a whole number of few values is known to be one.
+
+    Texts of more values than a byte holds are hashed.
+    """
+    if column.dtype.kind not in "iufb" and column.nunique() > MAX_VALUES:
+        return Hashed(str(column.name))
     feature = declared(column)
     if not isinstance(feature, Numeric) or column.dtype.kind not in "iu":
         return feature
