@@ -199,27 +199,49 @@ def _numbers(table: pd.DataFrame) -> str:
 
 
 def _unseen(table: pd.DataFrame) -> str:
-    ours, others = ("tree", "forest"), ("Algorithm 5", "LocalRNM", "diffprivlib")
-    tasks = set(table[table["who"] == "tree (gaussian)"]["task_name"])
+    tasks = sorted(set(table[table["who"] == "tree (gaussian)"]["task_name"]))
     rows = table[table["task_name"].isin(tasks)]
     wide = rows.groupby(["task_name", "who", "epsilon"])["accuracy"].mean().unstack()
-    lost = []
-    for task in sorted(tasks):
-        mine = wide.loc[task]
-        for noise in ("gaussian", "pure"):
-            # Pure methods also keep the weaker promise, so a Gaussian one must beat all.
-            rivals = mine[[w.startswith(others) and (noise == "gaussian" or "pure" in w)
-                           for w in mine.index]]  # fmt: skip
-            for method in ours:
-                gap = mine.loc[f"{method} ({noise})"] - rivals.max()
-                lost += [f"{method} ({noise}) on {task} at {e:g} by {-g:.3f}"
-                         for e, g in gap.items() if g < 0]  # fmt: skip
-    wide.columns = [f"{epsilon:g}" for epsilon in wide.columns]
-    verdict = "; ".join(lost) if lost else "nowhere"
-    return (
-        "Accuracy. Where ours is below the best of Algorithm 5, LocalRNM and diffprivlib under a "
-        f"promise at least as strong: {verdict}.\n\n" + markdown_table(_texts(wide.reset_index()))
+    gaps = pd.DataFrame(
+        [
+            (task, f"{method} ({noise})", _lost(wide.loc[task], method, noise))
+            for task in tasks
+            for noise in ("gaussian", "pure")
+            for method in ("tree", "forest")
+        ],
+        columns=["task", "ours", "epsilon (by how much)"],
     )
+    auc = rows.dropna(subset=["auc"]).groupby(["task_name", "who", "epsilon"])["auc"].mean()
+    return (
+        "Where ours has a lower accuracy than the best of Algorithm 5, LocalRNM and diffprivlib "
+        "under a promise at least as strong. Wine has 125 training rows, breast_cancer 399 and "
+        "digits 1,258 with 64 features: there noise is larger than the data at most epsilons, and "
+        "random trees that spend nothing on splits win. On avazu_15k and credit_gmsc all are close "
+        "to the share of the larger class; the AUC below tells them apart.\n\n"
+        + markdown_table(gaps)
+        + "\n**Accuracy**\n\n"
+        + markdown_table(_by_epsilon(wide))
+        + "\n**AUC**\n\n"
+        + markdown_table(_by_epsilon(auc.unstack()))
+    )
+
+
+def _by_epsilon(wide: pd.DataFrame) -> pd.DataFrame:
+    named = wide.rename(columns=lambda epsilon: f"{epsilon:g}")
+    return _texts(named.reset_index())
+
+
+def _lost(accuracy: pd.DataFrame, method: str, noise: str) -> str:
+    """Pure rivals keep the weaker promise too, so a Gaussian method must beat all of them."""
+    names = ("Algorithm 5", "LocalRNM", "diffprivlib")
+    rivals = [
+        who for who in accuracy.index
+        if who.startswith(names) and (noise == "gaussian" or "pure" in who)
+    ]  # fmt: skip
+    if f"{method} ({noise})" not in accuracy.index or not rivals:
+        return "not measured"
+    gap = accuracy.loc[f"{method} ({noise})"] - accuracy.loc[rivals].max()
+    return ", ".join(f"{e:g} ({-g:.3f})" for e, g in gap.items() if g < 0) or "nowhere"
 
 
 def _fresh(tables: Tables) -> str:
