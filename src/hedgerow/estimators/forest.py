@@ -4,14 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.private import PrivateClassifier, PrivateRegressor, given_or_none
+from hedgerow.estimators.private import (
+    PrivateClassifier,
+    PrivateEstimator,
+    PrivateRegressor,
+    given_or_none,
+)
 from hedgerow.growing.binning import fine_schema
 from hedgerow.recipes.forest import GuidedForest
 from hedgerow.recipes.plan import Recipe
 from hedgerow.schema import Schema
 
 
-class ForestClassifier(PrivateClassifier):
+class _Forest(PrivateEstimator):
+    """Parameters of both forests."""
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        n_trees: int | None = None,
+        max_depth: int | None = None,
+        placement: str | None = None,
+        colluders: int | None = None,
+        threshold: int | None = None,
+        records_per_person: int = 1,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_trees = n_trees
+        self.max_depth = max_depth
+        self.placement = placement
+        self.colluders = colluders
+        self.threshold = threshold
+        self.records_per_person = records_per_person
+        self.random_state = random_state
+        self.progress = progress
+
+    def _schema_of(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def _recipe(self, schema: Schema) -> Recipe:
+        return GuidedForest(
+            n_trees=given_or_none(self.n_trees, "n_trees"),
+            max_depth=given_or_none(self.max_depth, "max_depth"),
+            regression=self._regression,
+        )
+
+
+class ForestClassifier(_Forest, PrivateClassifier):
     """A private forest in three rounds: structure from one noisy table, leaves from one sum.
 
     Parameters (besides those of every estimator)
@@ -22,87 +68,6 @@ class ForestClassifier(PrivateClassifier):
         None is 6, 8 or 10, by the signal-to-noise ratio.
     """
 
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        n_trees: int | None = None,
-        max_depth: int | None = None,
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
-    def _recipe(self, schema: Schema) -> Recipe:
-        return GuidedForest(
-            n_trees=given_or_none(self.n_trees, "n_trees"),
-            max_depth=given_or_none(self.max_depth, "max_depth"),
-        )
-
-
-class ForestRegressor(PrivateRegressor):
-    """A private forest for a number, in three rounds; see ForestClassifier.
-
-    Parameters (besides those of every estimator)
-    ----------
-    n_trees : int or None
-        None is 16 or 48, by the signal-to-noise ratio.
-    max_depth : int or None
-        None is 6, 8 or 10, by the signal-to-noise ratio.
-    """
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        n_trees: int | None = None,
-        max_depth: int | None = None,
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
-
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
-    def _recipe(self, schema: Schema) -> Recipe:
-        return GuidedForest(
-            n_trees=given_or_none(self.n_trees, "n_trees"),
-            max_depth=given_or_none(self.max_depth, "max_depth"),
-            regression=True,
-        )
+class ForestRegressor(_Forest, PrivateRegressor):
+    """A private forest for a number, in three rounds; parameters as for ForestClassifier."""
