@@ -38,11 +38,11 @@ class ForestConstants:
 
 def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
     shallow, deep = (100, 1000) if is_pure else (30, 300)
-    few = is_pure or signal < 30
+    n_trees = 48 if not is_pure and signal >= 30 else 8 if is_pure and signal < 30 else 16
     return ForestConstants(
-        n_trees=16 if few else 48,
+        n_trees=n_trees,
         depth=6 if signal < shallow else 8 if signal < deep else 10,
-        root_share=Fraction(1, 2) if signal < (300 if is_pure else 30) else Fraction(3, 10),
+        root_share=Fraction(1, 2) if is_pure and 30 <= signal < 300 else Fraction(3, 10),
         cells=16 if signal < 30 else 64 if signal < 1000 else 256,
         sharpness=1.0 if signal < 30 else 1.5,
     )
@@ -55,7 +55,7 @@ class GuidedForest:
     | round | asked                                        | share of the budget              |
     |-------|----------------------------------------------|----------------------------------|
     | 1     | number of rows (and the target's histogram)  | 1 % (and 2 %)                    |
-    | 2     | class tables of all features on a thinned grid | 30 %, or 50 % where noise is large |
+    | 2     | class tables of all features on a thinned grid | 30 % (pure, middling signal: 50 %) |
     | 3     | class counts of the leaves of all trees      | all the rest                     |
 
     Classes: trees multiply their odds against the prior, to the power sharpness / trees. Numbers:
