@@ -43,7 +43,10 @@ reproduce = typer.Typer(
 )
 app.add_typer(reproduce, name="reproduce")
 
-Data = Annotated[Path | None, typer.Option(help="Folder of Parquet files (or HEDGEROW_DATA).")]
+Data = Annotated[
+    Path | None,
+    typer.Option(exists=True, file_okay=False, help="Folder of Parquet files (or HEDGEROW_DATA)."),
+]
 Out = Annotated[Path | None, typer.Option(help="Where results go; docs/results/NAME if not given.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small grid, in minutes.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; all cores if not given.")]
