@@ -1,7 +1,8 @@
-"""A site's end of a round: bytes in, charge first, then rows, then masks, then bytes out.
+"""A site's end of a round: bytes in, checks, rows, then charge and masks together, bytes out.
 
-The order is the promise. Checks that need no data come first. The charge, the round id and the
-complete masked message become durable together, before a byte may leave.
+Checks that need no data come first. The answer is computed inside the site; the charge, the round
+id and the complete masked message then become durable in one transaction. If the ledger says no,
+nothing was kept and nothing leaves.
 """
 
 from __future__ import annotations
