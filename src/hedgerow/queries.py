@@ -26,7 +26,7 @@ from hedgerow.layers import Cuts, Layer
 from hedgerow.losses import Loss, Norms
 from hedgerow.models import Additive, Curve
 from hedgerow.privacy.sensitivity import Sensitivity
-from hedgerow.regions import Region, Split, cells
+from hedgerow.regions import Region, Split, Step, cells
 from hedgerow.schema import Grid, Schema
 from hedgerow.trees import Tree
 
@@ -444,12 +444,13 @@ class Score(Enum):
 
     `reach` is the range over candidates of the change that one record can cause. A sum of
     impurities over children moves one way for every candidate (monotone), so its range is the
-    largest change itself, not twice that. Proof: docs/proofs/selection.md.
+    largest change itself, not twice that. A record is in one child, so any number of children
+    have the reach of two. Proof: docs/proofs/selection.md.
     """
 
     GINI = "- n (1 - sum p^2) summed over the children"
     ENTROPY = "- n entropy in nats summed over the children"
-    BALANCE = "- |left - right|"
+    BALANCE = "rows - 2 rows of the largest child; of two children, - |left - right|"
     SQUARED_ERROR = "- sum of squared errors around the children's means, target scaled to [0, 1]"
 
 
@@ -498,12 +499,31 @@ class Chooser(Enum):
     PERMUTE_AND_FLIP = "permute_and_flip"
 
 
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A candidate with more than two children: tests asked one after another.
+
+    A row's child is the first test that sends it left, or else the last child. A node with a
+    branch for each of k bins is a chain of k - 1 tests, so trees stay binary.
+    """
+
+    tests: tuple[Split, ...]
+
+    def children(self, region: Region) -> list[Region]:
+        """Regions of the children of a node, the one that no test sends left being the last."""
+        passed, found = region, list[Region]()
+        for test in self.tests:
+            found.append((*passed, Step(test, 0)))
+            passed = (*passed, Step(test, 1))
+        return [*found, passed]
+
+
 @dataclass(frozen=True)
 class SelectQuery:
-    """One holder picks one of some splits by its exact scores; only the index leaves."""
+    """One holder picks one of some candidates by its exact scores; only the index leaves."""
 
     region: Region
-    splits: tuple[Split, ...]
+    splits: tuple[Split | Chain, ...]
     scoring: Scoring
     share: Fraction
     chooser: Chooser = Chooser.PERMUTE_AND_FLIP

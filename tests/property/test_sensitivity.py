@@ -29,6 +29,7 @@ from hedgerow.queries import (
     Binning,
     BoundQuery,
     Cells,
+    Chain,
     ClassCounts,
     Count,
     CurveNewton,
@@ -40,6 +41,7 @@ from hedgerow.queries import (
     ResidualCells,
     Score,
     Scoring,
+    SelectQuery,
     Sides,
     SumQuery,
     TargetCells,
@@ -242,14 +244,23 @@ SPLITS = tuple(
     for s in Grids(BY_CLASS, Binning.of_cells(BY_CLASS)).left_sets[f]
 )
 
+CHAINS = tuple(
+    Chain(tuple(grid.split_values([cell]) for cell in range(grid.n_cells - 2)))
+    for grid in BY_CLASS.grids
+    if grid.n_cells > 3
+)
 
+
+@pytest.mark.parametrize("candidates", [SPLITS, CHAINS, SPLITS + CHAINS])
 @pytest.mark.parametrize("balance", [0, LATTICE // 4])
 @pytest.mark.parametrize("score", list(Score))
 @settings(max_examples=60, deadline=None)
 @given(data=records())
-def test_the_range_of_score_changes_over_candidates_is_at_most_the_reach(score, balance, data):
+def test_the_range_of_score_changes_over_candidates_is_at_most_the_reach(
+    score, balance, candidates, data
+):
     schema = BY_VALUE if score is Score.SQUARED_ERROR else BY_CLASS
-    query = LocalChoice(EVERYONE, SPLITS, Scoring(score, 16, balance), SHARE)
+    query = SelectQuery(EVERYONE, candidates, Scoring(score, 16, balance), SHARE)
     after = scores(query, rows_of(data, schema), schema)
     before = scores(query, rows_of(data[:-1], schema), schema)
     moved = [a - b for a, b in zip(after, before, strict=True)]

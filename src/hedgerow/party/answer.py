@@ -252,7 +252,7 @@ class Answering:
 
 
 def half_gini_units(counts: IntArray, unit: int = LATTICE) -> IntArray:
-    """(k, C) counts -> floor(unit (n^2 - sum c^2) / (2 n)), exactly."""
+    """(..., C) counts -> floor(unit (n^2 - sum c^2) / (2 n)), exactly."""
     c = _wide(counts)
     n = c.sum(axis=-1)
     return np.asarray(unit * (n * n - (c * c).sum(axis=-1)) // (2 * np.maximum(n, 1)), np.int64)

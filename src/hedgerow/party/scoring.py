@@ -16,7 +16,7 @@ from hedgerow import kernels
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.party.answer import half_gini_units
 from hedgerow.party.rows import Rows
-from hedgerow.queries import LATTICE, Score, Scoring, Selecting
+from hedgerow.queries import LATTICE, Chain, Score, Scoring, Selecting
 from hedgerow.regions import Split
 from hedgerow.schema import Schema
 
@@ -26,58 +26,79 @@ N_CODES = 256  # a cell code is one byte
 
 
 def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:
-    """One score per candidate split of the query's region."""
-    left, right = _sides(query, rows, schema)
+    """One score per candidate of the query's region."""
+    children = _children(query, rows, schema)
+    held = children[..., 0] if _of_target(query) else children.sum(axis=2)
+    largest = held.max(axis=1)
     match query.scoring.score:
         case Score.GINI:
-            loss = 2 * (half_gini_units(left) + half_gini_units(right))
+            loss = 2 * half_gini_units(children).sum(axis=1)
         case Score.ENTROPY:
-            loss = entropy_units(left, query.scoring) + entropy_units(right, query.scoring)
+            loss = entropy_units(children, query.scoring).sum(axis=1)
         case Score.BALANCE:
-            loss = LATTICE * np.abs(_n_rows(query, left) - _n_rows(query, right))
+            loss = LATTICE * (2 * largest - held.sum(axis=1))
         case Score.SQUARED_ERROR:
-            loss = _squared_error_units(left) + _squared_error_units(right)
-    larger = np.maximum(_n_rows(query, left), _n_rows(query, right))
-    return [-v for v in (loss + query.scoring.balance * larger).tolist()]
+            loss = _squared_error_units(children).sum(axis=1)
+    return [-v for v in (loss + query.scoring.balance * largest).tolist()]
 
 
-def _n_rows(query: Selecting, sums: IntArray) -> IntArray:
-    """(k,) rows on one side of each candidate."""
-    if query.scoring.score is Score.SQUARED_ERROR:
-        return sums[:, 0]
-    return np.asarray(sums.sum(axis=1))
+def _of_target(query: Selecting) -> bool:
+    """Whether sums are n, sum y and sum y^2, and not class counts."""
+    return query.scoring.score is Score.SQUARED_ERROR
 
 
-# ------------------------------------------------------------------------------ sums of the sides
-def _sides(query: Selecting, rows: Rows, schema: Schema) -> tuple[IntArray, IntArray]:
-    """(k, C) sums of each candidate's left and right side, from one histogram per feature."""
+# --------------------------------------------------------------------------- sums of the children
+def _children(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
+    """(k, m, C) sums of each candidate's children, from one histogram per feature.
+
+    Candidates with fewer than m children have empty ones.
+    """
     families = _families(query.splits)
     features = [schema.index(family.feature) for family in families]
     tables = _tables(query, rows, features)
-    left = np.zeros((len(query.splits), tables.shape[2]), np.int64)
+    m = max(family.sets.shape[1] for family in families)
+    children = np.zeros((len(query.splits), m + 1, tables.shape[2]), np.int64)
     for family, table in zip(families, tables, strict=True):
-        left[family.members] = family.left_sets @ table
-    return left, tables[0].sum(axis=0) - left
+        children[family.members, : family.sets.shape[1]] = family.sets @ table
+    children[:, m] = tables[0].sum(axis=0) - children.sum(axis=1)
+    return children
 
 
 class _Family(NamedTuple):
-    """The candidates on one feature: their places, and (m, 256) which cells each sends left."""
+    """The candidates on one feature: their places, and (k, m, 256) the cells of all children
+    but the last.
+    """
 
     feature: str
-    members: NDArray[np.intp]
-    left_sets: IntArray
+    members: NDArray[np.intp]  # (k,)
+    sets: IntArray  # (k, m, 256)
 
 
 @lru_cache(maxsize=8)
-def _families(splits: tuple[Split, ...]) -> tuple[_Family, ...]:
+def _families(candidates: tuple[Split | Chain, ...]) -> tuple[_Family, ...]:
     """Candidates by feature. Kept: the nodes of a round mostly have the same ones."""
     places: dict[str, list[int]] = {}
-    for k, split in enumerate(splits):
-        places.setdefault(split.feature, []).append(k)
+    for k, candidate in enumerate(candidates):
+        places.setdefault(_tests(candidate)[0].feature, []).append(k)
     return tuple(
-        _Family(feature, np.asarray(ks), np.stack([_cells(splits[k].left) for k in ks]))
+        _Family(feature, np.asarray(ks), _padded([_tests(candidates[k]) for k in ks]))
         for feature, ks in places.items()
     )
+
+
+def _tests(candidate: Split | Chain) -> tuple[Split, ...]:
+    return candidate.tests if isinstance(candidate, Chain) else (candidate,)
+
+
+def _padded(chains: list[tuple[Split, ...]]) -> IntArray:
+    """(k, m, 256) the cells that each test takes from those before it left over."""
+    sets = np.zeros((len(chains), max(map(len, chains)), N_CODES), np.int64)
+    for chain, out in zip(chains, sets, strict=True):
+        taken = 0
+        for i, test in enumerate(chain):
+            out[i] = _cells(test.left & ~taken)
+            taken |= test.left
+    return sets
 
 
 @lru_cache(maxsize=1 << 14)
@@ -90,7 +111,7 @@ def _cells(left: int) -> IntArray:
 def _tables(query: Selecting, rows: Rows, features: list[int]) -> IntArray:
     """(f, 256, C) class counts, or n, sum y and sum y^2 of the target in units, by cell."""
     index = rows.select(query.region)
-    if query.scoring.score is Score.SQUARED_ERROR:
+    if _of_target(query):
         u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
         moments = np.stack([np.ones_like(u), u, u * u], axis=1)
         codes = rows.codes[np.asarray(features)[:, None], index]
@@ -108,7 +129,7 @@ def _one_class(rows: Rows) -> NDArray[np.uint8]:
 
 # ----------------------------------------------------------------------------------------- losses
 def entropy_units(counts: IntArray, scoring: Scoring) -> IntArray:
-    """(k, C) counts -> n times their entropy in nats, phi(n) - sum phi(c) with phi = x log x.
+    """(..., C) counts -> n times their entropy in nats, phi(n) - sum phi(c) with phi = x log x.
 
     Each phi is an integer on its own, so that rounding touches the four terms which one record
     can move and no others. Beyond `rows_at_most` phi goes on as a straight line: the change by
@@ -132,7 +153,7 @@ def _x_log_x(count: IntArray | np.int64) -> IntArray:
 
 
 def _squared_error_units(sums: IntArray) -> IntArray:
-    """(k, 3) of n, sum y, sum y^2 in units -> floor((n sum y^2 - (sum y)^2) / (n LATTICE))."""
-    fits = int(sums[:, 0].max(initial=0)) < 1 << 17  # n sum y^2 <= n^2 LATTICE^2 < 2^62
-    n, y, yy = (sums[:, i] if fits else sums[:, i].astype(object) for i in range(3))
+    """(..., 3) of n, sum y, sum y^2 in units -> floor((n sum y^2 - (sum y)^2) / (n LATTICE))."""
+    fits = int(sums[..., 0].max(initial=0)) < 1 << 17  # n sum y^2 <= n^2 LATTICE^2 < 2^62
+    n, y, yy = (sums[..., i] if fits else sums[..., i].astype(object) for i in range(3))
     return np.asarray((n * yy - y * y) // np.maximum(n * LATTICE, 1), np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from hedgerow.growing.binning import fine_schema
 from hedgerow.growing.medians import depth_for
 from hedgerow.reproduce import datasets
+from hedgerow.reproduce.diprime_rivals import KARY_BINS
 from hedgerow.reproduce.simulation import Sites
 from hedgerow.schema import Schema
 
@@ -108,3 +110,8 @@ def occupancy(name: str) -> float:
 def paper_depth(name: str, rows: int, n_trees: int) -> int:
     """The paper's depth, from the true number of rows, which it takes as public."""
     return depth_for(rows / n_trees, occupancy(name))
+
+
+def kary_depth(name: str, rows: int) -> int:
+    """The same occupancy where every node has a child for each of five bins."""
+    return max(1, int(math.log(rows / occupancy(name), KARY_BINS)))

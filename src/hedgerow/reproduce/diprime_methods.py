@@ -11,21 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.growing.binning import thinned
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.flow import Flow, Quote, ask
-from hedgerow.growing.leaves import proportions
-from hedgerow.growing.random_trees import totally_random
-from hedgerow.growing.targets import declared_goal
-from hedgerow.models import Additive, Model, Output
 from hedgerow.privacy.budget import Placement
-from hedgerow.queries import Chooser, Leaves, SumQuery
+from hedgerow.queries import Chooser
 from hedgerow.recipes.median_forest import Cuts, MedianForest
 from hedgerow.recipes.plan import Recipe, Trained
-from hedgerow.regions import EVERYONE, Region
+from hedgerow.regions import Region
 from hedgerow.reproduce import simulation
-from hedgerow.reproduce.diprime_data import Halves, paper_depth
-from hedgerow.schema import Schema
+from hedgerow.reproduce.diprime_data import Halves, kary_depth, occupancy, paper_depth
+from hedgerow.reproduce.diprime_rivals import KaryForest, PrunedKaryForest, RandomSplits
 from hedgerow.trees import Tree
 
 MOST_LEVELS = 7
@@ -49,38 +42,8 @@ class Setting:
     def full_depth(self, rows: int) -> int:
         return self.depth or paper_depth(self.name, rows, 1)
 
-
-@dataclass(frozen=True)
-class RandomSplits:
-    """DP-ERT: random splits of all rows; the whole budget is for the leaves.
-
-    Bojarski et al. 2014, with the leaves of median forests: complementary fractional counts.
-    """
-
-    n_trees: int
-    depth: int
-    regression: bool
-
-    @property
-    def name(self) -> str:
-        return "random_splits"
-
-    def expected_rounds(self, schema: Schema) -> int | None:
-        return 1
-
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema, quote)
-        grids = Grids(schema, thinned(schema, 64))
-        every = tuple(range(grids.n_features))
-        draw = totally_random(grids, lambda number, rng: every, self.depth)
-        trees = tuple(draw(number, rng) for number in range(self.n_trees))
-        answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves(trees), Fraction(1)))
-        said = []
-        for tree, masses in zip(trees, answer.values, strict=True):
-            p = np.stack([proportions(m, answer.variance) for m in masses[: tree.n_leaves]])
-            said.append(tree.with_values(goal.value(p)))
-        outputs = len(schema.classes or (None,))
-        return Trained(Model(Additive((0.0,) * outputs, trees=tuple(said)), Output.MEAN))
+    def kary_depth(self, rows: int) -> int:
+        return kary_depth(self.name, rows)
 
 
 # ------------------------------------------------------------------------------------- recipes
@@ -88,8 +51,17 @@ Make = Callable[[Setting, Halves], Recipe]
 
 
 def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
-    depth = setting.full_depth(len(rows.y))
-    return RandomSplits(setting.n_trees, depth, rows.is_regression)
+    return RandomSplits(setting.n_trees, setting.full_depth(len(rows.y)))
+
+
+def _dp_rf(setting: Setting, rows: Halves) -> Recipe:
+    depth = setting.kary_depth(len(rows.y))
+    return KaryForest(setting.n_trees, depth, setting.k, rows.is_regression)
+
+
+def _dp_df(setting: Setting, rows: Halves) -> Recipe:
+    depth = setting.kary_depth(len(rows.y))
+    return PrunedKaryForest(setting.n_trees, depth, occupancy(setting.name))
 
 
 def _paper(
@@ -139,6 +111,8 @@ PRINTED_SHARE = Fraction(11, 15)
 EXP, FLIP = Chooser.EXPONENTIAL, Chooser.PERMUTE_AND_FLIP
 RECIPES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
+    "DP-RF": _dp_rf,
+    "DP-DF": _dp_df,
     "DP-ERT": _dp_ert,
     "DiPriMe": partial(_paper, cuts=Cuts.MEDIAN, mechanism=EXP),
     "DiPriMeExp, paid": partial(_paper, cuts=Cuts.MEDIANS, mechanism=EXP),

@@ -48,6 +48,7 @@ _VALUES: dict[str, type[Any]] = {
         queries.TargetCells,
         queries.ResidualCells,
         queries.Scoring,
+        queries.Chain,
         queries.SumQuery,
         queries.BoundQuery,
         queries.SelectQuery,
