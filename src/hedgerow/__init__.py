@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.saving import load_model as load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
+    from hedgerow.growing.screening import Refinement
     from hedgerow.report.picture import draw_tree
     from hedgerow.report.text import explain, show_tree
     from hedgerow.schema import Categorical, Numeric, Schema, Target
@@ -35,6 +36,7 @@ _HOMES = {
     "MedianForestClassifier": "hedgerow.estimators.median_forest",
     "MedianForestRegressor": "hedgerow.estimators.median_forest",
     "Numeric": "hedgerow.schema",
+    "Refinement": "hedgerow.growing.screening",
     "Schema": "hedgerow.schema",
     "Target": "hedgerow.schema",
     "TopDownTreeClassifier": "hedgerow.estimators.topdown",
@@ -59,6 +61,7 @@ __all__ = [
     "MedianForestClassifier",
     "MedianForestRegressor",
     "Numeric",
+    "Refinement",
     "Schema",
     "Target",
     "TopDownTreeClassifier",

@@ -14,7 +14,7 @@ from hedgerow.growing.builder import ROOT, Choice, Node, Stop
 from hedgerow.growing.choosers import Totals
 from hedgerow.growing.flow import run
 from hedgerow.growing.scores import entropy, full_gini, root_gini
-from hedgerow.growing.stopping import Placed, if_audible, if_worthwhile
+from hedgerow.growing.stopping import if_audible, if_worthwhile
 from hedgerow.privacy.budget import Placement
 from hedgerow.queries import Chooser, ClassCounts, LocalChoice, SelectQuery, SumQuery, Whole
 from hedgerow.recipes.topdown import Criterion, Finding, TopDown, even
@@ -197,7 +197,8 @@ def outcome(chooser, node=ROOT):
 
 
 def inside(masses, variance, whole=1000.0):
-    return Node(EVERYONE, 1, Fraction(1, 8), known=Placed(np.array(masses), variance, whole))
+    root = Totals(np.array([whole]), variance)
+    return Node(EVERYONE, 1, Fraction(1, 8), known=Totals(np.array(masses), variance, (root,)))
 
 
 def test_a_split_that_gains_too_little_per_row_is_not_taken_but_paid():
@@ -217,11 +218,16 @@ def test_a_node_that_is_surely_too_light_is_not_even_asked():
     assert outcome(choose, inside([3.0, 3.0], 0.1)) == Stop()
 
 
-def test_children_remember_how_many_rows_the_root_was_told_to_have():
-    choice = outcome(
-        if_worthwhile(told(50.0, [30.0, 0.0], [0.0, 20.0]), min_weight=0.0, min_gain=0)
-    )
-    assert [k.whole for k in choice.known] == [50.0, 50.0]
+@pytest.mark.parametrize("finding", list(Finding))
+def test_every_node_remembers_the_totals_of_all_nodes_above_it(finding):
+    recipe = TopDown(max_splits=4, finding=finding, min_gain=-10.0, min_weight=0.0)
+    the_study = study(TWO, 1, Placement.NOWHERE)
+    fed = federation(the_study, holders(X, Y, np.zeros(300), 1, TWO))
+    (grown,) = run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed).grown
+    for node in grown.ends:
+        rows = [float(totals.masses.sum()) for totals in node.known.above]
+        assert len(rows) == len(node.region)
+        assert rows == sorted(rows, reverse=True)
 
 
 class Loud:

@@ -8,6 +8,7 @@ from typing import Any
 from hedgerow.errors import SpecError
 from hedgerow.estimators.private import (
     PrivateClassifier,
+    PrivateEstimator,
     PrivateRegressor,
     at_least,
     given_or_none,
@@ -17,7 +18,7 @@ from hedgerow.estimators.private import (
 from hedgerow.growing.binning import fine_schema
 from hedgerow.privacy.budget import Placement
 from hedgerow.privacy.response import BloomReports
-from hedgerow.recipes.extra_trees import ExtraTrees, Split
+from hedgerow.recipes.extra_trees import ExtraTrees, Ranges, Split
 from hedgerow.recipes.plan import Recipe
 from hedgerow.schema import Schema
 
@@ -26,7 +27,77 @@ BITS_PER_CLASS = 2
 """The filter of 'bloom': enough bits that the codes of labels seldom meet."""
 
 
-class ExtraTreesClassifier(PrivateClassifier):
+class _ExtraTrees(PrivateEstimator):
+    """Parameters of both kinds of extra-trees."""
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        n_trees: int = 20,
+        max_depth: int = 20,
+        max_features: int | None = None,
+        min_samples_split: float = 2.0,
+        min_samples_leaf: float = 1.0,
+        split: str = "best",
+        ranges: str = "public",
+        leaf_share: float = 0.5,
+        subsample: int | None = None,
+        lean: bool = False,
+        placement: str | None = None,
+        colluders: int | None = None,
+        threshold: int | None = None,
+        records_per_person: int = 1,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_trees = n_trees
+        self.max_depth = max_depth
+        self.max_features = max_features
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.split = split
+        self.ranges = ranges
+        self.leaf_share = leaf_share
+        self.subsample = subsample
+        self.lean = lean
+        self.placement = placement
+        self.colluders = colluders
+        self.threshold = threshold
+        self.records_per_person = records_per_person
+        self.random_state = random_state
+        self.progress = progress
+
+    def _schema_of(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def _recipe(self, schema: Schema) -> Recipe:
+        if self.split not in [split.value for split in Split]:
+            raise SpecError(f"split is {self.split!r}; use 'best' or 'random'.")
+        if self.ranges not in [ranges.value for ranges in Ranges]:
+            raise SpecError(f"ranges is {self.ranges!r}; use 'public' or 'observed'.")
+        subsample = self.subsample
+        return ExtraTrees(
+            n_trees=at_least(self.n_trees, 1, "n_trees"),
+            max_depth=at_least(self.max_depth, 1, "max_depth"),
+            max_features=given_or_none(self.max_features, "max_features"),
+            min_samples_split=float(positive(self.min_samples_split, "min_samples_split")),
+            min_samples_leaf=float(positive(self.min_samples_leaf, "min_samples_leaf")),
+            split=Split(self.split),
+            ranges=Ranges(self.ranges),
+            leaf_share=shares(self.leaf_share, "leaf_share"),
+            subsample=None if subsample is None else at_least(subsample, 2, "subsample"),
+            lean=self.lean,
+            regression=self._regression,
+        )
+
+
+class ExtraTreesClassifier(_ExtraTrees, PrivateClassifier):
     """Federated Extra-Trees, Liu et al. 2020: all trees in lockstep, a round a level.
 
     Under placement 'nowhere' this is the paper's FET, under 'label' its FET-LDP (labels only:
@@ -45,10 +116,16 @@ class ExtraTreesClassifier(PrivateClassifier):
         decide.
     split : {'best', 'random'}
         'random' takes splits without looking and spends everything on the leaves.
+    ranges : {'public', 'observed'}
+        Cuts fall within the schema's bounds, or between the lowest and the highest cell that
+        holds any row. 'observed' tells everybody exactly how many rows lie in every cell of every
+        feature; only placements that protect no feature ('nowhere', 'label') allow it.
     leaf_share : float
         Part of the budget kept for the leaves, where sums carry noise.
     subsample : int or None
         Each tree sees one record in so many, drawn by each record for each tree; None: all.
+    lean : bool
+        Whether a noisy leaf leans on the nodes above it, or on all leaves together.
     label_mechanism : 'response', 'bloom' or BloomReports
         How labels are told under placement 'label': k-ary randomised response; noisy bits of a
         Bloom filter, as in the paper, that cost epsilon for ever; or such reports spelled out.
@@ -67,8 +144,10 @@ class ExtraTreesClassifier(PrivateClassifier):
         min_samples_split: float = 2.0,
         min_samples_leaf: float = 1.0,
         split: str = "best",
+        ranges: str = "public",
         leaf_share: float = 0.5,
         subsample: int | None = None,
+        lean: bool = False,
         label_mechanism: str | BloomReports = "response",
         placement: str | None = None,
         colluders: int | None = None,
@@ -77,30 +156,28 @@ class ExtraTreesClassifier(PrivateClassifier):
         random_state: Any = None,
         progress: bool = False,
     ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.max_features = max_features
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.split = split
-        self.leaf_share = leaf_share
-        self.subsample = subsample
+        super().__init__(
+            schema,
+            epsilon,
+            delta,
+            n_trees=n_trees,
+            max_depth=max_depth,
+            max_features=max_features,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            split=split,
+            ranges=ranges,
+            leaf_share=leaf_share,
+            subsample=subsample,
+            lean=lean,
+            placement=placement,
+            colluders=colluders,
+            threshold=threshold,
+            records_per_person=records_per_person,
+            random_state=random_state,
+            progress=progress,
+        )
         self.label_mechanism = label_mechanism
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
-
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
-    def _recipe(self, schema: Schema) -> Recipe:
-        return recipe_of(self, regression=False)
 
     def _label_reports(
         self, schema: Schema, epsilon: Fraction, placement: Placement | None
@@ -118,76 +195,13 @@ class ExtraTreesClassifier(PrivateClassifier):
         return BloomReports.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
 
 
-class ExtraTreesRegressor(PrivateRegressor):
+class ExtraTreesRegressor(_ExtraTrees, PrivateRegressor):
     """Federated Extra-Trees for a number: splits by variance; see ExtraTreesClassifier.
 
     Parameters (besides those of every estimator)
     ----------
-    n_trees, max_depth, max_features, min_samples_split, min_samples_leaf, split, leaf_share,
-    subsample
+    n_trees, max_depth, max_features, min_samples_split, min_samples_leaf, split, ranges,
+    leaf_share, subsample, lean
         As for ExtraTreesClassifier; `max_features` None is all features.
 
     """
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        n_trees: int = 20,
-        max_depth: int = 20,
-        max_features: int | None = None,
-        min_samples_split: float = 2.0,
-        min_samples_leaf: float = 1.0,
-        split: str = "best",
-        leaf_share: float = 0.5,
-        subsample: int | None = None,
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.max_features = max_features
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.split = split
-        self.leaf_share = leaf_share
-        self.subsample = subsample
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
-
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
-    def _recipe(self, schema: Schema) -> Recipe:
-        return recipe_of(self, regression=True)
-
-
-def recipe_of(given: Any, *, regression: bool) -> ExtraTrees:
-    """The estimator's parameters, checked."""
-    if given.split not in [split.value for split in Split]:
-        raise SpecError(f"split is {given.split!r}; use 'best' or 'random'.")
-    subsample = given.subsample
-    return ExtraTrees(
-        n_trees=at_least(given.n_trees, 1, "n_trees"),
-        max_depth=at_least(given.max_depth, 1, "max_depth"),
-        max_features=given_or_none(given.max_features, "max_features"),
-        min_samples_split=float(positive(given.min_samples_split, "min_samples_split")),
-        min_samples_leaf=float(positive(given.min_samples_leaf, "min_samples_leaf")),
-        split=Split(given.split),
-        leaf_share=shares(given.leaf_share, "leaf_share"),
-        subsample=None if subsample is None else at_least(subsample, 2, "subsample"),
-        regression=regression,
-    )

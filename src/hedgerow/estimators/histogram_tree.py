@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.estimators.private import PrivateClassifier, at_least, positive, shares
+from hedgerow.growing.binning import fine_schema
+from hedgerow.growing.screening import Refinement
 from hedgerow.recipes.gubler import HistogramTree
 from hedgerow.recipes.plan import Recipe
 from hedgerow.schema import Schema
@@ -37,7 +39,11 @@ class HistogramTreeClassifier(PrivateClassifier):
         Average a leaf's own counts with what the parent's histogram said of it.
     level_growth : float
         Each level gets this many times the budget of the level above it.
-
+    lean : bool
+        Whether leaves lean on the nodes above them, the more the noisier they are.
+    refine : Refinement or None
+        Tables asked and read as our own tree does it: private bins, naive-Bayes prior, screening,
+        noise-penalised gain. Numbers are then read on the fine grid, unless `n_bins` is given.
     """
 
     def __init__(
@@ -57,6 +63,8 @@ class HistogramTreeClassifier(PrivateClassifier):
         known_zeros: bool = True,
         combine: bool = False,
         level_growth: float = 1.0,
+        lean: bool = False,
+        refine: Refinement | None = None,
         placement: str | None = None,
         colluders: int | None = None,
         threshold: int | None = None,
@@ -78,6 +86,8 @@ class HistogramTreeClassifier(PrivateClassifier):
         self.known_zeros = known_zeros
         self.combine = combine
         self.level_growth = level_growth
+        self.lean = lean
+        self.refine = refine
         self.placement = placement
         self.colluders = colluders
         self.threshold = threshold
@@ -86,7 +96,9 @@ class HistogramTreeClassifier(PrivateClassifier):
         self.progress = progress
 
     def _schema_of(self, schema: Schema) -> Schema:
-        return schema if self.n_bins is None else schema.with_grid(bins=self.n_bins)
+        if self.n_bins is not None:
+            return schema.with_grid(bins=self.n_bins)
+        return schema if self.refine is None else fine_schema(schema)
 
     def _recipe(self, schema: Schema) -> Recipe:
         return HistogramTree(
@@ -100,4 +112,6 @@ class HistogramTreeClassifier(PrivateClassifier):
             known_zeros=self.known_zeros,
             combine=self.combine,
             level_growth=positive(self.level_growth, "level_growth"),
+            lean=self.lean,
+            refine=self.refine,
         )

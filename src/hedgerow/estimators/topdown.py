@@ -8,6 +8,8 @@ from typing import Any
 
 from hedgerow.errors import SpecError
 from hedgerow.estimators.private import PrivateClassifier, at_least, shares
+from hedgerow.growing.binning import fine_schema
+from hedgerow.growing.screening import Refinement
 from hedgerow.privacy.budget import exact
 from hedgerow.queries import MOST_ROWS
 from hedgerow.recipes import topdown
@@ -47,7 +49,11 @@ class TopDownTreeClassifier(PrivateClassifier):
         above, the sharper the choice. Any guess is private.
     consistency : bool
         Make the tables of a node agree with each other and with the path to it.
-
+    lean : bool
+        Whether leaves lean on the nodes above them, the more the noisier they are.
+    refine : Refinement or None
+        For 'noisy_counts': tables asked and read as our own tree does it, with private bins,
+        naive-Bayes prior, screening and noise-penalised gain, on the fine grid of numbers.
     """
 
     def __init__(
@@ -65,6 +71,8 @@ class TopDownTreeClassifier(PrivateClassifier):
         min_gain: float = 0.01,
         rows_at_most: int = MOST_ROWS,
         consistency: bool = True,
+        lean: bool = False,
+        refine: Refinement | None = None,
         placement: str | None = None,
         colluders: int | None = None,
         threshold: int | None = None,
@@ -84,12 +92,17 @@ class TopDownTreeClassifier(PrivateClassifier):
         self.min_gain = min_gain
         self.rows_at_most = rows_at_most
         self.consistency = consistency
+        self.lean = lean
+        self.refine = refine
         self.placement = placement
         self.colluders = colluders
         self.threshold = threshold
         self.records_per_person = records_per_person
         self.random_state = random_state
         self.progress = progress
+
+    def _schema_of(self, schema: Schema) -> Schema:
+        return schema if self.refine is None else fine_schema(schema)
 
     def _recipe(self, schema: Schema) -> Recipe:
         max_splits = at_least(self.max_splits, 1, "max_splits")
@@ -104,6 +117,8 @@ class TopDownTreeClassifier(PrivateClassifier):
             min_gain=float(self.min_gain),
             rows_at_most=at_least(self.rows_at_most, 1, "rows_at_most"),
             consistency=self.consistency,
+            lean=self.lean,
+            refine=self.refine,
         )
 
 

@@ -4,14 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.private import PrivateClassifier, PrivateRegressor, given_or_none
+from hedgerow.estimators.private import (
+    PrivateClassifier,
+    PrivateEstimator,
+    PrivateRegressor,
+    given_or_none,
+)
 from hedgerow.growing.binning import fine_schema
 from hedgerow.recipes.plan import Recipe
 from hedgerow.recipes.tree import ScreenedTree
 from hedgerow.schema import Schema
 
 
-class TreeClassifier(PrivateClassifier):
+class _Tree(PrivateEstimator):
+    """Parameters of both trees."""
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        max_depth: int | None = None,
+        placement: str | None = None,
+        colluders: int | None = None,
+        threshold: int | None = None,
+        records_per_person: int = 1,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.max_depth = max_depth
+        self.placement = placement
+        self.colluders = colluders
+        self.threshold = threshold
+        self.records_per_person = records_per_person
+        self.random_state = random_state
+        self.progress = progress
+
+    def _schema_of(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def _recipe(self, schema: Schema) -> Recipe:
+        return ScreenedTree(
+            max_depth=given_or_none(self.max_depth, "max_depth"),
+            regression=self._regression,
+            merge_equal_labels=getattr(self, "merge_equal_labels", False),
+        )
+
+
+class TreeClassifier(_Tree, PrivateClassifier):
     """One interpretable private tree: private bins, screened tables, leaves that lean on parents.
 
     All constants follow from a noisy signal-to-noise ratio. A tree of depth D costs D + 2 rounds.
@@ -42,29 +86,22 @@ class TreeClassifier(PrivateClassifier):
         random_state: Any = None,
         progress: bool = False,
     ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.max_depth = max_depth
-        self.merge_equal_labels = merge_equal_labels
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
-
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
-    def _recipe(self, schema: Schema) -> Recipe:
-        return ScreenedTree(
-            max_depth=given_or_none(self.max_depth, "max_depth"),
-            merge_equal_labels=self.merge_equal_labels,
+        super().__init__(
+            schema,
+            epsilon,
+            delta,
+            max_depth=max_depth,
+            placement=placement,
+            colluders=colluders,
+            threshold=threshold,
+            records_per_person=records_per_person,
+            random_state=random_state,
+            progress=progress,
         )
+        self.merge_equal_labels = merge_equal_labels
 
 
-class TreeRegressor(PrivateRegressor):
+class TreeRegressor(_Tree, PrivateRegressor):
     """One interpretable private tree for a number; see TreeClassifier.
 
     The target is clipped to its noisy .1 and 99.9 % quantiles within the schema's public range.
@@ -74,34 +111,3 @@ class TreeRegressor(PrivateRegressor):
     max_depth : int or None
         Levels of splits; None is 6, or 3 where noise is as large as the data.
     """
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        max_depth: int | None = None,
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.max_depth = max_depth
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
-
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
-    def _recipe(self, schema: Schema) -> Recipe:
-        return ScreenedTree(max_depth=given_or_none(self.max_depth, "max_depth"), regression=True)

@@ -28,10 +28,18 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class Totals:
-    """What a node knows of itself from its parent's answer: channel masses and their variance."""
+    """What a node knows of itself from its parent's answer: channel masses and their variance.
+
+    `above` are the totals of all nodes above it, from the root, each by its own answer.
+    """
 
     masses: FloatArray
     variance: float
+    above: tuple[Totals, ...] = ()
+
+
+def above_of(node: Node) -> tuple[Totals, ...]:
+    return node.known.above if isinstance(node.known, Totals) else ()
 
 
 @dataclass(frozen=True)
@@ -142,18 +150,24 @@ class HistogramRules:
         return bool((rows < self.min_mass).all()) or int(present.sum()) < 2
 
     def choice(
-        self, tables: Tables, found: Found, spent: Fraction, saved: Fraction = Fraction(0)
+        self,
+        node: Node,
+        tables: Tables,
+        found: Found,
+        spent: Fraction,
+        saved: Fraction = Fraction(0),
     ) -> Choice:
         sets = self.grids.left_sets[found.feature][found.candidate]
         position = tables.features.index(found.feature)
         histogram = tables.of(position)
-        whole, _ = totals(tables)
+        whole, noise = totals(tables)
+        above = (*above_of(node), Totals(whole, noise))
         left = left_masses(histogram, sets[None, :])[0]
         used = tables.used[position, : len(histogram)]
         n_left = int((sets & used).sum())
         known = (
-            Totals(left, tables.variance * n_left),
-            Totals(whole - left, tables.variance * (int(used.sum()) - n_left)),
+            Totals(left, tables.variance * n_left, above),
+            Totals(whole - left, tables.variance * (int(used.sum()) - n_left), above),
         )
         gain = float(self.impurity(whole)) - found.mass
         split = self.grids.split(found.feature, sets)
@@ -178,7 +192,7 @@ def by_histogram(rules: HistogramRules, features: FeatureDraw, share_at: ShareAt
         found = rules.best(tables)
         if rules.must_stop(tables) or not np.isfinite(found.impurity):
             return Stop(share)
-        return rules.choice(tables, found, share)
+        return rules.choice(node, tables, found, share)
 
     return choose
 
@@ -229,7 +243,7 @@ def by_bounds(
             best[1].impurity
         ):
             return Stop(spent, saved)
-        return rules.choice(*best, spent, saved)
+        return rules.choice(node, *best, spent, saved)
 
     return choose
 

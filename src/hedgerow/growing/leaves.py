@@ -26,6 +26,11 @@ def proportions(masses: FloatArray, variance: float) -> FloatArray:
     return c / n if n > 0 else np.full(len(c), 1.0 / len(c))
 
 
+def unspent(node: Node) -> Fraction:
+    """What the path to a node left of the whole budget."""
+    return 1 - node.spent
+
+
 def by_query(
     statistic: Statistic, share_of: Callable[[Node], Fraction], reading: Reading, combine: bool
 ) -> LeafFlow:

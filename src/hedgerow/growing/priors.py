@@ -78,31 +78,32 @@ def child_prior(parent: Belief, position: int, left: BoolArray, side: int) -> Be
     masses[position] = parent.masses[position] * inside[:, None]
     variances[position] = parent.variances[position] * inside[:, None]
     possible[position] = inside
+    sent_variance = float(parent.variances[position, inside].sum(axis=0).mean())
     return Belief(
         parent.features,
         masses,
         variances,
         possible,
         sent,
-        parent.total_variance,
+        sent_variance,
         parent.features[position],
     )
 
 
-def updated(prior: Belief, asked: FloatArray, variance: float) -> Belief:
+def updated(prior: Belief, asked: FloatArray, variance: float, *, trusting: bool = True) -> Belief:
     """The prior moved towards the node's own noisy tables, (F, B, C), of its features.
 
     Per feature and class, the spread t2 of the truth around the prior is what the squared
     difference holds beyond both noises; the split feature's prior has none. A cell then moves by
-    (prior variance + t2) / (prior variance + t2 + noise).
+    (prior variance + t2) / (prior variance + t2 + noise), or all the way if not `trusting`.
     """
     used = prior.possible
     common, total_variance = common_total(asked, used, variance)
     common = np.maximum(common, 0.0)
     own = with_total(asked, used, common)
     guess = with_total(prior.masses, used, common)
-    spread = prior.variances + _between(prior, own - guess, variance)[:, None, :]
-    step = np.where(used[:, :, None], spread / np.maximum(spread + variance, TINY), 0.0)
+    step = _steps(prior, own - guess, variance) if trusting else np.ones_like(own)
+    step = np.where(used[:, :, None], step, 0.0)
     return Belief(
         prior.features,
         guess + step * (own - guess),
@@ -112,6 +113,11 @@ def updated(prior: Belief, asked: FloatArray, variance: float) -> Belief:
         total_variance,
         prior.split,
     )
+
+
+def _steps(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
+    spread = prior.variances + _between(prior, difference, variance)[:, None, :]
+    return np.asarray(spread / np.maximum(spread + variance, TINY))
 
 
 def _between(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from hedgerow.growing.builder import Choice, Chooser, Node, Stop
 from hedgerow.growing.candidates import Grids
-from hedgerow.growing.choosers import PATIENCE, ShareAt, Totals
+from hedgerow.growing.choosers import PATIENCE, ShareAt, Totals, above_of
 from hedgerow.growing.flow import Flow, ask, pick
 from hedgerow.growing.scores import Impurity
-from hedgerow.growing.tables import Tables, consistent
+from hedgerow.growing.tables import Tables, consistent, totals
 from hedgerow.queries import (
     Chooser as Mechanism,
 )
@@ -108,7 +108,12 @@ class SelectionRules:
         return replace(self.scoring, rows_at_most=min(max(rows, 1), self.scoring.rows_at_most))
 
     def best(
-        self, splits: tuple[Split, ...], values: FloatArray, variance: float, spent: Fraction
+        self,
+        node: Node,
+        splits: tuple[Split, ...],
+        values: FloatArray,
+        variance: float,
+        spent: Fraction,
     ) -> Choice:
         """The split that leaves the least impurity; values are (k, 2, C)."""
         tables = Tables(tuple(range(len(splits))), values, variance, (2,) * len(splits))
@@ -116,7 +121,8 @@ class SelectionRules:
         left, right = values[:, 0], values[:, 1]
         gains = self.impurity(left + right) - self.impurity(left) - self.impurity(right)
         k = int(np.argmax(gains))
-        known = (Totals(left[k], variance), Totals(right[k], variance))
+        above = (*above_of(node), Totals(*totals(tables)))
+        known = (Totals(left[k], variance, above), Totals(right[k], variance, above))
         return Choice(splits[k], float(gains[k]), spent, known=known)
 
 
@@ -151,6 +157,6 @@ def _by_picks(rules: SelectionRules, share_at: ShareAt, kind: Callable[..., Sele
         shortlist = sorted(set((yield from pick(query))))
         splits = tuple(candidates[k] for k in shortlist)
         answer = yield from ask(rules.sides(node, splits, share - index_share))
-        return rules.best(splits, answer.values, answer.variance, share)
+        return rules.best(node, splits, answer.values, answer.variance, share)
 
     return choose

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.growing.builder import LeafFlow, LeafValue, Node
+from hedgerow.growing.choosers import above_of
 from hedgerow.growing.flow import Flow
-from hedgerow.growing.screening import Known
 from hedgerow.growing.tables import inverse_variance
 from hedgerow.growing.targets import Goal
 from hedgerow.queries import Answer, SumQuery, Whole
@@ -35,6 +35,7 @@ class Lean:
     per_noise: float
 
     def proportions(self, masses: FloatArray, variance: float, parent: FloatArray) -> FloatArray:
+        masses = np.maximum(masses, 0.0)
         n = float(masses.sum())
         m = PSEUDO_ROWS + self.per_noise * variance * len(masses) / max(n, 1.0)
         return (masses + m * parent) / (n + m)
@@ -64,9 +65,8 @@ def _above(ends: Sequence[Node]) -> dict[Region, Estimate]:
     """The totals of all inner nodes, as the choosers left them."""
     above = dict[Region, Estimate]()
     for node in ends:
-        assert isinstance(node.known, Known)
-        start = len(node.region) - len(node.known.above)
-        for k, totals in enumerate(node.known.above):
+        start = len(node.region) - len(above_of(node))
+        for k, totals in enumerate(above_of(node)):
             above[node.region[: start + k]] = (totals.masses, totals.variance)
     return above
 

@@ -7,23 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.growing.builder import Choice, Chooser, Node, Stop
-from hedgerow.growing.choosers import PATIENCE, Totals
+from hedgerow.growing.choosers import PATIENCE, Totals, above_of
 from hedgerow.growing.flow import Flow, Quote
 from hedgerow.queries import Summed
-
-
-@dataclass(frozen=True)
-class Placed(Totals):
-    """What a node knows of itself, and how many rows the root was told to have."""
-
-    whole: float = 0.0
 
 
 def if_worthwhile(choose: Chooser, *, min_weight: float, min_gain: float) -> Chooser:
@@ -43,25 +35,29 @@ def if_worthwhile(choose: Chooser, *, min_weight: float, min_gain: float) -> Cho
             return found
         left, right = found.known
         rows = float(left.masses.sum() + right.masses.sum())
-        whole = node.known.whole if isinstance(node.known, Placed) else rows
-        if rows <= 0.0 or rows < min_weight * whole or found.gain <= min_gain * rows:
+        whole = rows_of_all(node)
+        light = whole is not None and rows < min_weight * whole
+        if rows <= 0.0 or light or found.gain <= min_gain * rows:
             return Stop(found.spent)
-        return replace(found, known=(_placed(left, whole), _placed(right, whole)))
+        return found
 
     return chosen
 
 
-def _placed(side: Totals, whole: float) -> Placed:
-    return Placed(side.masses, side.variance, whole)
+def rows_of_all(node: Node) -> float | None:
+    """As many as the root was told to have; nothing is above the root itself."""
+    above = above_of(node)
+    return float(above[0].masses.sum()) if above else None
 
 
 def surely_below(node: Node, min_weight: float) -> bool:
-    """Too light by more than noise can explain; the root knows nothing of itself."""
-    known = node.known
-    if not isinstance(known, Placed):
+    """Too light by more than noise can explain."""
+    whole = rows_of_all(node)
+    if whole is None:
         return False
+    known = node.known
     deviation = math.sqrt(known.variance * len(known.masses))
-    return float(known.masses.sum()) + PATIENCE * deviation < min_weight * known.whole
+    return float(known.masses.sum()) + PATIENCE * deviation < min_weight * whole
 
 
 def if_audible(choose: Chooser, counts: Callable[[Node], Summed], quote: Quote) -> Chooser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hedgerow.growing.cut_points import QuantileCuts
+from hedgerow.growing.screening import Refinement
 from hedgerow.recipes.boosted import NAMED, Boosted, Splits, Updates
 from hedgerow.recipes.extra_trees import ExtraTrees, Split
 from hedgerow.recipes.forest import GuidedForest
@@ -22,6 +23,7 @@ ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=2, save_budget=True),
     HistogramTree(max_depth=2, save_budget=True, chunk=3),
     HistogramTree(max_depth=3, combine=True, level_growth=Fraction(3, 2)),
+    HistogramTree(max_depth=3, refine=Refinement(keep=2), lean=True),
     SmoothedBoost(n_trees=3),
     Boosted(n_trees=4, depth=1, splits=Splits.PARTIALLY_RANDOM, updates=Updates.GRADIENT),
     Boosted(n_trees=4, depth=1, splits=Splits.HISTOGRAM, cuts=QuantileCuts()),
@@ -37,7 +39,9 @@ ALL: tuple[Recipe, ...] = (
     ExtraTrees(n_trees=2, max_depth=2, subsample=2),
     ExtraTrees(n_trees=2, max_depth=3, split=Split.RANDOM),
     ExtraTrees(n_trees=2, max_depth=3, regression=True),
+    ExtraTrees(n_trees=2, max_depth=3, lean=True),
     TopDown(max_splits=4),
+    TopDown(max_splits=4, refine=Refinement(prior=False, bins=None), lean=True),
     TopDown(max_splits=3, finding=Finding.NOISY_MAX, rows_at_most=1000),
     TopDown(max_splits=3, finding=Finding.LOCAL_CHOICE, consistency=False),
     MedianForest(n_trees=2, max_depth=2, cuts=Cuts.GRID),

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.errors import SpecError
 from hedgerow.growing.candidates import Grids
 from hedgerow.growing.flow import Flow, Quote, ask, together
 from hedgerow.growing.interactions import random
 from hedgerow.growing.layered import RandomSplits, assembled, grow_layers
+from hedgerow.growing.random_cuts import Columns, Room
 from hedgerow.growing.random_trees import totally_random
 from hedgerow.growing.scores import TINY, gini, variance
+from hedgerow.growing.shrinkage import lean_of
+from hedgerow.growing.targets import Goal, declared_goal
+from hedgerow.growing.tree_leaves import said
 from hedgerow.layers import ROOT_LAYER, Cuts
 from hedgerow.models import Additive, FloatArray, Model, Output
-from hedgerow.queries import Binning, ClassCounts, Fractions, Leaves, Sides, Statistic, SumQuery
+from hedgerow.queries import Binning, Cells, Leaves, Sides, Statistic, SumQuery
 from hedgerow.recipes.plan import Trained
 from hedgerow.regions import EVERYONE, Fold, Region, Step
 from hedgerow.schema import Schema
@@ -30,6 +36,13 @@ SPARE = 2
 class Split(Enum):
     BEST = "best"
     RANDOM = "random"
+
+
+class Ranges(Enum):
+    """Between what a cut may fall: the schema's bounds, or the cells that hold any row."""
+
+    PUBLIC = "public"
+    OBSERVED = "observed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +59,11 @@ class ExtraTrees:
     With `subsample` m a tree sees the records whose own draw for that tree falls on one of m;
     a record may be in every tree, so trees still add up.
 
-    Departures from the paper: cuts come from the public range and not from the sites' own; the
-    first `max_features` tests that part the node compete (see RandomSplits); a leaf of a noisy
-    tree is asked once more; sums are over all sites, so no site's label counts are seen.
+    Departures from the paper: cuts come from the public range or, with `ranges` OBSERVED and no
+    noise, from between the cells that hold rows of all sites together, never from a site's own
+    range; the first `max_features` tests that part the node compete (see RandomSplits); a leaf of
+    a noisy tree is asked once more; sums are over all sites, so no site's label counts are seen.
+    Noisy leaves lean on all leaves together or, with `lean`, on the nodes above them.
     """
 
     n_trees: int = 20
@@ -57,21 +72,32 @@ class ExtraTrees:
     min_samples_split: float = 2.0
     min_samples_leaf: float = 1.0
     split: Split = Split.BEST
+    ranges: Ranges = Ranges.PUBLIC
     leaf_share: Fraction = Fraction(1, 2)
     subsample: int | None = None
+    lean: bool = False
     regression: bool = False
+
+    def __post_init__(self) -> None:
+        if self.split is Split.RANDOM and self.ranges is Ranges.OBSERVED:
+            raise SpecError(
+                "ranges is 'observed' and split is 'random'; totally random trees draw from the "
+                "public range. Use ranges='public', or split='best'."
+            )
 
     @property
     def name(self) -> str:
         return "extra_trees"
 
     def expected_rounds(self, schema: Schema) -> int | None:
-        return 1 if self.split is Split.RANDOM else self.max_depth + 1
+        first = int(self.ranges is Ranges.OBSERVED)
+        return first + (1 if self.split is Split.RANDOM else self.max_depth + 1)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        statistic = _statistic(schema, quote)
+        goal = declared_goal(schema, quote)
+        room = yield from self._room(goal, schema, quote)
         flows = {
-            t: self._tree(t, statistic, schema, quote, np.random.default_rng(seed))
+            t: self._tree(t, goal, room, schema, quote, np.random.default_rng(seed))
             for t, seed in enumerate(rng.integers(0, 2**63, self.n_trees).tolist())
         }
         trees = yield from together(flows)
@@ -79,21 +105,44 @@ class ExtraTrees:
         score = Additive((0.0,) * outputs, trees=tuple(trees.values()))
         return Trained(Model(score, Output.MEAN))
 
+    def _room(self, goal: Goal, schema: Schema, quote: Quote) -> Flow[Room]:
+        """Where the roots may be cut."""
+        columns = Columns(schema)
+        if self.ranges is Ranges.PUBLIC:
+            return Room.at_the_root(columns)
+        by = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
+        query = SumQuery(EVERYONE, goal.statistic, by, Fraction(1))
+        if quote.variance(query) > 0.0:
+            raise SpecError(
+                "ranges is 'observed', which tells exact counts of every cell of every feature; "
+                "use it with placement 'nowhere' or 'label', which protect no feature, or use "
+                "ranges='public'."
+            )
+        answer = yield from ask(query)
+        return Room.holding(columns, answer.values.sum(axis=2) > 0.0)
+
     def _tree(
-        self, t: int, statistic: Statistic, schema: Schema, quote: Quote, rng: np.random.Generator
+        self,
+        t: int,
+        goal: Goal,
+        room: Room,
+        schema: Schema,
+        quote: Quote,
+        rng: np.random.Generator,
     ) -> Flow[Tree]:
         region, share = self._rows_of(t), Fraction(1, self.n_trees)
         if self.split is Split.RANDOM:
             tree = _random_tree(schema, self.max_depth, rng)
         else:
-            rules = self._rules(statistic, schema, quote)
-            grown = yield from grow_layers(rules, schema, rng, region)
-            tree, masses = assembled(grown, schema, statistic.channels)
+            rules = self._rules(goal.statistic, schema, quote)
+            grown = yield from grow_layers(rules, schema, rng, region, room)
+            tree, masses = assembled(grown, schema, goal.channels)
             if rules.noise == 0.0 and grown.root is not None:
-                return tree.with_values(_values(masses, 0.0, schema))
+                return tree.with_values(_values(masses, 0.0, goal))
             share *= self.leaf_share
-        answer = yield from ask(SumQuery(region, statistic, Leaves((tree,)), share))
-        return tree.with_values(_values(answer.values[0], answer.variance, schema))
+        answer = yield from ask(SumQuery(region, goal.statistic, Leaves((tree,)), share))
+        values = _leaning_values(tree) if self.lean else _values
+        return tree.with_values(values(answer.values[0], answer.variance, goal))
 
     def _rules(self, statistic: Statistic, schema: Schema, quote: Quote) -> RandomSplits:
         n = len(schema.grids)
@@ -120,12 +169,6 @@ class ExtraTrees:
         return (Step(Fold(f"tree {t}", self.subsample), 0),)
 
 
-def _statistic(schema: Schema, quote: Quote) -> Statistic:
-    if schema.target is None:
-        return ClassCounts(len(schema.classes or ()))
-    return Fractions(schema.target.low, schema.target.high, quote.lattice)
-
-
 def _noise(statistic: Statistic, m: int, share: Fraction, quote: Quote) -> float:
     """Variance that m tests a node will meet; the table of the root stands for all of them."""
     cuts = Cuts(np.zeros((1, m), np.int16), np.zeros((1, m, 4), np.uint64))
@@ -137,7 +180,21 @@ def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
     return totally_random(grids, random(n, n), depth)(0, rng)
 
 
-def _values(masses: FloatArray, noise: float, schema: Schema) -> FloatArray:
+Values = Callable[[FloatArray, float, Goal], FloatArray]
+"""(L, C) masses of the leaves, the variance of each, what is summed -> (L, O) what they say."""
+
+
+def _leaning_values(tree: Tree) -> Values:
+    def values(masses: FloatArray, noise: float, goal: Goal) -> FloatArray:
+        regions = tree.regions()
+        mine = dict(zip(regions, masses, strict=True))
+        p = said(mine, noise, 0, lean_of(goal))
+        return goal.value(np.array([p[region] for region in regions]))
+
+    return values
+
+
+def _values(masses: FloatArray, noise: float, goal: Goal) -> FloatArray:
     """(L, O) proportions of classes, or means; the noisier a leaf, the more it leans on all."""
     positive = np.maximum(masses, 0.0)
     everyone = positive.sum(axis=0) + TINY
@@ -145,7 +202,4 @@ def _values(masses: FloatArray, noise: float, schema: Schema) -> FloatArray:
     lean = math.sqrt(noise * masses.shape[1]) + TINY
     rows = positive.sum(axis=1, keepdims=True)
     p: FloatArray = (positive + lean * prior) / (rows + lean)
-    if schema.target is None:
-        return p
-    low, high = schema.target.low, schema.target.high
-    return np.asarray(low + (high - low) * p[:, 1:])
+    return goal.value(p)

@@ -11,12 +11,12 @@ from hedgerow.growing.flow import Flow, Quote, ask
 from hedgerow.growing.guided import feature_weights, guided_skeletons, on_last_level, shapes_of
 from hedgerow.growing.priors import Belief
 from hedgerow.growing.scores import prefix_gains
+from hedgerow.growing.screening import root_tables
 from hedgerow.growing.shrinkage import complete_proportions
 from hedgerow.growing.targets import Goal, Opening, opening
 from hedgerow.models import Additive, FloatArray, Model, Output
 from hedgerow.queries import Leaves, SumQuery
 from hedgerow.recipes.plan import Trained
-from hedgerow.recipes.tree import root_tables
 from hedgerow.regions import EVERYONE
 from hedgerow.schema import Schema
 from hedgerow.trees import Tree

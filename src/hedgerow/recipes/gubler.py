@@ -7,12 +7,16 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.errors import SpecError
 from hedgerow.growing import choosers, leaves
-from hedgerow.growing.builder import Chooser, Node, TreePlan, grow
+from hedgerow.growing.builder import ROOT, Chooser, LeafFlow, Node, TreePlan, grow
 from hedgerow.growing.candidates import Grids, all_features
 from hedgerow.growing.flow import Flow, Quote
 from hedgerow.growing.frontier import LevelOrder
 from hedgerow.growing.scores import gini
+from hedgerow.growing.screening import Refinement, refined
+from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
+from hedgerow.growing.targets import Goal
 from hedgerow.queries import Binning, ClassCounts
 from hedgerow.recipes.plan import Trained, mean_of
 from hedgerow.schema import Schema
@@ -28,6 +32,8 @@ class HistogramTree:
     (`consistency`), bins that the path excludes hold nothing (`known_zeros`), the leaf query is
     averaged with the parent's histogram (`combine`), each level gets `level_growth` times the
     budget of the one above. Defaults by measurement: docs/decisions/0010-extras-of-the-tree.md.
+    Pieces of our own tree, off by default: leaves that `lean` on the nodes above them, and tables
+    asked and read with `refine`; docs/decisions/0063-pieces-for-every-tree.md.
     """
 
     max_depth: int = 5
@@ -40,6 +46,17 @@ class HistogramTree:
     combine: bool = False
     known_zeros: bool = True
     level_growth: Fraction = Fraction(1)
+    lean: bool = False
+    refine: Refinement | None = None
+
+    def __post_init__(self) -> None:
+        if self.refine is not None and (self.save_budget or not self.consistency):
+            raise SpecError(
+                "refine needs save_budget=False and consistency=True: refined tables are asked "
+                "together and agree on their totals."
+            )
+        if self.lean and self.combine:
+            raise SpecError("lean and combine are two readings of a leaf; use one of them.")
 
     @property
     def name(self) -> str:
@@ -49,17 +66,31 @@ class HistogramTree:
         return None if self.save_budget else self.max_depth + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        counts = ClassCounts(len(schema.classes or ()))
-        grids = Grids(schema, Binning.of_cells(schema))
-        rules = choosers.HistogramRules(
-            grids, counts, gini, self.min_samples_leaf, self.consistency, self.known_zeros
-        )
-        ends = leaves.by_query(counts, _unspent, leaves.proportions, self.combine)
-        plan = TreePlan(self._chooser(rules, quote), LevelOrder(), self.max_depth, ends)
-        grown = yield from grow(plan, [g.feature for g in schema.grids], rng)
-        return Trained(mean_of([grown], counts.n_classes), (grown,))
+        goal = Goal(ClassCounts(len(schema.classes or ())))
+        if self.refine is None:
+            root, choose = ROOT, self._chooser(schema, goal, quote)
+        else:
+            root, choose = yield from refined(
+                schema, goal, self.refine, self._node_share, least=self.min_samples_leaf
+            )
+        plan = TreePlan(choose, LevelOrder(), self.max_depth, self._leaves(goal))
+        grown = yield from grow(plan, schema.names, rng, root)
+        return Trained(mean_of([grown], goal.channels), (grown,))
 
-    def _chooser(self, rules: choosers.HistogramRules, quote: Quote) -> Chooser:
+    def _leaves(self, goal: Goal) -> LeafFlow:
+        if self.lean:
+            return by_leaning_on_parents(goal, leaves.unspent, lean_of(goal))
+        return leaves.by_query(goal.statistic, leaves.unspent, leaves.proportions, self.combine)
+
+    def _chooser(self, schema: Schema, goal: Goal, quote: Quote) -> Chooser:
+        rules = choosers.HistogramRules(
+            Grids(schema, Binning.of_cells(schema)),
+            goal.statistic,
+            gini,
+            self.min_samples_leaf,
+            self.consistency,
+            self.known_zeros,
+        )
         features = all_features(rules.grids.n_features)
         if not self.save_budget:
             return choosers.by_histogram(rules, features, self._node_share)
@@ -71,7 +102,3 @@ class HistogramTree:
         """Levels divide what the leaves do not keep, in the ratio 1 : growth : growth^2 ..."""
         weights = [self.level_growth**level for level in range(self.max_depth)]
         return (1 - self.leaf_share) * weights[node.depth] / sum(weights)
-
-
-def _unspent(node: Node) -> Fraction:
-    return 1 - node.spent

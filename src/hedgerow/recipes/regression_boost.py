@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.growing.flow import Flow, Quote, ask
 from hedgerow.growing.guided import Shape, guided_skeletons, on_last_level, shapes_of
+from hedgerow.growing.screening import root_tables
 from hedgerow.growing.shrinkage import complete_means
 from hedgerow.growing.targets import Goal, TargetShape, opening
 from hedgerow.losses import SquaredLoss
@@ -25,7 +26,6 @@ from hedgerow.queries import (
 )
 from hedgerow.recipes.forest import GuidedForest, root_weights
 from hedgerow.recipes.plan import Trained
-from hedgerow.recipes.tree import root_tables
 from hedgerow.regions import EVERYONE
 from hedgerow.schema import Schema
 from hedgerow.trees import Tree

@@ -11,13 +11,16 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.growing import choosers, leaves
-from hedgerow.growing.builder import Chooser, Node, TreePlan, grow
+from hedgerow.growing.builder import ROOT, Chooser, LeafFlow, Node, TreePlan, grow
 from hedgerow.growing.candidates import Grids, all_features
 from hedgerow.growing.flow import Flow, Quote
 from hedgerow.growing.frontier import BestFirst
 from hedgerow.growing.scores import entropy, full_gini, root_gini
+from hedgerow.growing.screening import Refinement, refined
 from hedgerow.growing.selecting import INDEX_PART, SelectionRules, by_local_choice, by_noisy_max
+from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
 from hedgerow.growing.stopping import if_audible, if_worthwhile
+from hedgerow.growing.targets import Goal
 from hedgerow.queries import (
     MOST_ROWS,
     Binning,
@@ -83,7 +86,9 @@ class TopDown:
     can spend more than the whole. Departures from Algorithm 1: children of the last split are
     not asked (the paper asks them, at a depth its budget does not count); NoisyCounts asks one
     histogram per feature instead of one table per threshold; weights and gains come from one
-    answer; nodes that noise would drown are not asked. The choosers list theirs.
+    answer; nodes that noise would drown are not asked. The choosers list theirs. Pieces of our own
+    tree, off by default: leaves that `lean` on the nodes above them, and tables asked and read
+    with `refine`; docs/decisions/0063-pieces-for-every-tree.md.
     """
 
     max_splits: int = 512
@@ -95,8 +100,17 @@ class TopDown:
     min_gain: float = 0.01
     rows_at_most: int = MOST_ROWS
     consistency: bool = True
+    lean: bool = False
+    refine: Refinement | None = None
 
     def __post_init__(self) -> None:
+        from_tables = (Finding.NOISY_COUNTS, Criterion.GINI, True)
+        given = (self.finding, self.criterion, self.consistency)
+        if self.refine is not None and given != from_tables:
+            raise SpecError(
+                "refine needs split='noisy_counts', criterion='gini' and consistency=True: it "
+                "refines noisy tables, which agree on their totals, and its penalty is Gini's."
+            )
         if self.finding is not Finding.NOISY_COUNTS and self.criterion not in SCORES:
             raise SpecError(
                 f"criterion 'root_gini' cannot be used with split {self.finding.value!r}: one "
@@ -130,16 +144,23 @@ class TopDown:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         counts = ClassCounts(len(schema.classes or ()))
-        grids = Grids(schema, Binning.of_cells(schema))
-        choose = if_worthwhile(
-            self._chooser(grids, counts, quote),
-            min_weight=self.min_weight,
-            min_gain=self.min_gain,
-        )
-        ends = leaves.by_query(counts, _unspent, leaves.proportions, combine=False)
-        plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, ends)
-        grown = yield from grow(plan, schema.names, rng)
+        goal, grids = Goal(counts), Grids(schema, Binning.of_cells(schema))
+        root, min_gain = ROOT, self.min_gain
+        if self.refine is None:
+            choose = self._chooser(grids, counts, quote)
+        else:
+            root, choose = yield from refined(schema, goal, self.refine, self._share, least=0.0)
+            choose = if_audible(choose, self._tables(grids, counts, self.refine.keep), quote)
+            min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
+        choose = if_worthwhile(choose, min_weight=self.min_weight, min_gain=min_gain)
+        plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, self._leaves(goal))
+        grown = yield from grow(plan, schema.names, rng, root)
         return Trained(mean_of([grown], counts.n_classes), (grown,))
+
+    def _leaves(self, goal: Goal) -> LeafFlow:
+        if self.lean:
+            return by_leaning_on_parents(goal, leaves.unspent, lean_of(goal))
+        return leaves.by_query(goal.statistic, leaves.unspent, leaves.proportions, combine=False)
 
     def _chooser(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
         if self.finding is Finding.NOISY_COUNTS:
@@ -147,7 +168,6 @@ class TopDown:
         return self._by_selection(grids, counts, quote)
 
     def _by_tables(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
-        features = tuple(range(grids.n_features))
         rules = choosers.HistogramRules(
             grids,
             counts,
@@ -155,13 +175,15 @@ class TopDown:
             consistency=self.consistency,
             known_zeros=self.consistency,
         )
-
-        def tables(node: Node) -> SumQuery:
-            by = Cells(features, grids.binning)
-            return SumQuery(node.region, counts, by, self._share(node))
-
         choose = choosers.by_histogram(rules, all_features(grids.n_features), self._share)
-        return if_audible(choose, tables, quote)
+        return if_audible(choose, self._tables(grids, counts, None), quote)
+
+    def _tables(
+        self, grids: Grids, counts: ClassCounts, most: int | None
+    ) -> Callable[[Node], SumQuery]:
+        """A node's tables of at most so many features; which ones does not change their noise."""
+        by = Cells(tuple(range(grids.n_features))[:most], grids.binning)
+        return lambda node: SumQuery(node.region, counts, by, self._share(node))
 
     def _by_selection(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
         rules = SelectionRules(
@@ -182,7 +204,3 @@ class TopDown:
 
     def _share(self, node: Node) -> Fraction:
         return (1 - self.leaf_share) * self.budget(node.depth + 1)
-
-
-def _unspent(node: Node) -> Fraction:
-    return 1 - node.spent

@@ -7,20 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.growing.binning import private_bins, thinned
-from hedgerow.growing.builder import ROOT, Node, TreePlan, grow
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.flow import Flow, Quote, ask
+from hedgerow.growing.builder import Node, TreePlan, grow
+from hedgerow.growing.flow import Flow, Quote
 from hedgerow.growing.frontier import LevelOrder
-from hedgerow.growing.priors import Belief, root_belief
+from hedgerow.growing.leaves import unspent
 from hedgerow.growing.pruning import merge_equal_labels
-from hedgerow.growing.screening import Known, Screening, by_screened_tables
+from hedgerow.growing.screening import Refinement, refined
 from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
-from hedgerow.growing.tables import Tables, consistent
-from hedgerow.growing.targets import Goal, opening
-from hedgerow.queries import Cells, SumQuery
+from hedgerow.growing.targets import opening
 from hedgerow.recipes.plan import Trained, mean_of
-from hedgerow.regions import EVERYONE
 from hedgerow.schema import Schema
 
 ROOT_SHARE = Fraction(35, 100)
@@ -31,11 +26,7 @@ LEAST_ROWS = 5.0
 class TreeConstants:
     """What follows from the noisy signal-to-noise ratio alone."""
 
-    cells: int  # of the thinned grid
-    bins: int
-    keep: int
-    penalty: float = 0.5
-    deviations: float = 1.0
+    pieces: Refinement
     leaf_share: Fraction = Fraction(1, 5)
     max_depth: int = 6
 
@@ -44,10 +35,13 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
     few = 6 if is_pure else 10
     if signal < 30:
         # No stop rule: weak splits beat no splits.
-        return TreeConstants(16, 6, few, 0.0, 0.0, Fraction(3, 10), 3)
+        pieces = Refinement(cells=16, bins=6, keep=few, penalty=0.0, deviations=0.0)
+        return TreeConstants(pieces, Fraction(3, 10), 3)
     if signal < 300:
-        return TreeConstants(32, 6, few)
-    return TreeConstants(64, 6, 10) if signal < 1000 else TreeConstants(256, 16, 12)
+        return TreeConstants(Refinement(cells=32, bins=6, keep=few))
+    if signal < 1000:
+        return TreeConstants(Refinement(cells=64, bins=6, keep=10))
+    return TreeConstants(Refinement(cells=256, bins=16, keep=12))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,43 +74,18 @@ class ScreenedTree:
         opened = yield from opening(schema, quote)
         constants = tree_constants(opened.signal, quote.is_pure)
         rest, goal = 1 - opened.spent, opened.goal
-        grids, belief = yield from root_tables(
-            schema, goal, rest * ROOT_SHARE, constants.cells, constants.bins
-        )
         depth = self.max_depth or constants.max_depth
         levels = rest * (1 - ROOT_SHARE - constants.leaf_share) / max(depth - 1, 1)
-        rules = Screening(
-            grids,
-            goal.statistic,
-            constants.keep,
-            constants.penalty,
-            LEAST_ROWS,
-            constants.deviations,
+
+        def share_at(node: Node) -> Fraction:
+            return levels if node.depth else rest * ROOT_SHARE
+
+        root, choose = yield from refined(
+            schema, goal, constants.pieces, share_at, least=LEAST_ROWS, spent=opened.spent
         )
-        plan = TreePlan(
-            by_screened_tables(rules, lambda node: levels),
-            LevelOrder(),
-            depth,
-            by_leaning_on_parents(goal, _unspent, lean_of(goal)),
-        )
-        root = Node(ROOT.region, spent=opened.spent + rest * ROOT_SHARE, known=Known(belief))
+        ends = by_leaning_on_parents(goal, unspent, lean_of(goal))
+        plan = TreePlan(choose, LevelOrder(), depth, ends)
         grown = yield from grow(plan, schema.names, rng, root)
         if self.merge_equal_labels:
             grown = merge_equal_labels(grown)
         return Trained(mean_of([grown], grown.tree.n_outputs), (grown,))
-
-
-def root_tables(
-    schema: Schema, goal: Goal, share: Fraction, cells: int, n_bins: int
-) -> Flow[tuple[Grids, Belief]]:
-    """Tables of all features on a thinned grid; private bins, and the tables on these bins."""
-    thin = thinned(schema, cells)
-    features = tuple(range(len(schema.grids)))
-    answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Cells(features, thin), share))
-    tables = consistent(Tables(features, answer.values, answer.variance, thin.n_bins))
-    bins = private_bins(schema, thin, tables, n_bins)
-    return Grids(schema, bins), root_belief(tables, thin, bins)
-
-
-def _unspent(node: Node) -> Fraction:
-    return 1 - node.spent
