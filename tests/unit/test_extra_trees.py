@@ -186,3 +186,53 @@ def test_parameters_that_make_no_sense_are_refused(rows, wrong):
     schema, X, y = rows
     with pytest.raises(SpecError):
         hr.ExtraTreesClassifier(schema, **wrong).fit(X[:50], y[:50])
+
+
+# ---------------------------------------------------------------------------------- observed ranges
+WIDE = Schema(
+    (Numeric("x", 0.0, 1e6, bins=200), Numeric("z", 0.0, 1e6, bins=200)), classes=("a", "b")
+)
+
+
+def in_a_corner(n=400):
+    """Rows in the lowest tenth of a wide public range."""
+    X = np.random.default_rng(0).random((n, 2)) * 1e5
+    return X, np.where(X[:, 0] > X[:, 1], "a", "b")
+
+
+def test_a_room_that_holds_some_cells_is_cut_between_them():
+    columns = Columns(MIXED)
+    occupied = np.zeros((4, 256), bool)
+    occupied[0, [2, 5]] = occupied[2, [0, 3]] = True
+    occupied[1, columns.known[1]] = True  # missing alone: nothing to cut
+    room = Room.holding(columns, occupied)
+    assert (room.first[0, 0], room.last[0, 0]) == (2, 5)
+    assert room.open_features(columns)[0].tolist() == [True, False, True, False]
+    cuts = random_cuts(columns, room, 2, np.random.default_rng(0))
+    assert set(cuts.feature[0].tolist()) == {0, 2}
+
+
+def test_observed_ranges_use_every_cut_where_the_public_range_is_wide():
+    X, y = in_a_corner()
+    scores = {}
+    for ranges in ("public", "observed"):
+        model = hr.ExtraTreesClassifier(
+            WIDE, n_trees=10, max_depth=4, ranges=ranges, placement="nowhere", random_state=0
+        ).fit(X, y, party=np.arange(len(y)) % 2)
+        scores[ranges] = model.score(X, y)
+    assert scores["observed"] > scores["public"] + 0.05
+
+
+@pytest.mark.parametrize("placement", ["silo", "shares"])
+def test_observed_ranges_are_refused_where_features_are_protected(placement):
+    X, y = in_a_corner()
+    model = hr.ExtraTreesClassifier(WIDE, ranges="observed", placement=placement, max_depth=2)
+    with pytest.raises(SpecError, match="which protect no feature"):
+        model.fit(X, y, party=np.arange(len(y)) % 3)
+
+
+@pytest.mark.parametrize("options", [{"ranges": "mine"}, {"ranges": "observed", "split": "random"}])
+def test_ranges_that_make_no_sense_are_refused(options):
+    X, y = in_a_corner()
+    with pytest.raises(SpecError, match="ranges is"):
+        hr.ExtraTreesClassifier(WIDE, placement="nowhere", **options).fit(X, y)

@@ -63,11 +63,13 @@ class Branches:
 
 
 def grow_layers(
-    rules: RandomSplits, schema: Schema, rng: np.random.Generator, region: Region
+    rules: RandomSplits, schema: Schema, rng: np.random.Generator, region: Region, room: Room
 ) -> Flow[Branches]:
-    """Asks once a level until no node is open; stops on released numbers only."""
-    columns, grown = Columns(schema), Branches()
-    layer, room = ROOT_LAYER, Room.at_the_root(columns)
+    """Asks once a level until no node is open; stops on released numbers only.
+
+    `room` is where the root may be cut.
+    """
+    columns, grown, layer = Columns(schema), Branches(), ROOT_LAYER
     while len(grown.layers) < rules.max_depth and layer.n_nodes:
         cuts = random_cuts(columns, room, rules.asked, rng)
         if (cuts.feature == NO_TEST).all():

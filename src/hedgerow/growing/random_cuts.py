@@ -97,6 +97,18 @@ class Room:
         last = (columns.known - 1).astype(np.int16)[None, :]
         return Room(np.zeros_like(last), last, PREFIXES[columns.known[columns.categorical]][None])
 
+    @staticmethod
+    def holding(columns: Columns, occupied: BoolArray) -> Room:
+        """Of a root that is known to hold rows in these cells (F, B) alone."""
+        known = occupied & (np.arange(occupied.shape[1]) < columns.known[:, None])
+        found = known.any(axis=1)
+        first = np.where(found, known.argmax(axis=1), 0)
+        last = np.where(found, known.shape[1] - 1 - known[:, ::-1].argmax(axis=1), 0)
+        wide = np.zeros((len(columns.categorical), N_CODES), bool)
+        wide[:, : known.shape[1]] = known[columns.categorical]
+        values = np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+        return Room(first.astype(np.int16)[None], last.astype(np.int16)[None], values[None])
+
     def open_features(self, columns: Columns) -> BoolArray:
         """(N, F) whether two known cells at least are in reach."""
         is_open = self.last > self.first

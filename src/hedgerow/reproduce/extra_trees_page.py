@@ -103,7 +103,8 @@ def _limits() -> str:
   be expected to reach 0.886.
 * Letter by Bloom filter: two labels differ in two bits, each of which gets half of epsilon, and a
   count is read from 26 noisy bits where k-ary response tells one label. Epsilon 8 is not enough.
-* Cuts come from the public range, never from the sites' own; the decision record 0040 says why.
+* Cuts come from the public range, here that of the whole file. Decision record 0040 says why, and
+  what `ranges="observed"` tells and brings where the public range is wider.
 """
 
 
