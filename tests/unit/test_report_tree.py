@@ -11,7 +11,7 @@ import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.errors import SpecError
 from hedgerow.growing.builder import LeafValue
-from hedgerow.report.view import Question, verdict, view_of, words_on
+from hedgerow.report.view import Mean, Question, leaf_of, view_of, words_on
 
 
 @pytest.fixture(scope="module", params=[TWO, THREE], ids=["two classes", "three classes"])
@@ -66,13 +66,13 @@ def leaf(masses, variance):
     [((60, 3), 16.0, True), ((9, 3), 16.0, False), ((60, 59), 0.0, True), ((4, -20), 16.0, False)],
 )
 def test_a_class_is_sure_only_if_noise_could_not_have_put_it_first(masses, variance, sure):
-    assert verdict(TWO, leaf(masses, variance)).is_sure is sure
+    assert leaf_of(TWO, leaf(masses, variance)).is_sure is sure
 
 
 def test_confidence_is_the_chance_that_noise_kept_the_order():
     rng = np.random.default_rng(0)
     gap = 10.0 + rng.normal(0.0, 6.0, 200_000) - rng.normal(0.0, 6.0, 200_000)
-    said = verdict(TWO, leaf((30, 20), 36.0)).confidence
+    said = leaf_of(TWO, leaf((30, 20), 36.0)).confidence
     assert said == pytest.approx(float(np.mean(gap > 0.0)), abs=0.01)
 
 
@@ -97,3 +97,39 @@ def test_a_model_that_is_no_single_tree_is_refused_in_words():
     boosted = hr.BoostedTreesRegressor(VALUE, epsilon=1.0, delta=1e-6).fit(X, y)
     with pytest.raises(SpecError, match="only such a tree can be shown"):
         hr.show_tree(boosted)
+
+
+# ---------------------------------------------------------------------------------- numbers
+@pytest.fixture(scope="module")
+def numbers():
+    X, y = sample(900, VALUE)
+    return hr.TreeRegressor(VALUE, epsilon=8.0, max_depth=2).fit(X, y)
+
+
+def test_a_tree_of_numbers_shows_a_mean_with_its_noise_at_each_leaf(numbers):
+    lines = re.findall(r"(-?[\d.]+) \+- [\d.]+ +\d+ \+- \d+ rows", hr.show_tree(numbers))
+    said = [float(leaf.value[0]) for leaf in numbers.grown_[0].leaves]
+    assert sorted(map(float, lines)) == pytest.approx(sorted(said), rel=1e-3)
+    assert "class" not in hr.show_tree(numbers)
+
+
+def test_a_decision_about_a_number_starts_with_the_prediction(numbers):
+    X, _ = sample(30, VALUE, seed=9)
+    for words, value in zip(hr.explain(numbers, X), numbers.predict(X), strict=True):
+        assert words.startswith(f"{value:.4g} (+- ")
+
+
+def test_a_saved_tree_of_numbers_is_shown_and_drawn_as_the_fitted_one(numbers, tmp_path):
+    numbers.save(tmp_path / "model.json")
+    loaded = hr.load(tmp_path / "model.json")
+    assert hr.show_tree(loaded) == hr.show_tree(numbers)
+    assert hr.draw_tree(loaded, tmp_path / "tree.svg").read_text().startswith("<?xm")
+
+
+def test_the_noise_of_a_mean_is_that_of_a_ratio_of_noisy_sums():
+    rng = np.random.default_rng(0)
+    sums = np.array([120.0, 80.0]) + rng.normal(0.0, 5.0, (200_000, 2))
+    means = 10.0 * sums[:, 1] / sums.sum(axis=1)
+    said = leaf_of(VALUE, LeafValue(np.array([4.0]), np.array([120.0, 80.0]), 25.0, scale=10.0))
+    assert isinstance(said, Mean)
+    assert said.value_spread == pytest.approx(2.0 * means.std(), rel=0.02)

@@ -45,12 +45,20 @@ def _leaves(grown: tuple[Grown, ...]) -> list[dict[str, Any]]:
     """Noisy masses of a single tree's leaves, so that the tree can be shown from its file."""
     if len(grown) != 1:
         return []
-    return [{"masses": v.masses.tolist(), "variance": v.variance} for v in grown[0].leaves]
+    return [
+        {"masses": v.masses.tolist(), "variance": v.variance, "scale": v.scale}
+        for v in grown[0].leaves
+    ]
 
 
 def _grown(tree: Tree, leaves: list[dict[str, Any]]) -> Grown:
     values = tuple(
-        LeafValue(value, np.asarray(leaf["masses"], np.float64), float(leaf["variance"]))
+        LeafValue(
+            value,
+            np.asarray(leaf["masses"], np.float64),
+            float(leaf["variance"]),
+            float(leaf["scale"]),
+        )
         for value, leaf in zip(tree.values, leaves, strict=True)
     )
     return Grown(tree, values, ())

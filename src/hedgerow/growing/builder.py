@@ -62,11 +62,15 @@ class Stop:
 
 @dataclass(frozen=True)
 class LeafValue:
-    """What a leaf says, the noisy masses it says it from, and the variance of each mass."""
+    """What a leaf says, the noisy masses it says it from, and the variance of each mass.
+
+    `scale` is what a proportion of 1 is worth in `value`: 1 for classes, a target's range.
+    """
 
     value: FloatArray
     masses: FloatArray
     variance: float
+    scale: float = 1.0
 
 
 ROOT = Node(EVERYONE)

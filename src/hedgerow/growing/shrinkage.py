@@ -56,7 +56,7 @@ def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean
             assert isinstance(reply, Answer)
             asked[node.region] = (np.maximum(reply.values[0, 0], 0.0), reply.variance)
         p = proportions(consistent_upwards(asked, _above(ends)), lean)
-        return [LeafValue(goal.value(p[n.region]), *asked[n.region]) for n in ends]
+        return [goal.leaf(p[n.region], *asked[n.region]) for n in ends]
 
     return leaves
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.growing.builder import LeafValue
 from hedgerow.growing.flow import Flow, Quote
 from hedgerow.queries import (
     Answer,
@@ -79,8 +80,14 @@ class Goal:
         """(..., C) proportions -> what a model says: themselves, or the (..., 1) mean target."""
         if self.shape is None:
             return p
-        low, high = self.shape.low, self.shape.high
-        return np.asarray(low + (high - low) * p[..., 1:])
+        return np.asarray(self.shape.low + self.scale * p[..., 1:])
+
+    @property
+    def scale(self) -> float:
+        return 1.0 if self.shape is None else self.shape.high - self.shape.low
+
+    def leaf(self, p: FloatArray, masses: FloatArray, variance: float) -> LeafValue:
+        return LeafValue(self.value(p), masses, variance, self.scale)
 
 
 @dataclass(frozen=True)

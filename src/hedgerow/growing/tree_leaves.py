@@ -35,7 +35,7 @@ def by_one_sum(
         answer = yield from ask(SumQuery(root, goal.statistic, by, share))
         masses = dict(zip(tree.regions(root), answer.values[0], strict=True))
         p = said(masses, answer.variance, len(root), lean)
-        return [LeafValue(goal.value(p[n.region]), masses[n.region], answer.variance) for n in ends]
+        return [goal.leaf(p[n.region], masses[n.region], answer.variance) for n in ends]
 
     return leaves
 

@@ -1,7 +1,8 @@
 """A tree as a picture for people who read no code: questions at the left, findings at the right.
 
-The tree grows from left to right, so that every leaf is a line that can be read: its class, a bar
-with the probabilities, its rows with their noise. Needs matplotlib (`pip install hedgerow[plot]`).
+The tree grows from left to right, so that every leaf is a line that can be read: its class with a
+bar of probabilities, or its mean with the noise of it, and its rows with theirs. Needs matplotlib
+(`pip install hedgerow[plot]`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hedgerow.report.view import Fitted, Question, Verdict, View, view_of
+from hedgerow.report.view import Fitted, Leaf, Mean, Question, Verdict, View, view_of
 
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
 """Told apart by most eyes (Tol's bright scheme); later classes share the last grey."""
@@ -26,13 +27,13 @@ class Layout:
     """Where everything stands: leaves in lines, a question between its two sides."""
 
     depth: int
-    leaves: list[tuple[float, Verdict]] = field(default_factory=list)
+    leaves: list[tuple[float, Leaf]] = field(default_factory=list)
     questions: list[tuple[float, float, Question]] = field(default_factory=list)
     edges: list[tuple[float, float, float, float, str]] = field(default_factory=list)
 
     def place(self, view: View, level: int) -> float:
         """The height of a node, once all below it is placed."""
-        if isinstance(view, Verdict):
+        if not isinstance(view, Question):
             y = -ROW * len(self.leaves)
             self.leaves.append((y, view))
             return y
@@ -40,7 +41,7 @@ class Layout:
         y, x = sum(heights) / 2.0, STEP * level
         self.questions.append((x, y, view))
         for child, height, word in zip(view.children, heights, ("yes", "no"), strict=True):
-            end = STEP * (self.depth if isinstance(child, Verdict) else level + 1)
+            end = STEP * (level + 1 if isinstance(child, Question) else self.depth)
             self.edges.append((x, y, end, height, word))
         return y
 
@@ -72,7 +73,7 @@ def draw_tree(model: Fitted, path: str | Path) -> Path:
 
 
 def _depth(view: View) -> int:
-    return 0 if isinstance(view, Verdict) else 1 + max(map(_depth, view.children))
+    return 1 + max(map(_depth, view.children)) if isinstance(view, Question) else 0
 
 
 def _draw_edges(axis: Any, layout: Layout) -> None:
@@ -96,38 +97,69 @@ def _draw_questions(axis: Any, layout: Layout) -> None:
 
 def _draw_leaves(axis: Any, layout: Layout) -> None:
     left = STEP * layout.depth + BAR_START
+    means = [said.value for _, said in layout.leaves if isinstance(said, Mean)]
     for y, said in layout.leaves:
-        start = left
-        for k, part in enumerate(said.probabilities):
-            colour = COLOURS[min(k, len(COLOURS) - 1)]
-            axis.barh(
-                y, BAR_WIDTH * part, left=start, height=0.3, color=colour,
-                alpha=1.0 if said.is_sure else 0.35, lw=0,
-            )  # fmt: skip
-            start += BAR_WIDTH * part
-        mark = "" if said.is_sure else " ?"
-        axis.text(
-            left + BAR_WIDTH + 0.15, y + 0.1, f"{said.name} {said.probability:.0%}{mark}",
-            fontsize=9.5, color=INK if said.is_sure else FAINT, va="center",
-        )  # fmt: skip
+        if isinstance(said, Mean):
+            _draw_mean(axis, (left, y), said, (min(means), max(means)))
+        else:
+            _draw_classes(axis, (left, y), said)
         axis.text(
             left + BAR_WIDTH + 0.15, y - 0.14, f"{said.rows:.0f} ± {said.rows_spread:.0f} records",
             fontsize=7.5, color=FAINT, va="center",
         )  # fmt: skip
 
 
+def _draw_classes(axis: Any, at: tuple[float, float], said: Verdict) -> None:
+    """A bar with a part for each class, and the name of the largest."""
+    left, y = at
+    start = left
+    for k, part in enumerate(said.probabilities):
+        colour = COLOURS[min(k, len(COLOURS) - 1)]
+        axis.barh(
+            y, BAR_WIDTH * part, left=start, height=0.3, color=colour,
+            alpha=1.0 if said.is_sure else 0.35, lw=0,
+        )  # fmt: skip
+        start += BAR_WIDTH * part
+    mark = "" if said.is_sure else " ?"
+    axis.text(
+        left + BAR_WIDTH + 0.15, y + 0.1, f"{said.name} {said.probability:.0%}{mark}",
+        fontsize=9.5, color=INK if said.is_sure else FAINT, va="center",
+    )  # fmt: skip
+
+
+def _draw_mean(axis: Any, at: tuple[float, float], said: Mean, ends: tuple[float, float]) -> None:
+    """A dot between the smallest and the largest leaf, on a line as long as its noise."""
+    left, y = at
+    width = BAR_WIDTH / max(ends[1] - ends[0], 1e-12)
+    place = left + width * (said.value - ends[0])
+    reach = width * said.value_spread
+    noise = (max(place - reach, left), min(place + reach, left + BAR_WIDTH))
+    axis.plot([left, left + BAR_WIDTH], [y, y], color=LINE, lw=0.6, zorder=0)
+    axis.plot(noise, [y, y], color=COLOURS[0], lw=5.0, alpha=0.35, solid_capstyle="butt")
+    axis.plot([place], [y], "o", color=COLOURS[0], markersize=6)
+    axis.text(
+        left + BAR_WIDTH + 0.15, y + 0.1, f"{said.value:.4g} ± {said.value_spread:.2g}",
+        fontsize=9.5, color=INK, va="center",
+    )  # fmt: skip
+
+
 def _draw_notes(axis: Any, layout: Layout, model: Fitted, bottom: float) -> None:
+    note = "Every number carries noise that protects the records; ± is two of its deviations.\n"
+    first = layout.leaves[0][1]
+    if isinstance(first, Verdict):
+        _draw_names(axis, layout, first.classes[: len(COLOURS)])
+        note += "Pale bars with a question mark: noise alone could change the class."
+    else:
+        note += "Dots lie between the smallest and the largest mean; bars are their noise."
+    axis.text(-1.1, bottom - 0.55, note + _promise(model), fontsize=7.5, color=FAINT, va="top")
+
+
+def _draw_names(axis: Any, layout: Layout, names: tuple[str, ...]) -> None:
     left = STEP * layout.depth + BAR_START
-    names = layout.leaves[0][1].classes[: len(COLOURS)]
     for k, name in enumerate(names):
         x, y = left + 1.6 * (k % 2), 0.62 + 0.24 * ((len(names) - 1) // 2 - k // 2)
         axis.barh(y, 0.16, left=x, height=0.13, color=COLOURS[k])
         axis.text(x + 0.25, y, name, fontsize=8.5, va="center")
-    note = (
-        "Every number carries noise that protects the records; ± is two of its deviations.\n"
-        "Pale bars with a question mark: noise alone could change the class."
-    )
-    axis.text(-1.1, bottom - 0.55, note + _promise(model), fontsize=7.5, color=FAINT, va="top")
 
 
 def _promise(model: Fitted) -> str:

@@ -1,8 +1,9 @@
 """A grown tree as people read it: questions, and what each leaf says with how much certainty.
 
 Everything here was released with noise. Rows are shown with two standard deviations of their
-noise. `confidence` is the chance that the named class is the leaf's true majority, if the noise
-is taken as normal and nothing is known beforehand: it speaks of noise, not of new patients.
+noise, and so are means of a number. `confidence` is the chance that the named class is the leaf's
+true majority, if the noise is taken as normal and nothing is known beforehand: it speaks of
+noise, not of new patients.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.growing.builder import Grown, LeafValue
+from hedgerow.growing.builder import FloatArray, Grown, LeafValue
 from hedgerow.regions import EVERYONE, Region, Split, Step
 from hedgerow.schema import Schema
 
@@ -34,7 +35,7 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a leaf says."""
+    """What a leaf says of classes."""
 
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]
@@ -60,6 +61,19 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Mean:
+    """What a leaf says of a number, and how far noise may have moved its own mean."""
+
+    value: float
+    value_spread: float
+    rows: float
+    rows_spread: float
+
+
+Leaf = Verdict | Mean
+
+
+@dataclass(frozen=True)
 class Question:
     """A test: in its own words, and in the words of each side given the way to it."""
 
@@ -68,16 +82,16 @@ class Question:
     children: tuple[View, View]
 
 
-View = Question | Verdict
+View = Question | Leaf
 
 
 def view_of(model: Fitted) -> View:
     """The tree of a model that is one tree."""
     grown: tuple[Grown, ...] = getattr(model, "grown_", ())
-    if len(grown) != 1 or not grown[0].leaves or model.schema_.classes is None:
+    if len(grown) != 1 or not grown[0].leaves:
         raise SpecError(
-            "this model is not one tree with classes at its leaves; only such a tree can be "
-            "shown, for example that of HistogramTreeClassifier."
+            "this model is not one tree; only such a tree can be shown, for example that of "
+            "TreeClassifier or TreeRegressor."
         )
     leaves = dict(zip(grown[0].tree.regions(), grown[0].leaves, strict=True))
     return _view(model.schema_, EVERYONE, list(leaves), leaves)
@@ -87,7 +101,7 @@ def _view(
     schema: Schema, at: Region, below: Sequence[Region], leaves: dict[Region, LeafValue]
 ) -> View:
     if at in leaves:
-        return verdict(schema, leaves[at])
+        return leaf_of(schema, leaves[at])
     test = below[0][len(at)].test
     assert isinstance(test, Split)
     ways = [(*at, Step(test, outcome)) for outcome in (0, 1)]
@@ -98,15 +112,27 @@ def _view(
     return Question(readable(grid.describe(test.left)), sides, (left, right))
 
 
-def verdict(schema: Schema, leaf: LeafValue) -> Verdict:
+def leaf_of(schema: Schema, leaf: LeafValue) -> Leaf:
     masses = np.maximum(leaf.masses, 0.0)
+    rows = float(masses.sum())
+    rows_spread = DEVIATIONS * math.sqrt(leaf.variance * len(masses))
+    if schema.classes is None:
+        return Mean(float(leaf.value[0]), _mean_spread(leaf, masses), rows, rows_spread)
     return Verdict(
-        classes=schema.classes or (),
-        probabilities=tuple(float(p) for p in leaf.value),
-        rows=float(masses.sum()),
-        rows_spread=DEVIATIONS * math.sqrt(leaf.variance * len(leaf.masses)),
-        confidence=_confidence(leaf),
+        schema.classes,
+        tuple(float(p) for p in leaf.value),
+        rows,
+        rows_spread,
+        _confidence(leaf),
     )
+
+
+def _mean_spread(leaf: LeafValue, masses: FloatArray) -> float:
+    """Noise of a ratio of two noisy sums to first order, never more than the whole range."""
+    rows = max(float(masses.sum()), 1.0)
+    parts = masses / rows
+    deviation = math.sqrt(leaf.variance * float((parts**2).sum())) / rows
+    return leaf.scale * min(DEVIATIONS * deviation, 1.0)
 
 
 def _confidence(leaf: LeafValue) -> float:
