@@ -68,6 +68,6 @@ def test_more_signal_never_means_coarser_bins_or_shallower_trees(is_pure):
     signals = [1.0, 29.0, 31.0, 299.0, 301.0, 999.0, 1001.0, 1e9]
     trees = [tree_constants(s, is_pure) for s in signals]
     forests = [forest_constants(s, is_pure) for s in signals]
-    for read in (lambda c: c.cells, lambda c: c.bins, lambda c: c.max_depth):
+    for read in (lambda c: c.pieces.cells, lambda c: c.pieces.bins, lambda c: c.max_depth):
         assert [read(c) for c in trees] == sorted(read(c) for c in trees)
     assert [c.depth for c in forests] == sorted(c.depth for c in forests)
