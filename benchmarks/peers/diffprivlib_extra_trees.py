@@ -23,7 +23,7 @@ from diffprivlib.models import RandomForestClassifier
 SETS = ("spambase", "credit_default", "waveform", "letter", "kddcup99_10pct")
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 TREES, DEPTH = 20, 8
-KDD, KDD_REPEATS = "kddcup99_10pct", 3
+KDD, KDD_REPEATS = "kddcup99_10pct", 1
 TEST_PART = {KDD: 0.01}
 USUAL_TEST_PART = 0.2
 
