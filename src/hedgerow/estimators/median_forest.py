@@ -9,7 +9,6 @@ from hedgerow.estimators.private import (
     PrivateClassifier,
     PrivateEstimator,
     PrivateRegressor,
-    at_least,
     given_or_none,
     positive,
     shares,
@@ -22,10 +21,51 @@ from hedgerow.schema import Schema
 
 ATTRIBUTES = ("uniform", "exponential", "permute_and_flip")
 CUTS = {None: None, "grid": Cuts.GRID, "medians": Cuts.MEDIANS, "table": Cuts.TABLE}
-ROWS = ("folds", "all")
+ROWS = {None: None, "folds": True, "all": False}
 
 
 class _MedianForest(PrivateEstimator):
+    """Parameters of both forests."""
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        n_trees: int | None = None,
+        max_depth: int | None = None,
+        leaf_rows: float | None = None,
+        n_candidates: int | None = None,
+        split_share: float | None = None,
+        attribute: str = "permute_and_flip",
+        cuts: str | None = None,
+        rows: str | None = None,
+        placement: str | None = None,
+        colluders: int | None = None,
+        threshold: int | None = None,
+        records_per_person: int = 1,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_trees = n_trees
+        self.max_depth = max_depth
+        self.leaf_rows = leaf_rows
+        self.n_candidates = n_candidates
+        self.split_share = split_share
+        self.attribute = attribute
+        self.cuts = cuts
+        self.rows = rows
+        self.placement = placement
+        self.colluders = colluders
+        self.threshold = threshold
+        self.records_per_person = records_per_person
+        self.random_state = random_state
+        self.progress = progress
+
     def _schema_of(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
@@ -35,15 +75,16 @@ class _MedianForest(PrivateEstimator):
                 given = getattr(self, name)
                 raise SpecError(f"{name} is {given!r}; use one of {list(allowed)}.")
         uniform = self.attribute == "uniform"
+        leaf_rows, split_share = self.leaf_rows, self.split_share
         return MedianForest(
-            n_trees=at_least(self.n_trees, 1, "n_trees"),
+            n_trees=given_or_none(self.n_trees, "n_trees"),
             max_depth=given_or_none(self.max_depth, "max_depth"),
-            leaf_rows=float(positive(self.leaf_rows, "leaf_rows")),
+            leaf_rows=None if leaf_rows is None else float(positive(leaf_rows, "leaf_rows")),
             n_candidates=1 if uniform else given_or_none(self.n_candidates, "n_candidates"),
-            split_share=shares(self.split_share, "split_share"),
+            split_share=None if split_share is None else shares(split_share, "split_share"),
             cuts=Cuts.MEDIAN if uniform and self.cuts != "table" else CUTS[self.cuts],
             mechanism=None if uniform else Chooser(self.attribute),
-            folds=self.rows == "folds",
+            folds=ROWS[self.rows],
             regression=self._regression,
         )
 
@@ -53,18 +94,19 @@ class MedianForestClassifier(_MedianForest, PrivateClassifier):
 
     Parameters (besides those of every estimator)
     ----------
-    n_trees : int
-        Trees. One tree on all rows was better than several on parts of them at every budget
-        tried; see docs/results/diprime.
+    n_trees : int or None
+        Trees. None is 1 for classes and 3 for numbers: one tree on all rows was better than
+        several on parts of them, see docs/results/diprime.
     max_depth : int or None
         Levels. None buys a noisy number of rows for 1 % and takes as many levels as leave
         `leaf_rows` rows to be expected in a leaf.
-    leaf_rows : float
-        See `max_depth`.
+    leaf_rows : float or None
+        See `max_depth`. None is 20 for classes and 50 for numbers.
     n_candidates : int or None
         Features a node looks at, drawn afresh for each (K in the paper); None is all of them.
-    split_share : float
+    split_share : float or None
         Part of the budget for all splits of a path (rho in the paper); leaves have the rest.
+        None is 0.7 for classes and 0.5 for numbers.
     attribute : {'permute_and_flip', 'exponential', 'uniform'}
         How a node's feature is chosen: privately by the target, or in public at random.
         'exponential' is the cheaper one where delta > 0.
@@ -73,102 +115,13 @@ class MedianForestClassifier(_MedianForest, PrivateClassifier):
         features and cuts. 'medians': a private median of each feature looked at, then one of
         them, as in the paper, each median paid. 'table': medians from noisy tables, the only
         one for several holders.
-    rows : {'folds', 'all'}
+    rows : {'folds', 'all'} or None
         Every record draws the one tree it is used for, or all trees see all rows and divide the
-        budget. 'all' pays where delta > 0.
+        budget. None is 'folds' under Laplace noise (delta = 0), where both have the same noise,
+        and 'all' elsewhere.
 
     """
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        n_trees: int = 1,
-        max_depth: int | None = None,
-        leaf_rows: float = 50.0,
-        n_candidates: int | None = None,
-        split_share: float = 0.7,
-        attribute: str = "permute_and_flip",
-        cuts: str | None = None,
-        rows: str = "folds",
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.leaf_rows = leaf_rows
-        self.n_candidates = n_candidates
-        self.split_share = split_share
-        self.attribute = attribute
-        self.cuts = cuts
-        self.rows = rows
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
 
 
 class MedianForestRegressor(_MedianForest, PrivateRegressor):
-    """DiPriMe for a number; parameters as for MedianForestClassifier, but 3 trees and
-    half of the budget for the splits.
-
-    Parameters (besides those of every estimator)
-    ----------
-    n_trees, max_depth, leaf_rows, n_candidates, split_share, attribute, cuts, rows
-        See MedianForestClassifier.
-    """
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        n_trees: int = 3,
-        max_depth: int | None = None,
-        leaf_rows: float = 50.0,
-        n_candidates: int | None = None,
-        split_share: float = 0.5,
-        attribute: str = "permute_and_flip",
-        cuts: str | None = None,
-        rows: str = "folds",
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.leaf_rows = leaf_rows
-        self.n_candidates = n_candidates
-        self.split_share = split_share
-        self.attribute = attribute
-        self.cuts = cuts
-        self.rows = rows
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on few rows: each tree sees a part of them
-        return tags
+    """DiPriMe for a number; parameters as for MedianForestClassifier."""

@@ -66,32 +66,38 @@ class MedianRules:
     def _n_known(self, region: Region, feature: int) -> int:
         return int(self.grids.reachable(region, feature)[:-1].sum())
 
-    def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> list[BoolArray]:
-        """Sets of bins to send left; `missing` goes to one random side in all of them."""
+    def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> BoolArray:
+        """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
         known = np.flatnonzero(self.grids.reachable(region, feature)[:-1])
         n_bins = self.grids.binning.n_bins[feature]
         if self.grids.grid(feature).kind is Kind.NUMERIC:
-            sets = [np.arange(n_bins) < first for first in known[1:]]
+            sets = np.arange(n_bins) < known[1:, None]
         else:
-            sets = random_halves(n_bins, known, rng)
-        missing_left = rng.random() < 0.5
-        for left in sets:
-            left[-1] = missing_left
+            sets = np.stack(random_halves(n_bins, known, rng))
+        sets[:, -1] = rng.random() < 0.5
         return sets
 
     def splits(self, region: Region, feature: int, rng: np.random.Generator) -> tuple[Split, ...]:
-        cuts = self.cuts(region, feature, rng)
-        return tuple(dict.fromkeys(self._split(feature, left) for left in cuts))
-
-    def _split(self, feature: int, left: BoolArray) -> Split:
         """Kept by content: nodes meet the same cuts again and again."""
-        key = (feature, left.tobytes())
+        cuts = self.cuts(region, feature, rng)
+        key = (feature, cuts.tobytes())
         if key not in self._made:
-            self._made[key] = self.grids.split(feature, left)
+            made = (self._split(feature, left) for left in cuts)
+            self._made[key] = tuple(dict.fromkeys(made))
         return self._made[key]
 
     @cached_property
-    def _made(self) -> dict[tuple[int, bytes], Split]:
+    def _made(self) -> dict[tuple[int, bytes], tuple[Split, ...]]:
+        return {}
+
+    def _split(self, feature: int, left: BoolArray) -> Split:
+        key = (feature, left.tobytes())
+        if key not in self._single:
+            self._single[key] = self.grids.split(feature, left)
+        return self._single[key]
+
+    @cached_property
+    def _single(self) -> dict[tuple[int, bytes], Split]:
         return {}
 
 
@@ -215,9 +221,9 @@ class _Balanced(NamedTuple):
     cut: int
 
 
-def _balanced(table: FloatArray, cuts: list[BoolArray], impurity: Impurity) -> _Balanced:
+def _balanced(table: FloatArray, cuts: BoolArray, impurity: Impurity) -> _Balanced:
     """The cut that parts the noisy mass of one feature most evenly, and its noisy gain."""
-    left = left_masses(table, np.stack(cuts))
+    left = left_masses(table, cuts)
     total = table.sum(axis=0)
     k = int(np.argmin(np.abs((2.0 * left - total).sum(axis=1))))
     gain = impurity(total) - impurity(left[k]) - impurity(total - left[k])

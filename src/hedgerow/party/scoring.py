@@ -81,7 +81,7 @@ def _families(candidates: tuple[Split | Chain, ...]) -> tuple[_Family, ...]:
     for k, candidate in enumerate(candidates):
         places.setdefault(_tests(candidate)[0].feature, []).append(k)
     return tuple(
-        _Family(feature, np.asarray(ks), _padded([_tests(candidates[k]) for k in ks]))
+        _Family(feature, np.asarray(ks), _cell_sets([_tests(candidates[k]) for k in ks]))
         for feature, ks in places.items()
     )
 
@@ -90,22 +90,18 @@ def _tests(candidate: Split | Chain) -> tuple[Split, ...]:
     return candidate.tests if isinstance(candidate, Chain) else (candidate,)
 
 
-def _padded(chains: list[tuple[Split, ...]]) -> IntArray:
-    """(k, m, 256) the cells that each test takes from those before it left over."""
-    sets = np.zeros((len(chains), max(map(len, chains)), N_CODES), np.int64)
-    for chain, out in zip(chains, sets, strict=True):
+def _cell_sets(chains: list[tuple[Split, ...]]) -> IntArray:
+    """(k, m, 256) the cells that each test sends left of those the tests before it left over."""
+    m, lefts = max(map(len, chains)), list[int]()
+    for tests in chains:
         taken = 0
-        for i, test in enumerate(chain):
-            out[i] = _cells(test.left & ~taken)
+        for test in tests:
+            lefts.append(test.left & ~taken)
             taken |= test.left
-    return sets
-
-
-@lru_cache(maxsize=1 << 14)
-def _cells(left: int) -> IntArray:
-    """(256,) the bits of a set of cells."""
-    octets = np.frombuffer(left.to_bytes(N_CODES // 8, "little"), np.uint8)
-    return np.unpackbits(octets, bitorder="little").astype(np.int64)
+        lefts += [0] * (m - len(tests))
+    octets = b"".join(left.to_bytes(N_CODES // 8, "little") for left in lefts)
+    bits = np.unpackbits(np.frombuffer(octets, np.uint8), bitorder="little")
+    return bits.reshape(len(chains), m, N_CODES).astype(np.int64)
 
 
 def _tables(query: Selecting, rows: Rows, features: list[int]) -> IntArray:

@@ -94,9 +94,7 @@ def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
 
 def _ours(setting: Setting, rows: Halves, **changes: Any) -> Recipe:
     """The defaults of the estimators, whatever the setting says."""
-    if rows.is_regression:
-        return MedianForest(n_trees=3, regression=True, **changes)
-    return MedianForest(n_trees=1, split_share=Fraction(7, 10), **changes)
+    return MedianForest(regression=rows.is_regression, **changes)
 
 
 def _joint(setting: Setting, rows: Halves) -> Recipe:
