@@ -2,7 +2,7 @@
 
 Runs in an environment of its own (interpret-core, pandas, pyarrow, scikit-learn):
 
-    peers/bin/python benchmarks/peers/dp_ebm_boosted.py DATA docs/results/boosted/dp_ebm.csv
+    peers/bin/python benchmarks/peers/dp_ebm_boosted.py DATA docs/results/boosted/dp_ebm.csv SPLITS
 
 One holder, delta = 1 / n, defaults. Ranges of the whole file are given as public. A finished cell
 is kept: started again, the rest is run.
@@ -24,6 +24,7 @@ from sklearn.model_selection import train_test_split
 
 DATASETS = ("adult", "bank", "credit_default", "spambase", "higgs_18k", "credit_gmsc")
 EPSILONS = (1.0, 0.1, 0.5)
+FIRST_SPLIT = 200  # as there
 FIELDS = ("dataset", "epsilon", "split", "auc", "log_loss", "accuracy", "seconds")
 
 
@@ -62,7 +63,7 @@ def main(folder: Path, out: Path, splits: int) -> None:
         writer = csv.DictWriter(lines, FIELDS)
         if not done:
             writer.writeheader()
-        for split in range(splits):
+        for split in range(FIRST_SPLIT, FIRST_SPLIT + splits):
             for name in DATASETS:
                 for epsilon in EPSILONS:
                     if (name, epsilon, split) not in done:
@@ -72,4 +73,4 @@ def main(folder: Path, out: Path, splits: int) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

@@ -201,15 +201,25 @@ def uniform_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1024)
 def log_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
-    """`bins` cells of equal ratio: from `low` if it is positive, else 7 decades down to `low`."""
+    """`bins` cells of equal ratio, counted from zero; 7 decades if it is in the range.
+
+    With zero inside, cells are dealt to its two sides by their widths, at least one to each.
+    """
     start, width = _span(low, high)
-    if low > 0:
-        ratio = (start + width) / start
-        cuts = (start * _power(ratio, Fraction(k, bins)) for k in range(1, bins))
-    else:
-        step = Fraction(LOG_DECADES, bins)
-        cuts = (start + width * _power(Fraction(10), -step * k) for k in range(1, bins))
-    return _inside(low, high, cuts)
+    end = start + width
+    if low >= 0:
+        return _inside(low, high, _ladder(start, end, bins))
+    if high <= 0:
+        return _inside(low, high, (-cut for cut in _ladder(-end, -start, bins)))
+    under = min(max(round(bins * -start / width), 1), bins - 1)
+    below = [-cut for cut in _ladder(Fraction(0), -start, under)]
+    return _inside(low, high, [*below, Fraction(0), *_ladder(Fraction(0), end, bins - under)])
+
+
+def _ladder(near: Fraction, far: Fraction, bins: int) -> list[Fraction]:
+    """Cuts between two distances from zero."""
+    ratio = far / near if near else Fraction(10) ** LOG_DECADES
+    return [far * _power(ratio, Fraction(-k, bins)) for k in range(1, bins)]
 
 
 @lru_cache(maxsize=1024)

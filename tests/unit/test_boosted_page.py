@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from hedgerow.reproduce import boosted, boosted_page
+from hedgerow.reproduce import boosted, boosted_default, boosted_page
 from hedgerow.reproduce import boosted_recipes as recipes
 from hedgerow.reproduce.boosted_paper import weight_updates
 
@@ -64,3 +64,37 @@ def test_calibration_error_is_the_gap_between_promise_and_outcome(given, error):
 
     hit = np.array([1.0, 0.0])
     assert boosted.calibration_error(hit, np.array(given)) == pytest.approx(error)
+
+
+def test_the_default_is_called_behind_where_its_paired_lead_is_negative_beyond_the_scatter(
+    tmp_path,
+):
+    rivals = {"DP-RF": (-0.02, -0.021), "DP-TR Newton": (0.03, 0.031), "DP-GBM": (-0.01, 0.02)}
+    rows = []
+    for split in (0, 1):
+        rows.append((split, recipes.DEFAULT, 0.8))
+        rows += [(split, recipes.named(n, 100), 0.8 - lead[split]) for n, lead in rivals.items()]
+    cells = boosted_page.Cells(
+        pd.DataFrame(
+            [
+                {**boosted._cell("adult", recipe, 1.0, split), "auc": auc}
+                for split, recipe, auc in rows
+            ]
+        )
+    )
+    text = boosted_default.Rivals(cells, {}).section()
+    assert "-0.0205 ± 0.0005 BEHIND" in text
+    assert "+0.0305 ± 0.0005 |" in text
+    assert "+0.0050 ± 0.0150 =" in text
+    assert "Of 3 comparisons the default is clearly ahead in 1, within the scatter in 1" in text
+
+
+def test_noise_of_every_record_is_that_of_a_holder_with_n_times_the_variance():
+    from fractions import Fraction
+
+    from hedgerow.privacy import gaussian
+
+    one = gaussian.mu_squared_within(Fraction(1), Fraction(1, 1000))
+    epsilon = boosted.as_one_holder(1.0, 1 / 1000, 400)
+    local = gaussian.mu_squared_within(Fraction(epsilon), Fraction(1, 1000))
+    assert float(one / local) == pytest.approx(400, rel=1e-3)

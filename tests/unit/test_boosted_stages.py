@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from contract.worlds import TWO
 from hedgerow.errors import SpecError
 from hedgerow.growing import interactions, random_trees, smoothing, updates
+from hedgerow.growing.boosting import DrawnTrees
 from hedgerow.growing.candidates import Grids
 from hedgerow.growing.stacking import LARGEST_STEP, newton_step
 from hedgerow.losses import FirstOrder, LogLoss, SquaredLoss, sigmoid
-from hedgerow.models import Curve
+from hedgerow.models import Additive, Curve
 from hedgerow.queries import Answer, Binning, CurveNewton
 
 GRIDS = Grids(TWO, Binning.of_cells(TWO))
@@ -83,6 +86,41 @@ def test_a_newton_leaf_is_clipped_and_a_negative_hessian_counts_as_zero():
     sums = np.array([[-6.0, 3.33 * 2.0], [50.0, -3.0]])
     assert np.allclose(step.values(sums, 0.0)[:, 0], [2.0, -2.0])
     assert np.allclose(step.values(np.array([[1.0, 3.33 * 4.0]]), 0.0), -0.2)
+
+
+def test_a_thin_leaf_says_what_its_tree_says_and_without_noise_every_leaf_speaks_for_itself():
+    step = updates.Steps(LogLoss(), ridge=0.0)
+    # At p = 1/2, one record in ten is a hit everywhere; the second leaf has five records only.
+    sums = np.array([[0.4 * 5000, 3.33 * 0.25 * 5000], [0.4 * 5, 3.33 * 0.25 * 5]])
+    assert np.allclose(step.values(sums, 100.0**2), -1.6, atol=0.3)
+    thin = np.array([sums[0], [-2.0, sums[1, 1]]])  # four of the five are hits
+    assert np.allclose(step.values(thin, 0.0)[1], 1.6)
+    assert step.values(thin, 100.0**2)[1, 0] < -1.0
+
+
+def test_a_leaf_of_a_batch_is_pulled_less_since_the_noise_of_a_mean_is_less():
+    alone, together = (_values_of_first_tree(batch) for batch in (1, 4))
+    assert together[0] < alone[0] < 0.0
+
+
+def _values_of_first_tree(batch):
+    """Leaves of a tree of which one leaf alone has a gradient, asked beside others like it."""
+    tree = random_trees.oblivious_tree(
+        GRIDS.schema.names, [GRIDS.split(0, np.arange(GRIDS.binning.n_bins[0]) < 1)]
+    )
+    splitting = DrawnTrees(lambda number, rng: tree, 2**20)
+    flow = splitting.grow(
+        range(batch),
+        updates.Steps(LogLoss()),
+        Additive((0.0,)),
+        Fraction(1),
+        np.random.default_rng(0),
+    )
+    next(flow)
+    sums = np.tile([[50.0, 3.33 * 100], [-50.0, 3.33 * 100]], (batch, 1, 1))
+    with pytest.raises(StopIteration) as done:
+        flow.send([Answer(sums, 400.0)])
+    return done.value.value[0].values[:, 0]
 
 
 def test_a_gradient_leaf_is_the_mean_negative_gradient():

@@ -81,6 +81,17 @@ def test_log_cells_of_a_range_from_zero_span_seven_decades() -> None:
     assert grid.edges == (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 
+def test_log_cells_around_zero_mirror_each_other() -> None:
+    grid = Numeric("x", -1000, 1000, bins=6, spacing=Spacing.LOG).grid
+    above = [e for e in grid.edges if e > 0]
+    assert grid.n_cells == 6 + 1
+    assert grid.edges == (*(-e for e in reversed(above)), 0.0, *above)
+
+
+def test_log_cells_below_zero_are_fine_near_zero() -> None:
+    assert Numeric("x", -1000, -1, bins=3, spacing=Spacing.LOG).grid.edges == (-100.0, -10.0)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "n_cells"), [(0.0, 1.0, 121), (3.0, 17.5, 121), (-1.7, 2.9, 235)]
 )

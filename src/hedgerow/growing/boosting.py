@@ -78,7 +78,8 @@ class DrawnTrees:
         trees = tuple(self.draw(number, rng) for number in numbers)
         query = SumQuery(EVERYONE, update.statistic(at, self.unit), Leaves(trees), share)
         answer = yield from ask(query)
+        left = answer.variance / len(trees)  # of the noise, in the mean of the batch
         return [
-            tree.with_values(update.values(sums[: tree.n_leaves], answer.variance))
+            tree.with_values(update.values(sums[: tree.n_leaves], left))
             for tree, sums in zip(trees, answer.values, strict=True)
         ]

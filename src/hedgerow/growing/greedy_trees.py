@@ -126,11 +126,12 @@ class GreedyTrees:
         rng: np.random.Generator,
     ) -> Flow[list[Tree]]:
         statistic = update.statistic(at, self.unit)
+        leaves = known_leaves(update, statistic, len(numbers))
         each = share / (len(numbers) * self.depth)
         growing = {}
         for number in numbers:
             choose = self._chooser(self.features(number, rng), statistic, update, each)
-            plan = TreePlan(choose, LevelOrder(), self.depth, known_leaves(update, statistic))
+            plan = TreePlan(choose, LevelOrder(), self.depth, leaves)
             growing[number] = grow(plan, self.names, rng)
         grown = yield from together(growing)
         return [g.tree for g in grown.values()]
@@ -177,7 +178,7 @@ class GreedyTrees:
         return np.asarray(enough[0] & enough[1])
 
 
-def known_leaves(update: Update, statistic: Statistic) -> LeafFlow:
+def known_leaves(update: Update, statistic: Statistic, batch: int) -> LeafFlow:
     """Leaves from what the last table said of them; a root that never split says nothing."""
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
@@ -185,7 +186,7 @@ def known_leaves(update: Update, statistic: Statistic) -> LeafFlow:
         nothing = (np.zeros(statistic.channels), 0.0)
         known = [nothing if n.known is None else n.known for n in ends]
         sums, variances = np.stack([m for m, _ in known]), np.array([v for _, v in known])
-        values = update.values(sums, variances)
+        values = update.values(sums, variances / batch)
         return [LeafValue(v, m, d) for v, (m, d) in zip(values, known, strict=True)]
 
     return leaves

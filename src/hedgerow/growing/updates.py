@@ -27,7 +27,7 @@ Noise = FloatArray | float
 """Variance of each channel: one for all sums, or one per sum."""
 
 TINY = 1e-9
-DOUBT = 2.0  # standard deviations of a gradient sum's noise that are added to its Hessian
+DOUBT = 2.0  # Hessian by which a leaf is pulled, per standard deviation of a gradient sum's noise
 
 
 class Update(Protocol):
@@ -49,7 +49,11 @@ class Update(Protocol):
         ...
 
     def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
-        """(L, C) -> (L, O) what the leaves say before batching."""
+        """(L, C) -> (L, O) what all leaves of a tree say, before `rate`.
+
+        `variance` is that of the noise as it enters the model: a batch adds a mean, so the noise
+        of its trees averages out and only a part of the variance is left.
+        """
         ...
 
     def rate(self, batch: int) -> float:
@@ -141,10 +145,12 @@ def hessian_noise(loss: Loss) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """-G / (H + ridge + doubt), clipped: a Newton step, or a gradient step if the loss has h = 1.
+    """-G / (H + ridge), clipped: a Newton step, or a gradient step if the loss has h = 1.
 
     Where few records are, G is mostly noise. The paper's noisier Hessian shrank such leaves by
-    accident; here twice the deviation of G's noise is added to H.
+    accident. Here a leaf is pulled towards the step of its whole tree, as hard as so many records
+    would pull as G's noise has deviations, times two. (Pulled towards zero, a thin leaf would say
+    that both classes are alike, however rare one of them is.)
     """
 
     loss: Loss
@@ -157,7 +163,7 @@ class Steps:
 
     def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
-        return np.asarray((g**2 / self._stiffness(h, variance)).sum(axis=-1))
+        return np.asarray((g**2 / (h + self.ridge + self._doubt(variance) + TINY)).sum(axis=-1))
 
     def weight(self, sums: FloatArray) -> FloatArray:
         return total_hessian(self.loss, sums)
@@ -167,12 +173,19 @@ class Steps:
         return hessian_noise(self.loss)
 
     def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
-        g, h = gradients_and_hessians(self.loss, sums)
-        return np.clip(-g / self._stiffness(h, variance), -self.clip, self.clip)
+        noise = np.broadcast_to(np.asarray(variance, np.float64), len(sums))
+        whole = self._pulled(sums.sum(axis=0, keepdims=True), noise.sum(keepdims=True), 0.0)
+        return self._pulled(sums, noise, whole)
 
-    def _stiffness(self, h: FloatArray, variance: Noise) -> FloatArray:
+    def _pulled(self, sums: FloatArray, noise: Noise, towards: FloatArray | float) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        doubt = self._doubt(noise)
+        steps = (doubt * towards - g) / (h + self.ridge + doubt + TINY)
+        return np.clip(steps, -self.clip, self.clip)
+
+    def _doubt(self, variance: Noise) -> FloatArray:
         deviation = self.loss.gradient_scale * np.sqrt(np.asarray(variance, np.float64))
-        return np.asarray(h + self.ridge + DOUBT * deviation[..., None] + TINY)
+        return np.asarray(DOUBT * deviation[..., None])
 
     def rate(self, batch: int) -> float:
         return self.learning_rate / batch

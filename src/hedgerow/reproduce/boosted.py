@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.privacy import gaussian
 from hedgerow.reproduce import boosted_page, datasets
 from hedgerow.reproduce.boosted_paper import (
     BATCHES,
@@ -30,8 +32,11 @@ from hedgerow.reproduce.boosted_recipes import (
     DEFAULT,
     DEFAULT_SETS,
     EPSILONS,
+    EVERY_RECORD,
     FIGURE_SET,
-    NAMED_SETS,
+    FIRST_SPLIT,
+    LOCAL_BASELINE,
+    NAMED,
     SHARES_PARTIES,
     batched,
     components,
@@ -41,9 +46,9 @@ from hedgerow.reproduce.boosted_recipes import (
 from hedgerow.reproduce.harness import Cell, run_grid
 
 ALL_SPLITS = 15  # three repeats of five splits, as in the paper
-DEFAULT_SPLITS = 5  # at least, for our own recipe
 QUICK_SPLITS = 1
 TEST_PART = 0.3
+SLOW = ("DP-EBM", "DP-GBM", "FEVERLESS (uniform)")  # minutes a split; after all else
 
 
 def run(
@@ -64,24 +69,26 @@ def run(
 def cells(splits: int) -> Iterator[Cell]:
     """Each once, most wanted first; figures are drawn from the first split alone."""
     seen = set[tuple[Any, ...]]()
-    for cell in _with_repeats(splits):
+    for cell in _with_repeats(range(FIRST_SPLIT, FIRST_SPLIT + splits)):
         key = tuple(cell.values())
         if key not in seen:
             seen.add(key)
             yield cell
 
 
-def _with_repeats(splits: int) -> Iterator[Cell]:
-    for split in range(max(splits, DEFAULT_SPLITS)):
-        for dataset in DEFAULT_SETS:
-            for epsilon in EPSILONS:
-                yield _cell(dataset, DEFAULT, epsilon, split)
-    for split in range(splits):
-        yield from _tables(split)
-        for dataset in DEFAULT_SETS:
-            for epsilon in EPSILONS:
-                yield _cell(dataset, DEFAULT, epsilon, split, SHARES_PARTIES)
+def _with_repeats(splits: range) -> Iterator[Cell]:
+    for parties in (1, SHARES_PARTIES):
+        for split in splits:
+            yield from _everywhere(DEFAULT, split, parties)
+    for split in splits:
+        yield from _weights(split, (0.5, 1.0))
+        yield from _candidates_and_batches(split)
+        yield from _named(split, [name for name in NAMED if name not in SLOW])
+        yield from _everywhere(LOCAL_BASELINE, split, EVERY_RECORD)
     yield from figures()
+    for split in splits:
+        yield from _weights(split, (0.1, 0.25, 0.75))
+        yield from _named(split, SLOW)
 
 
 def _cell(dataset: str, recipe: str, epsilon: float, split: int, parties: int = 1) -> Cell:
@@ -94,20 +101,30 @@ def _cell(dataset: str, recipe: str, epsilon: float, split: int, parties: int = 
     }
 
 
-def _tables(split: int) -> Iterator[Cell]:
-    for epsilon in (0.5, 1.0, *(e for e in WEIGHT_TABLES if e not in (0.5, 1.0))):
+def _everywhere(recipe: str, split: int, parties: int = 1) -> Iterator[Cell]:
+    for dataset in DEFAULT_SETS:
+        for epsilon in EPSILONS:
+            yield _cell(dataset, recipe, epsilon, split, parties)
+
+
+def _named(split: int, names: Sequence[str]) -> Iterator[Cell]:
+    for name in names:
+        yield from _everywhere(named(name, 100), split)
+
+
+def _weights(split: int, epsilons: Sequence[float]) -> Iterator[Cell]:
+    for epsilon in epsilons:
         for dataset in DATASETS:
             for kind in SPLITS:
                 for update in UPDATES:
                     yield _cell(dataset, components(kind, update), epsilon, split)
+
+
+def _candidates_and_batches(split: int) -> Iterator[Cell]:
     for candidates, dataset in CANDIDATES:
         yield _cell(dataset, placed(candidates), 1.0, split)
     for batch, dataset in BATCHES:
         yield _cell(dataset, batched(batch), 0.1, split)
-    for dataset in NAMED_SETS:
-        for epsilon in EPSILONS:
-            for name in RANKS:
-                yield _cell(dataset, named(name, 100), epsilon, split)
 
 
 def figures() -> Iterator[Cell]:
@@ -126,7 +143,9 @@ def figures() -> Iterator[Cell]:
     recipes += [(1.0, named(n, t)) for n in RANKS if n != "DP-EBM" for t in (25, 100, 200)]
     recipes += [(1.0, named("DP-EBM", t)) for t in (25, 100)]
     for epsilon, recipe in recipes:
-        yield _cell(FIGURE_SET, recipe, epsilon, 0)
+        yield _cell(FIGURE_SET, recipe, epsilon, FIRST_SPLIT)
+    for trees in (25, 100, 200):
+        yield _cell(FIGURE_SET, named("DP-TR Newton", trees), 1.0, FIRST_SPLIT, EVERY_RECORD)
 
 
 # ----------------------------------------------------------------------------------------- work
@@ -151,12 +170,13 @@ def work(dataset: str, recipe: str, epsilon: float, parties: int, split: int) ->
     train, test = train_test_split(
         np.arange(len(known.y)), test_size=TEST_PART, random_state=split, stratify=known.y
     )
+    delta = 1.0 / len(train)
+    if parties == EVERY_RECORD:
+        epsilon = as_one_holder(epsilon, delta, len(train))
     model = BoostedTreesClassifier(
-        known.schema, epsilon, 1.0 / len(train), random_state=split, **options(recipe)
+        known.schema, epsilon, delta, random_state=split, **options(recipe)
     )
-    party = (
-        None if parties == 1 else np.random.default_rng(split).integers(parties, size=len(train))
-    )
+    party = np.random.default_rng(split).integers(parties, size=len(train)) if parties > 1 else None
     began = time.process_time()
     model.fit(known.X.iloc[train], known.y[train], party=party)
     seconds = time.process_time() - began
@@ -168,6 +188,16 @@ def work(dataset: str, recipe: str, epsilon: float, parties: int, split: int) ->
         "bytes": float(model.run_.bytes_per_party),
     }
     return {**measures(hit.astype(float), positive), **cost}
+
+
+def as_one_holder(epsilon: float, delta: float, sites: int) -> float:
+    """The epsilon at which one holder's noise equals that of `sites` sites that each add all of it.
+
+    The variances of Gaussian noise add up, so mu^2 is divided.
+    """
+    promise = Fraction(delta)
+    mu_squared = gaussian.mu_squared_within(Fraction(epsilon), promise) / sites
+    return float(gaussian.epsilon_at(mu_squared, promise))
 
 
 def measures(hit: NDArray[np.float64], positive: NDArray[np.float64]) -> dict[str, float]:

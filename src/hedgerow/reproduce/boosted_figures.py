@@ -9,6 +9,7 @@ from pathlib import Path
 from hedgerow.reproduce.boosted_paper import RANKS, SPLITS, WEIGHT_TABLES
 from hedgerow.reproduce.boosted_recipes import (
     EPSILONS,
+    EVERY_RECORD,
     FIGURE_SET,
     batched,
     components,
@@ -19,8 +20,8 @@ from hedgerow.reproduce.pages import curves
 
 HEAD = """## Figures
 
-All on Credit 1, first split. Figure 20 reads the bytes, rounds and seconds of the fits of
-Figure 5; its panel on the number of clients is not reproduced.
+All on Credit 1, first split, epsilon 1 where it is not an axis. Figure 20 reads the bytes, rounds
+and seconds of the fits of Figure 5; its panel on the number of clients is not reproduced.
 """
 TREES = (10, 25, 50, 100, 200, 300)
 NAMED_TREES = (25, 100, 200)
@@ -29,8 +30,8 @@ BINS = (2, 4, 8, 16, 32, 64, 128)
 CANDIDATES = ("iterative_hessian", "quantile", "log", "uniform")
 BATCHES = {"Newton": 1, "B = 20": 20, "B = 50": 50, "B = 200": 200, "random forest": 0}
 
-Value = Callable[[str, str, float, str], float | None]
-"""(dataset, recipe, epsilon, measure) -> mean of the cell, if it was run."""
+Value = Callable[[str, str, float, str, int], float | None]
+"""(dataset, recipe, epsilon, measure, parties) -> mean of the cell, if it was run."""
 Line = tuple[list[float], list[float]]
 
 
@@ -38,13 +39,15 @@ Line = tuple[list[float], list[float]]
 class Pen:
     value: Value
     measure: str = "auc"
+    parties: int = 1
 
     def line(self, wanted: Sequence[tuple[float, float, str]]) -> Line:
         """The points (x, epsilon, recipe) that were measured."""
         points = [
             (float(x), y)
             for x, epsilon, recipe in wanted
-            if (y := self.value(FIGURE_SET, recipe, epsilon, self.measure)) is not None
+            if (y := self.value(FIGURE_SET, recipe, epsilon, self.measure, self.parties))
+            is not None
         ]
         return [x for x, _ in points], [y for _, y in points]
 
@@ -53,7 +56,7 @@ class Pen:
 class Figure:
     number: int
     panels: dict[str, dict[str, Line]]
-    x: str
+    x: str = ""  # a panel's title if empty
     y: str = "test AUC"
     log_x: bool = False
 
@@ -74,10 +77,10 @@ def draw_all(value: Value, out: Path) -> str:
     pen = Pen(value)
     costs = {m: _methods(Pen(value, m)) for m in ("bytes", "rounds", "seconds")}
     figures = [
-        Figure(2, _split_methods(pen), "as titled"),
-        Figure(3, _candidates(pen), "as titled", log_x=True),
+        Figure(2, _split_methods(pen)),
+        Figure(3, _candidates(pen), log_x=True),
         Figure(4, {"batches, T = 200": _batches(pen)}, "epsilon"),
-        Figure(5, {"methods, epsilon = 1": _methods(pen)}, "trees"),
+        Figure(5, {"all methods": _methods(pen) | _local(value), "zoomed": _methods(pen)}, "trees"),
         Figure(20, costs, "trees", "cost of a fit"),
     ]
     return "\n\n".join([HEAD, *(figure.draw(out) for figure in figures)]) + "\n"
@@ -111,3 +114,8 @@ def _batches(pen: Pen) -> dict[str, Line]:
 
 def _methods(pen: Pen) -> dict[str, Line]:
     return {n: pen.line([(t, 1.0, named(n, t)) for t in NAMED_TREES]) for n in RANKS}
+
+
+def _local(value: Value) -> dict[str, Line]:
+    pen = Pen(value, parties=EVERY_RECORD)
+    return {"local noise": pen.line([(t, 1.0, named("DP-TR Newton", t)) for t in NAMED_TREES])}

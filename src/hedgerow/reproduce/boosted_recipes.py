@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from hedgerow.reproduce.boosted_paper import RANKS
+
+FIRST_SPLIT = 200  # no choice was ever made on the splits from here on
 SHARES_PARTIES = 5
+EVERY_RECORD = 0  # as a number of parties: each record is a site and adds noise of its own
 DEFAULT = "method=default"
+LOCAL_BASELINE = "method=DP-TR Newton;n_trees=100"
 DEFAULT_SETS = ("adult", "bank", "credit_gmsc", "credit_default", "spambase", "higgs_18k")
-NAMED_SETS = ("adult", "bank", "credit_gmsc", "credit_default", "higgs_18k")
+RANKED_SETS = ("adult", "bank", "credit_gmsc", "credit_default", "higgs_18k")
 EPSILONS = (0.1, 0.5, 1.0)
+NAMED = (*RANKS, "DP-TR Newton")
 FIGURE_SET = "credit_gmsc"
 TITLES = {
     "adult": "Adult",

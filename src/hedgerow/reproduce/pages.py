@@ -38,7 +38,10 @@ def curves(
     log_x: bool = True,
     columns: int = 3,
 ) -> None:
-    """One panel a title, one line a label, as PNG and SVG beside each other."""
+    """One panel a title, one line a label, as PNG and SVG beside each other.
+
+    Without an `x_label`, a panel's title says what its x is.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -57,14 +60,32 @@ def curves(
             axis.plot(x, y, marker="o", markersize=3, linewidth=1.4, label=label)
         if log_x:
             axis.set_xscale("log")
-        axis.set(title=title, xlabel=x_label, ylabel=y_label)
+        axis.set(title=title, xlabel=x_label or title, ylabel=y_label)
         axis.grid(alpha=0.3)
     for axis in list(axes.flat)[len(panels) :]:
         axis.set_visible(False)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=min(len(labels), 5), frameon=False)
-    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    _legend(figure, list(axes.flat)[: len(panels)])
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path.with_suffix(".png"), dpi=90)
     figure.savefig(path.with_suffix(".svg"))
     plt.close(figure)
+
+
+def _legend(figure: Any, axes: Sequence[Any]) -> None:
+    """One below the figure, with every label once; inside the panels if they share no label."""
+    named = [dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True)) for axis in axes]
+    if len(named) > 1 and not set(named[0]) & set(named[1]):
+        for axis in axes:
+            axis.legend(fontsize=7, frameon=False)
+        figure.tight_layout()
+        return
+    handles = {label: handle for names in named for label, handle in names.items()}
+    rows = -(-len(handles) // 5)
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="lower center",
+        ncols=min(len(handles), 5),
+        frameon=False,
+    )
+    figure.tight_layout(rect=(0, 0.08 * rows, 1, 1))

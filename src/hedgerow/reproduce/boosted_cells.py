@@ -1,0 +1,68 @@
+"""What `hedgerow reproduce boosted` has measured, by cell, and what others measured beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+DASH = "-"
+Key = tuple[str, str, float, int]
+"""(dataset, recipe, epsilon, parties)"""
+
+
+class Cells:
+    """Measured cells; a mean is over the splits that were run."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        keys = ["dataset", "recipe", "epsilon", "parties"]
+        self.table = table
+        grouped = table.drop(columns="split").groupby(keys)
+        self.means, self.deviations = grouped.mean(), grouped.std(ddof=0)
+        by_split = table.set_index([*keys, "split"]).auc
+        self._aucs = {k: v.droplevel(keys) for k, v in by_split.groupby(keys)}
+
+    def value(
+        self, dataset: str, recipe: str, epsilon: float, measure: str = "auc", parties: int = 1
+    ) -> float | None:
+        key = (dataset, recipe, epsilon, parties)
+        return float(self.means.loc[key, measure]) if key in self.means.index else None
+
+    def deviation(self, dataset: str, recipe: str, epsilon: float) -> float:
+        return float(self.deviations.loc[(dataset, recipe, epsilon, 1), "auc"])
+
+    def aucs(self, dataset: str, recipe: str, epsilon: float, parties: int = 1) -> pd.Series:
+        """By split; empty if the cell was not run."""
+        return self._aucs.get((dataset, recipe, epsilon, parties), NOTHING)
+
+    def splits(self, recipe: str, parties: int = 1) -> int:
+        """How many splits a recipe was run on."""
+        rows = self.table[(self.table.recipe == recipe) & (self.table.parties == parties)]
+        return int(rows.split.nunique())
+
+
+NOTHING = pd.Series(dtype=float)
+
+
+class Peer:
+    """A program whose script in benchmarks/peers has left its results; empty if it was not run."""
+
+    def __init__(self, path: Path) -> None:
+        table = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["dataset", "epsilon"])
+        grouped = table.groupby(["dataset", "epsilon"])
+        self._aucs = {key: rows.set_index("split").auc for key, rows in grouped}
+
+    def aucs(self, dataset: str, epsilon: float) -> pd.Series:
+        return self._aucs.get((dataset, epsilon), NOTHING)
+
+    def value(self, dataset: str, epsilon: float) -> float | None:
+        found = self.aucs(dataset, epsilon)
+        return float(found.mean()) if len(found) else None
+
+    @property
+    def splits(self) -> int:
+        return max((len(found) for found in self._aucs.values()), default=0)
+
+
+def shown(value: float | None) -> str:
+    return DASH if value is None else f"{value:.4f}".lstrip("0")
