@@ -18,7 +18,7 @@ from hedgerow.growing.leaves import proportions as plain_proportions
 from hedgerow.growing.shrinkage import Estimate, Lean, proportions
 from hedgerow.growing.targets import Goal
 from hedgerow.queries import Leaves, SumQuery
-from hedgerow.regions import Region
+from hedgerow.regions import EVERYONE, Region
 from hedgerow.trees import Tree
 
 FloatArray = NDArray[np.float64]
@@ -33,11 +33,25 @@ def by_one_sum(
         tree = Tree.build(names, {n.region[len(root) :]: () for n in ends})
         by = Leaves((tree,))
         answer = yield from ask(SumQuery(root, goal.statistic, by, share))
-        masses = dict(zip(tree.regions(root), answer.values[0], strict=True))
-        p = said(masses, answer.variance, len(root), lean)
-        return [goal.leaf(p[n.region], masses[n.region], answer.variance) for n in ends]
+        values = leaf_values(tree, answer.values[0], answer.variance, goal, lean, root)
+        return [values[n.region] for n in ends]
 
     return leaves
+
+
+def leaf_values(
+    tree: Tree,
+    masses: FloatArray,
+    variance: float,
+    goal: Goal,
+    lean: Lean | None,
+    root: Region = EVERYONE,
+) -> dict[Region, LeafValue]:
+    """What each leaf of a tree under `root` says, from left to right; masses are (L, C)."""
+    regions = tree.regions(root)
+    mine = dict(zip(regions, masses[: len(regions)], strict=True))
+    p = said(mine, variance, len(root), lean)
+    return {region: goal.leaf(p[region], mine[region], variance) for region in regions}
 
 
 def said(

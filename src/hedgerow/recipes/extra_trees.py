@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -20,7 +19,7 @@ from hedgerow.growing.random_trees import totally_random
 from hedgerow.growing.scores import TINY, gini, variance
 from hedgerow.growing.shrinkage import lean_of
 from hedgerow.growing.targets import Goal, declared_goal
-from hedgerow.growing.tree_leaves import said
+from hedgerow.growing.tree_leaves import leaf_values
 from hedgerow.layers import ROOT_LAYER, Cuts
 from hedgerow.models import Additive, FloatArray, Model, Output
 from hedgerow.queries import Binning, Cells, Leaves, Sides, Statistic, SumQuery
@@ -141,8 +140,11 @@ class ExtraTrees:
                 return tree.with_values(_values(masses, 0.0, goal))
             share *= self.leaf_share
         answer = yield from ask(SumQuery(region, goal.statistic, Leaves((tree,)), share))
-        values = _leaning_values(tree) if self.lean else _values
-        return tree.with_values(values(answer.values[0], answer.variance, goal))
+        masses, noise = answer.values[0], answer.variance
+        if not self.lean:
+            return tree.with_values(_values(masses, noise, goal))
+        leaning = leaf_values(tree, masses, noise, goal, lean_of(goal)).values()
+        return tree.with_values(np.array([leaf.value for leaf in leaning]))
 
     def _rules(self, statistic: Statistic, schema: Schema, quote: Quote) -> RandomSplits:
         n = len(schema.grids)
@@ -178,20 +180,6 @@ def _noise(statistic: Statistic, m: int, share: Fraction, quote: Quote) -> float
 def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
     grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
     return totally_random(grids, random(n, n), depth)(0, rng)
-
-
-Values = Callable[[FloatArray, float, Goal], FloatArray]
-"""(L, C) masses of the leaves, the variance of each, what is summed -> (L, O) what they say."""
-
-
-def _leaning_values(tree: Tree) -> Values:
-    def values(masses: FloatArray, noise: float, goal: Goal) -> FloatArray:
-        regions = tree.regions()
-        mine = dict(zip(regions, masses, strict=True))
-        p = said(mine, noise, 0, lean_of(goal))
-        return goal.value(np.array([p[region] for region in regions]))
-
-    return values
 
 
 def _values(masses: FloatArray, noise: float, goal: Goal) -> FloatArray:

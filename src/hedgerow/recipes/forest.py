@@ -14,15 +14,18 @@ from hedgerow.growing.scores import prefix_gains
 from hedgerow.growing.screening import root_tables
 from hedgerow.growing.shrinkage import complete_proportions
 from hedgerow.growing.targets import Goal, Opening, opening
+from hedgerow.growing.unguided import HOPELESS, drawn_trees
 from hedgerow.models import Additive, FloatArray, Model, Output
 from hedgerow.queries import Leaves, SumQuery
-from hedgerow.recipes.plan import Trained
+from hedgerow.recipes.plan import Trained, mean_of
 from hedgerow.regions import EVERYONE
 from hedgerow.schema import Schema
 from hedgerow.trees import Tree
 
 BINS = 16
 TRIES = 4
+BLIND_TREES, BLIND_DEPTH = 4, 4
+"""Of a forest that is drawn without looking."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class GuidedForest:
     | 3     | class counts of the leaves of all trees      | all the rest                     |
 
     Classes: trees multiply their odds against the prior, to the power sharpness / trees. Numbers:
-    trees are averaged. `n_trees` and `max_depth` None follow the signal.
+    trees are averaged. `n_trees` and `max_depth` None follow the signal. Where noise hides even the
+    table of round 2, trees are drawn blindly and their leaves get all.
     """
 
     n_trees: int | None = None
@@ -81,13 +85,14 @@ class GuidedForest:
         self, opened: Opening, schema: Schema, quote: Quote, rng: np.random.Generator
     ) -> Flow[Trained]:
         """All that follows the first round."""
+        if opened.signal < HOPELESS:
+            return (yield from self._blind(opened, schema, rng))
         constants = forest_constants(opened.signal, quote.is_pure)
         goal, depth = opened.goal, self.max_depth or constants.depth
+        n_trees = self.n_trees or constants.n_trees
         share = (1 - opened.spent) * constants.root_share
         grids, belief = yield from root_tables(schema, goal, share, constants.cells, BINS)
-        skeletons = guided_skeletons(
-            belief, root_weights(belief), self.n_trees or constants.n_trees, depth, TRIES, rng
-        )
+        skeletons = guided_skeletons(belief, root_weights(belief), n_trees, depth, TRIES, rng)
         shapes = shapes_of(skeletons, grids)
         by = Leaves(tuple(shape.tree for shape in shapes))
         rest = 1 - opened.spent - share
@@ -97,6 +102,12 @@ class GuidedForest:
         p = complete_proportions(leaves, answer.variance, prior, _per_noise(goal))
         said = [(s.tree, mine[s.leaf_at]) for s, mine in zip(shapes, p, strict=True)]
         return Trained(_votes(said, goal, prior, constants.sharpness))
+
+    def _blind(self, opened: Opening, schema: Schema, rng: np.random.Generator) -> Flow[Trained]:
+        n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or BLIND_DEPTH
+        rest = 1 - opened.spent
+        drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
+        return Trained(mean_of(drawn, drawn[0].tree.n_outputs))
 
 
 def root_weights(belief: Belief) -> FloatArray:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.growing.builder import Node, TreePlan, grow
+from hedgerow.growing.builder import Grown, Node, TreePlan, grow
 from hedgerow.growing.flow import Flow, Quote
 from hedgerow.growing.frontier import LevelOrder
 from hedgerow.growing.leaves import unspent
@@ -15,11 +15,14 @@ from hedgerow.growing.pruning import merge_equal_labels
 from hedgerow.growing.screening import Refinement, refined
 from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
 from hedgerow.growing.targets import opening
+from hedgerow.growing.unguided import HOPELESS, drawn_trees
 from hedgerow.recipes.plan import Trained, mean_of
 from hedgerow.schema import Schema
 
 ROOT_SHARE = Fraction(35, 100)
 LEAST_ROWS = 5.0
+BLIND_DEPTH = 5
+"""Of a tree that is drawn without looking."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class ScreenedTree:
     | D+2    | class counts of the leaves                      | all a path did not spend  |
 
     `max_depth` None leaves the depth to the signal: 6, or 3 where noise is as large as the data.
+    Where noise hides even the root's tables, a tree is drawn blindly and its leaves get all.
     `merge_equal_labels` makes siblings that name one class one leaf, at no charge.
     """
 
@@ -72,8 +76,12 @@ class ScreenedTree:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
-        constants = tree_constants(opened.signal, quote.is_pure)
         rest, goal = 1 - opened.spent, opened.goal
+        if opened.signal < HOPELESS:
+            depth = self.max_depth or BLIND_DEPTH
+            (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
+            return self._finished(grown)
+        constants = tree_constants(opened.signal, quote.is_pure)
         depth = self.max_depth or constants.max_depth
         levels = rest * (1 - ROOT_SHARE - constants.leaf_share) / max(depth - 1, 1)
 
@@ -86,6 +94,9 @@ class ScreenedTree:
         ends = by_leaning_on_parents(goal, unspent, lean_of(goal))
         plan = TreePlan(choose, LevelOrder(), depth, ends)
         grown = yield from grow(plan, schema.names, rng, root)
+        return self._finished(grown)
+
+    def _finished(self, grown: Grown) -> Trained:
         if self.merge_equal_labels:
             grown = merge_equal_labels(grown)
         return Trained(mean_of([grown], grown.tree.n_outputs), (grown,))

@@ -12,23 +12,30 @@ from hedgerow.reproduce.harness import Cell, run_grid
 from hedgerow.reproduce.ours_page import write
 from hedgerow.reproduce.ours_tasks import (
     CLASSES,
+    LARGE_UNSEEN,
     NUMBERS,
     PARTIES,
-    UNSEEN,
+    SMALL_UNSEEN,
+    WITH_PIECES,
     fit_classes,
     fit_merged,
     fit_numbers,
 )
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
+MIDDLE_EPSILONS = (0.5, 1.0, 2.0)
 NUMBER_EPSILONS = (1.0, 10.0)
 NOISES = ("gaussian", "pure")
 OURS = ("tree", "forest")
 ON_BOTH_GRIDS = ("tree", "tree, even grid", "forest", "forest, even grid")
+FOR_NUMBERS = ("tree", "forest", "boosted")
 WITHOUT_PRIVACY = ("CART", "random forest", "HistGB")
 NO_PROMISE = (float("inf"),)
 WORK = {"numbers": fit_numbers, "merging": fit_merged}
 SEEDS = 5
+BESIDE = 3
+"""Splits of what only stands beside ours."""
+PIECES_TASKS = ("adult", "spambase", "wall_bin", "waveform")
 FRESH_SEED = 20
 """First of the splits on which no constant was chosen."""
 
@@ -44,30 +51,35 @@ def run(out: Path, data: Path | None, quick: bool, workers: int | None) -> None:
 
 
 def full_grids() -> dict[str, list[Cell]]:
-    """About 1,900 fits; fewer splits where a method only stands beside ours."""
-    fresh, for_numbers = range(FRESH_SEED, FRESH_SEED + 2), ("tree", "forest", "boosted")
+    """About 4,000 fits; fewer splits where a method only stands beside ours."""
+    ours, beside = range(SEEDS), range(BESIDE)
+    fresh, few_fresh = (range(FRESH_SEED, FRESH_SEED + n) for n in (SEEDS, 2))
     return {
-        "classes": cells(range(SEEDS), CLASSES, OURS, NOISES),
-        "numbers": [
-            *cells(range(SEEDS), NUMBERS, for_numbers, ("gaussian",), NUMBER_EPSILONS),
-            *cells(range(SEEDS), NUMBERS, ("mean",), ("none",), NO_PROMISE),
-            *cells(range(2), NUMBERS, for_numbers, ("pure",), NUMBER_EPSILONS),
-        ],
-        "unseen": [
-            *cells(fresh, UNSEEN, (*OURS, "Algorithm 5"), NOISES),
-            *cells(fresh, UNSEEN, ("LocalRNM",), ("pure",), parties=PARTIES),
-        ],
+        "classes": cells(ours, CLASSES, OURS, NOISES),
+        "unseen": [*_unseen(fresh, SMALL_UNSEEN), *_unseen(few_fresh, LARGE_UNSEEN)],
         "baselines": [
-            *cells(range(1), CLASSES, ("Algorithm 5",), NOISES),
-            *cells(range(1), CLASSES, ("LocalRNM",), ("pure",), parties=PARTIES),
-            *cells(range(1), CLASSES, ("one curator",), ("pure",)),
-            *cells(range(1), CLASSES, WITHOUT_PRIVACY, ("none",), NO_PROMISE),
+            *cells(beside, CLASSES, ("Algorithm 5",), NOISES),
+            *cells(beside, CLASSES, ("LocalRNM",), ("pure",), parties=PARTIES),
+            *cells(beside, CLASSES, ("one curator",), ("pure",)),
+            *cells(beside, CLASSES, WITHOUT_PRIVACY, ("none",), NO_PROMISE),
         ],
-        "parties": cells(range(1), CLASSES, OURS, ("gaussian",), parties=PARTIES),
-        "fresh": cells(fresh, CLASSES, OURS, ("gaussian",), (1.0,)),
-        "ladders": cells(fresh, ("credit_gmsc", "spambase"), ON_BOTH_GRIDS, ("gaussian",)),
-        "merging": cells(range(1), CLASSES, ("tree",), ("gaussian",), (0.5, 1.0)),
+        "numbers": [
+            *cells(ours, NUMBERS, FOR_NUMBERS, NOISES, NUMBER_EPSILONS),
+            *cells(ours, NUMBERS, ("mean",), ("none",), NO_PROMISE),
+        ],
+        "parties": cells(beside, CLASSES, OURS, NOISES, parties=PARTIES),
+        "pieces": cells(beside, PIECES_TASKS, tuple(WITH_PIECES), NOISES, MIDDLE_EPSILONS),
+        "fresh": cells(few_fresh, CLASSES, OURS, ("gaussian",), (1.0,)),
+        "ladders": cells(few_fresh, ("credit_gmsc", "spambase"), ON_BOTH_GRIDS, ("gaussian",)),
+        "merging": cells(beside, CLASSES, ("tree",), ("gaussian",), (0.5, 1.0)),
     }
+
+
+def _unseen(seeds: range, tasks: Sequence[str]) -> list[Cell]:
+    return [
+        *cells(seeds, tasks, (*OURS, "Algorithm 5"), NOISES),
+        *cells(seeds, tasks, ("LocalRNM",), ("pure",), parties=PARTIES),
+    ]
 
 
 def quick_grids() -> dict[str, list[Cell]]:
@@ -76,7 +88,7 @@ def quick_grids() -> dict[str, list[Cell]]:
     return {
         "classes": cells(range(1), few, OURS, NOISES, some),
         "numbers": [
-            *cells(range(1), ("parkinsons",), ("tree", "forest", "boosted"), NOISES, (10.0,)),
+            *cells(range(1), ("parkinsons",), FOR_NUMBERS, NOISES, (10.0,)),
             *cells(range(1), ("parkinsons",), ("mean",), ("none",), NO_PROMISE),
         ],
         "unseen": cells(
@@ -88,6 +100,7 @@ def quick_grids() -> dict[str, list[Cell]]:
             *cells(range(1), few, WITHOUT_PRIVACY, ("none",), NO_PROMISE),
         ],
         "fresh": cells(range(FRESH_SEED, FRESH_SEED + 1), few, OURS, ("gaussian",), (1.0,)),
+        "pieces": cells(range(1), ("banknote",), tuple(WITH_PIECES), ("gaussian",), (1.0,)),
         "ladders": cells(range(1), ("spambase",), ON_BOTH_GRIDS, ("gaussian",), (1.0,)),
         "merging": cells(range(1), few, ("tree",), ("gaussian",), (1.0,)),
     }

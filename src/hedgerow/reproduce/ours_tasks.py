@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hedgerow.estimators.extra_trees import ExtraTreesClassifier
 from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
 from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
 from hedgerow.estimators.private import PrivateEstimator
@@ -19,6 +20,7 @@ from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
 from hedgerow.grids import uniform_edges
 from hedgerow.growing.binning import fine_schema
 from hedgerow.growing.pruning import merge_equal_labels
+from hedgerow.growing.screening import Refinement
 from hedgerow.party.reading import encode_features
 from hedgerow.reproduce.datasets import LEFT_OUT, declared, folder
 from hedgerow.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
@@ -39,7 +41,8 @@ CLASSES = (
     "puc_rio_har",
     "higgs_18k",
 )
-UNSEEN = ("breast_cancer", "wine", "digits", "credit_gmsc", "avazu_15k", "skin")
+SMALL_UNSEEN = ("breast_cancer", "wine", "digits")
+LARGE_UNSEEN = ("credit_gmsc", "avazu_15k", "skin")
 """Tasks on which no constant was chosen."""
 NUMBERS = ("parkinsons", "appliances_energy", "metro_traffic", "gas_turbine", "flights_nyc13")
 MOST_ROWS = {"puc_rio_har": 60_000, "credit_gmsc": 60_000, "skin": 60_000, "flights_nyc13": 100_000}
@@ -62,7 +65,7 @@ class Task:
 
 @lru_cache(maxsize=2)
 def task(name: str) -> Task:
-    frame = _bundled(name) if name in ("breast_cancer", "wine", "digits") else _stored(name)
+    frame = _bundled(name) if name in SMALL_UNSEEN else _stored(name)
     target = frame.pop("target")
     features = tuple(_declared(frame[column]) for column in frame)
     if name in NUMBERS:
@@ -110,23 +113,40 @@ def _declared(column: Any) -> Feature:
 # ------------------------------------------------------------------------------------- methods
 Make = Callable[..., PrivateEstimator]
 
+AS_PUBLISHED = partial(
+    HistogramTreeClassifier, max_depth=5, n_bins=10, consistency=False, known_zeros=False
+)
+BINS_ALONE = Refinement(prior=False, keep=None, penalty=0.0, deviations=0.0)
+
 FOR_CLASSES: Mapping[str, Make] = {
     "tree": TreeClassifier,
     "forest": ForestClassifier,
-    "Algorithm 5": lambda *args, **more: HistogramTreeClassifier(
-        *args, max_depth=5, n_bins=10, consistency=False, combine=False, known_zeros=False, **more
-    ),
-    "LocalRNM": lambda *args, **more: TopDownTreeClassifier(
-        *args, max_splits=31, split="local_choice", criterion="gini", **more
-    ),
-    "one curator": lambda *args, **more: TopDownTreeClassifier(
-        *args, max_splits=31, split="noisy_max", criterion="gini", **more
-    ),
+    "Algorithm 5": AS_PUBLISHED,
+    "LocalRNM": partial(TopDownTreeClassifier, max_splits=31, split="local_choice"),
+    "one curator": partial(TopDownTreeClassifier, max_splits=31, split="noisy_max"),
 }
 ON_EVEN_GRIDS: Mapping[str, Make] = {
     "tree, even grid": lambda schema, *args, **more: TreeClassifier(even(schema), *args, **more),
     "forest, even grid": lambda schema, *args, **more: ForestClassifier(
         even(schema), *args, **more
+    ),
+}
+WITH_PIECES: Mapping[str, Make] = {
+    "Algorithm 5": AS_PUBLISHED,
+    "Algorithm 5, agreeing tables": partial(HistogramTreeClassifier, max_depth=5, n_bins=10),
+    "Algorithm 5, leaning leaves": partial(AS_PUBLISHED, lean=True),
+    "Algorithm 5, private bins": partial(HistogramTreeClassifier, max_depth=5, refine=BINS_ALONE),
+    "Algorithm 5, all pieces": partial(
+        HistogramTreeClassifier, max_depth=5, refine=Refinement(), lean=True
+    ),
+    "NoisyCounts": partial(TopDownTreeClassifier, max_splits=31),
+    "NoisyCounts, leaning leaves": partial(TopDownTreeClassifier, max_splits=31, lean=True),
+    "NoisyCounts, all pieces": partial(
+        TopDownTreeClassifier, max_splits=31, refine=Refinement(), lean=True
+    ),
+    "extra-trees": partial(ExtraTreesClassifier, n_trees=10, max_depth=6),
+    "extra-trees, leaning leaves": partial(
+        ExtraTreesClassifier, n_trees=10, max_depth=6, lean=True
     ),
 }
 FOR_NUMBERS: Mapping[str, Make] = {"tree": TreeRegressor, "forest": ForestRegressor}
@@ -178,7 +198,13 @@ def fit_classes(
         p = _without_privacy(given, train, test, method, seed)
         return {**of_classes(p, given.y[test], given.schema), "rounds": 0.0, "megabytes": 0.0}
     model = _fitted(
-        {**FOR_CLASSES, **ON_EVEN_GRIDS}[method], given, train, seed, noise, parties, epsilon
+        {**FOR_CLASSES, **ON_EVEN_GRIDS, **WITH_PIECES}[method],
+        given,
+        train,
+        seed,
+        noise,
+        parties,
+        epsilon,
     )
     p = model.predict_proba(given.X.iloc[test])
     return {**of_classes(p, given.y[test], given.schema), **_traffic(model)}
