@@ -9,33 +9,65 @@ import pytest
 from hedgerow.regions import EVERYONE, Step
 from hedgerow.reproduce import diprime_page
 from hedgerow.reproduce.diprime_methods import left_parts
+from hedgerow.reproduce.diprime_verdicts import lead
 from hedgerow.schema import Numeric, Schema
 from hedgerow.trees import Tree
 
-TABLE1 = pd.DataFrame(
-    {"data": ["parkinsons"] * 2, "method": ["DP-ERT", "ours"], "score": [0.04, 0.024]}
-)
+
+def table(name, **scores):
+    """One row for every method and split."""
+    return pd.DataFrame(
+        [
+            {"data": name, "method": method.replace("_", "-"), "seed": 100 + k, "score": score}
+            for method, by_split in scores.items()
+            for k, score in enumerate(by_split)
+        ]
+    )
+
+
+TABLE1 = table("parkinsons", DP_ERT=[0.04], ours=[0.024])
 
 
 def page(tmp_path, ours, rival):
-    table2 = pd.DataFrame(
-        {"data": ["banknote"] * 2, "method": ["DP-ERT", "ours"], "score": [rival, ours]}
-    )
+    table2 = table("banknote", DP_ERT=rival, ours=ours)
     diprime_page.write(tmp_path, {"table1": TABLE1, "table2": table2}, quick=True)
     return (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_page_says_better_where_ours_is_better(tmp_path):
-    text = page(tmp_path, ours=0.95, rival=0.93)
+    text = page(tmp_path, ours=[0.95, 0.96, 0.94], rival=[0.90, 0.91, 0.89])
     assert "banknote: ours is better than the paper's best" in text
-    assert "higher mean than DP-ERT" in text
+    assert "Ours is ahead in 1 of 1 cells; and each lead is larger than its error" in text
 
 
 def test_the_page_says_worse_where_ours_is_worse(tmp_path):
     """Twin: the words follow the numbers."""
-    text = page(tmp_path, ours=0.85, rival=0.93)
+    text = page(tmp_path, ours=[0.85, 0.85], rival=[0.93, 0.92])
     assert "banknote: ours is **worse** than the paper's best" in text
-    assert "**not** better than its rival here: banknote against DP-ERT" in text
+    assert "ahead in 0 of 1 cells; **not** in: banknote against DP-ERT" in text
+
+
+def test_a_lead_smaller_than_its_error_is_not_established(tmp_path):
+    text = page(tmp_path, ours=[0.95, 0.93, 0.96], rival=[0.94, 0.95, 0.90])
+    assert "ahead but **not established** in: banknote against DP-ERT" in text
+
+
+def test_one_split_establishes_nothing(tmp_path):
+    assert "nothing is established" in page(tmp_path, ours=[0.99], rival=[0.5])
+
+
+def test_leads_are_taken_on_the_splits_that_both_have():
+    rival = table("banknote", DP_ERT=[0.5, 0.7])
+    ours = table("banknote", ours=[0.6, 0.9, 0.1])
+    found = lead(pd.concat([rival, ours]), "banknote", "DP-ERT")
+    assert found.splits == 2
+    assert found.mean == pytest.approx(0.15)
+
+
+def test_splits_that_share_rows_count_for_less_than_samples():
+    found = lead(table("banknote", DP_ERT=[0.5, 0.5], ours=[0.6, 0.8]), "banknote", "DP-ERT")
+    student, variance = 12.706, 0.02
+    assert found.error == pytest.approx(student * np.sqrt(variance * (1 / 2 + 1 / 9)), rel=1e-3)
 
 
 def test_the_left_part_of_a_node_is_the_part_of_its_rows_that_goes_left():

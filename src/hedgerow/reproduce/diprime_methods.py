@@ -35,6 +35,7 @@ class Setting:
     depth: int
     split_share: Fraction
     k: int
+    delta: float = 0.0
 
     def part_depth(self, rows: int) -> int:
         return self.depth or paper_depth(self.name, rows, self.n_trees)
@@ -118,16 +119,22 @@ RECIPES: dict[str, Make] = {
     "DiPriMeExp as printed": partial(_paper, cuts=Cuts.MEDIANS, mechanism=EXP, share=PRINTED_SHARE),
     "joint choice, paper's sizes": _joint,
     "ours": _ours,
+    "ours, no noise": partial(_ours, folds=True),
     "ours, 5 sites": partial(_ours, cuts=Cuts.TABLE),
 }
-SKLEARN = ("RF", "ERT")
+NOT_PRIVATE = ("constant", "RF", "ERT")
 
 
 def fit_and_score(method: str, setting: Setting, rows: Halves, seed: int) -> float:
-    if method in SKLEARN:
+    if method == "constant":
+        return rows.score(_constant(rows))
+    if method in NOT_PRIVATE:
         return rows.score(_sklearn(method, setting, rows, seed))
     recipe = RECIPES[method](setting, rows)
-    trained = train(method, recipe, setting, rows, seed)
+    return score(train(method, recipe, setting, rows, seed), rows)
+
+
+def score(trained: Trained, rows: Halves) -> float:
     return rows.score(simulation.probabilities(trained, rows.X_test, rows.schema))
 
 
@@ -138,9 +145,19 @@ def train(method: str, recipe: Recipe, setting: Setting, rows: Halves, seed: int
     if method.endswith("no noise"):
         placement = Placement.NOWHERE
     factor = float(PRINTED) if method.endswith("printed") else 1.0
-    study = simulation.study_of(recipe, sites, factor * setting.epsilon, placement=placement)
+    epsilon = factor * setting.epsilon
+    study = simulation.study_of(recipe, sites, epsilon, setting.delta, placement=placement)
     trained, _ = simulation.train(recipe, study, sites, seed)
     return trained
+
+
+def _constant(rows: Halves) -> NDArray[np.float64]:
+    """What a model without features says: the training mean, or the parts of the classes."""
+    if rows.is_regression:
+        said = [float(np.mean(rows.y))]
+    else:
+        said = [float(np.mean(rows.y == label)) for label in rows.schema.classes or ()]
+    return np.tile(said, (len(rows.y_test), 1))
 
 
 def _sklearn(method: str, setting: Setting, rows: Halves, seed: int) -> NDArray[np.float64]:
