@@ -32,10 +32,11 @@ from hedgerow.grids import Kind
 from hedgerow.growing.builder import Choice, Chooser, Node, Stop
 from hedgerow.growing.candidates import Grids
 from hedgerow.growing.choosers import HistogramRules
+from hedgerow.growing.dyadic import DyadicTables
 from hedgerow.growing.flow import Flow, pick
 from hedgerow.growing.random_trees import random_half
 from hedgerow.growing.scores import Impurity, left_masses
-from hedgerow.queries import LATTICE, Picks, Reply, Score, Scoring, SelectQuery, Statistic
+from hedgerow.queries import LATTICE, Picks, Reply, Score, Scoring, SelectQuery
 from hedgerow.queries import Chooser as Mechanism
 from hedgerow.regions import Region, Split
 
@@ -191,24 +192,42 @@ def balance_below(depth: int) -> Callable[[int], int]:
 
 
 # ------------------------------------------------------------------------------ several holders
+TableFlow = Callable[[Node, tuple[int, ...]], Flow[list[FloatArray]]]
+"""(node, features) -> the noisy (B, C) table of each."""
+
+
+def flat_tables(rules: HistogramRules, share: Fraction) -> TableFlow:
+    """One table of the bins of each feature, all made to agree on their total."""
+
+    def tables_of(node: Node, features: tuple[int, ...]) -> Flow[list[FloatArray]]:
+        tables = yield from rules.ask(node, features, share)
+        tables = rules.settled(node, tables)
+        return [tables.of(i) for i in range(len(features))]
+
+    return tables_of
+
+
+def dyadic_tables(tables: DyadicTables, share: Fraction) -> TableFlow:
+    """Tables of runs of bins of all widths, read as one."""
+    return lambda node, features: tables.ask(node, features, share)
+
+
 def at_noisy_medians(
-    rules: MedianRules, statistic: Statistic, impurity: Impurity, share: Fraction
+    rules: MedianRules, tables_of: TableFlow, impurity: Impurity, share: Fraction
 ) -> Chooser:
     """Medians and gains of K features are read off their noisy tables of the target by bin.
 
     A choice on true totals needs one holder of all rows. A table needs none: sites add noise
     shares, and reading medians and gains off it is free.
     """
-    tables_of = HistogramRules(rules.grids, statistic, impurity)
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
         features = tuple(rules.features(node.region, rules.n_candidates, rng))
         if not features:
             return Stop()
-        tables = yield from tables_of.ask(node, features, share)
-        tables = tables_of.settled(node, tables)
+        tables = yield from tables_of(node, features)
         cuts = [rules.cuts(node.region, f, rng) for f in features]
-        found = [_balanced(tables.of(i), mine, impurity) for i, mine in enumerate(cuts)]
+        found = [_balanced(t, mine, impurity) for t, mine in zip(tables, cuts, strict=True)]
         best = max(range(len(found)), key=lambda i: found[i].gain)
         split = rules.grids.split(features[best], cuts[best][found[best].cut])
         return Choice(split, found[best].gain, share)

@@ -12,6 +12,8 @@ from hedgerow.growing import medians
 from hedgerow.growing.binning import thinned
 from hedgerow.growing.builder import Chooser, Grown, Node, TreePlan, grow
 from hedgerow.growing.candidates import Grids
+from hedgerow.growing.choosers import HistogramRules
+from hedgerow.growing.dyadic import DyadicTables
 from hedgerow.growing.flow import Flow, Quote, ask, together
 from hedgerow.growing.frontier import LevelOrder
 from hedgerow.growing.scores import gini
@@ -24,10 +26,10 @@ from hedgerow.recipes.plan import Trained, mean_of
 from hedgerow.regions import EVERYONE, Fold, Region, Step
 from hedgerow.schema import Schema
 
-CHOICE_CELLS = 64
-"""Bins of a numeric feature where a choice is asked: more cuts cost little."""
-TABLE_CELLS = 16
-"""And where a table is asked: every bin brings noise."""
+FINE_CELLS = 64
+"""Bins of a numeric feature where more of them cost little: in a choice, in a dyadic table."""
+COARSE_CELLS = 16
+"""And in a flat table, where every bin brings noise."""
 TABLE_FEATURES = 5
 """Features of a table; each one more divides the budget."""
 SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE)
@@ -151,11 +153,9 @@ class MedianForest:
         self, schema: Schema, goal: Goal, quote: Quote, share: Fraction, depth: int
     ) -> Chooser:
         cuts = self.cuts or (Cuts.GRID if quote.parties == 1 else Cuts.TABLE)
-        pure = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
-        scoring = Scoring(Score.SQUARED_ERROR if self.regression else Score.GINI)
-        grids = Grids(schema, thinned(schema, TABLE_CELLS if cuts is Cuts.TABLE else CHOICE_CELLS))
-        k = self.n_candidates or (TABLE_FEATURES if cuts is Cuts.TABLE else None)
-        rules = medians.MedianRules(grids, k, scoring, self.mechanism or pure)
+        if cuts is Cuts.TABLE:
+            return self._table_chooser(schema, goal, quote, share)
+        rules = self._rules(Grids(schema, thinned(schema, FINE_CELLS)), quote, self.n_candidates)
         match cuts:
             case Cuts.MEDIAN:
                 return medians.at_median(rules, share)
@@ -164,5 +164,18 @@ class MedianForest:
             case Cuts.GRID:
                 even = medians.balance_below(depth) if self.regression else medians.no_balance
                 return medians.among_cuts(rules, share, even)
-            case Cuts.TABLE:
-                return medians.at_noisy_medians(rules, goal.statistic, gini, share)
+
+    def _table_chooser(self, schema: Schema, goal: Goal, quote: Quote, share: Fraction) -> Chooser:
+        """Flat tables of few bins under Laplace noise, dyadic ones of many under Gaussian noise."""
+        grids = Grids(schema, thinned(schema, COARSE_CELLS if quote.is_pure else FINE_CELLS))
+        rules = self._rules(grids, quote, self.n_candidates or TABLE_FEATURES)
+        if quote.is_pure:
+            tables = medians.flat_tables(HistogramRules(grids, goal.statistic, gini), share)
+        else:
+            tables = medians.dyadic_tables(DyadicTables(grids, goal.statistic), share)
+        return medians.at_noisy_medians(rules, tables, gini, share)
+
+    def _rules(self, grids: Grids, quote: Quote, k: int | None) -> medians.MedianRules:
+        usual = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
+        scoring = Scoring(Score.SQUARED_ERROR if self.regression else Score.GINI)
+        return medians.MedianRules(grids, k, scoring, self.mechanism or usual)
