@@ -1,0 +1,109 @@
+"""What may be asked of rows: values that carry their own sensitivity. No rows, no noise.
+
+A query is asked of a region. It sums an integer statistic over groups of rows. One record
+falls into exactly one cell of every group, so groups add up and cells do not: the features of
+a histogram are groups, the bins of one feature are cells, the trees of a forest are groups,
+the leaves of one tree are cells.
+
+Shapes: G groups, B cells per group, C channels of the statistic. An answer is (G, B, C).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.queries.binning import Binning
+from hedgerow.queries.choices import (
+    MOST_ROWS,
+    Chain,
+    Chooser,
+    LocalChoice,
+    Score,
+    Scoring,
+    SelectQuery,
+)
+from hedgerow.queries.groups import (
+    Cells,
+    Groups,
+    Leaves,
+    ResidualCells,
+    Sides,
+    TargetCells,
+    Whole,
+)
+from hedgerow.queries.statistics import (
+    LATTICE,
+    ClassCounts,
+    Count,
+    CurveNewton,
+    Fractions,
+    Gradients,
+    Hessians,
+    LabelReports,
+    Statistic,
+    TargetClassCounts,
+)
+from hedgerow.queries.sums import BoundQuery, SumQuery
+
+FloatArray = NDArray[np.float64]
+
+Summed = SumQuery | BoundQuery
+Selecting = SelectQuery | LocalChoice
+Query = SumQuery | BoundQuery | SelectQuery | LocalChoice
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Released numbers in natural units, with the variance of the noise inside each."""
+
+    values: FloatArray
+    variance: float
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Released indices: one for a holder, one per site for a local choice."""
+
+    indices: tuple[int, ...] = field(default=())
+
+
+Reply = Answer | Picks
+
+__all__ = [
+    "LATTICE",
+    "MOST_ROWS",
+    "Answer",
+    "Binning",
+    "BoundQuery",
+    "Cells",
+    "Chain",
+    "Chooser",
+    "ClassCounts",
+    "Count",
+    "CurveNewton",
+    "Fractions",
+    "Gradients",
+    "Groups",
+    "Hessians",
+    "LabelReports",
+    "Leaves",
+    "LocalChoice",
+    "Picks",
+    "Query",
+    "Reply",
+    "ResidualCells",
+    "Score",
+    "Scoring",
+    "SelectQuery",
+    "Selecting",
+    "Sides",
+    "Statistic",
+    "SumQuery",
+    "Summed",
+    "TargetCells",
+    "TargetClassCounts",
+    "Whole",
+]
