@@ -22,7 +22,13 @@ SEEN = (
     "adult", "bank", "credit_default", "spambase", "banknote", "wall_robot", "wall_bin", "letter",
     "waveform", "puc_rio_har", "higgs_18k",
 )  # fmt: skip
-UNSEEN = ("breast_cancer", "wine", "digits", "credit_gmsc", "avazu_15k", "skin")
+SMALL_UNSEEN = ("breast_cancer", "wine", "digits")
+LARGE_UNSEEN = ("credit_gmsc", "avazu_15k", "skin")
+SPLITS = {
+    **dict.fromkeys(SEEN, range(3)),
+    **dict.fromkeys(SMALL_UNSEEN, range(20, 25)),
+    **dict.fromkeys(LARGE_UNSEEN, range(20, 22)),
+}
 MOST_ROWS = {"puc_rio_har": 60_000, "credit_gmsc": 60_000, "skin": 60_000}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
 LEAST_PROBABILITY = 1e-6
@@ -30,7 +36,7 @@ MOST_VALUES = 254  # a column of more texts is numbered, not one-hot
 
 
 def rows(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    if name in ("breast_cancer", "wine", "digits"):
+    if name in SMALL_UNSEEN:
         from sklearn import datasets
 
         frame = getattr(datasets, f"load_{name}")(as_frame=True).frame
@@ -76,9 +82,8 @@ def main(folder: Path, out: Path) -> None:
             lines, ["task_name", "seed", "method", "epsilon", "accuracy", "log_loss"]
         )
         writer.writeheader()
-        for name in (*SEEN, *UNSEEN):
+        for name, seeds in SPLITS.items():
             X, y = rows(name, folder)
-            seeds = (0, 1) if name in SEEN else (20, 21, 22)
             for seed in seeds:
                 for method, make in MAKERS.items():
                     for epsilon in EPSILONS:
