@@ -56,8 +56,10 @@ def everything_shown(tmp_path, placement=None):
 
 
 def test_no_exact_count_of_a_planted_data_set_is_shown_anywhere(tmp_path):
-    text, counts = everything_shown(tmp_path)
-    assert not numbers_in(text) & {str(c) for c in counts}
+    """Noise may hit a count by chance, in about one fit of a hundred; a leak is in every fit."""
+    shown = [everything_shown(tmp_path) for _ in range(3)]
+    found = [numbers_in(text) & {str(c) for c in counts} for text, counts in shown]
+    assert not set.intersection(*found)
 
 
 def test_without_noise_the_search_for_counts_would_find_them(tmp_path):
