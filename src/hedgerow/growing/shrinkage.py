@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.growing import leaves
 from hedgerow.growing.builder import LeafFlow, LeafValue, Node
 from hedgerow.growing.choosers import above_of
 from hedgerow.growing.flow import Flow
@@ -46,10 +47,17 @@ def lean_of(goal: Goal) -> Lean:
     return Lean(2.0) if goal.shape is None else Lean(1.0 / goal.shape.spread)
 
 
+def by_unspent(goal: Goal, *, lean: bool, combine: bool = False) -> LeafFlow:
+    """Leaves asked with all that their paths did not spend, read with their parents or alone."""
+    if lean:
+        return by_leaning_on_parents(goal, leaves.unspent, lean_of(goal))
+    return leaves.by_query(goal.statistic, leaves.unspent, leaves.proportions, combine)
+
+
 def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean: Lean) -> LeafFlow:
     """One sum per leaf, in one round; then consistency upwards and shrinkage downwards."""
 
-    def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+    def said(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
         replies = yield [SumQuery(n.region, goal.statistic, Whole(), share_of(n)) for n in ends]
         asked = dict[Region, Estimate]()
         for node, reply in zip(ends, replies, strict=True):
@@ -58,7 +66,7 @@ def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean
         p = proportions(consistent_upwards(asked, _above(ends)), lean)
         return [goal.leaf(p[n.region], *asked[n.region]) for n in ends]
 
-    return leaves
+    return said
 
 
 def _above(ends: Sequence[Node]) -> dict[Region, Estimate]:

@@ -8,14 +8,14 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.growing import choosers, leaves
-from hedgerow.growing.builder import ROOT, Chooser, LeafFlow, Node, TreePlan, grow
+from hedgerow.growing import choosers
+from hedgerow.growing.builder import ROOT, Chooser, Node, TreePlan, grow
 from hedgerow.growing.candidates import Grids, all_features
 from hedgerow.growing.flow import Flow, Quote
 from hedgerow.growing.frontier import LevelOrder
 from hedgerow.growing.scores import gini
 from hedgerow.growing.screening import Refinement, refined
-from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
+from hedgerow.growing.shrinkage import by_unspent
 from hedgerow.growing.targets import Goal
 from hedgerow.queries import Binning, ClassCounts
 from hedgerow.recipes.plan import Trained, mean_of
@@ -73,14 +73,10 @@ class HistogramTree:
             root, choose = yield from refined(
                 schema, goal, self.refine, self._node_share, least=self.min_samples_leaf
             )
-        plan = TreePlan(choose, LevelOrder(), self.max_depth, self._leaves(goal))
+        ends = by_unspent(goal, lean=self.lean, combine=self.combine)
+        plan = TreePlan(choose, LevelOrder(), self.max_depth, ends)
         grown = yield from grow(plan, schema.names, rng, root)
         return Trained(mean_of([grown], goal.channels), (grown,))
-
-    def _leaves(self, goal: Goal) -> LeafFlow:
-        if self.lean:
-            return by_leaning_on_parents(goal, leaves.unspent, lean_of(goal))
-        return leaves.by_query(goal.statistic, leaves.unspent, leaves.proportions, self.combine)
 
     def _chooser(self, schema: Schema, goal: Goal, quote: Quote) -> Chooser:
         rules = choosers.HistogramRules(

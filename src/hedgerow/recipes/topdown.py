@@ -10,15 +10,15 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.growing import choosers, leaves
-from hedgerow.growing.builder import ROOT, Chooser, LeafFlow, Node, TreePlan, grow
+from hedgerow.growing import choosers
+from hedgerow.growing.builder import ROOT, Chooser, Node, TreePlan, grow
 from hedgerow.growing.candidates import Grids, all_features
 from hedgerow.growing.flow import Flow, Quote
 from hedgerow.growing.frontier import BestFirst
 from hedgerow.growing.scores import entropy, full_gini, root_gini
 from hedgerow.growing.screening import Refinement, refined
 from hedgerow.growing.selecting import INDEX_PART, SelectionRules, by_local_choice, by_noisy_max
-from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
+from hedgerow.growing.shrinkage import by_unspent
 from hedgerow.growing.stopping import if_audible, if_worthwhile
 from hedgerow.growing.targets import Goal
 from hedgerow.queries import (
@@ -153,14 +153,10 @@ class TopDown:
             choose = if_audible(choose, self._tables(grids, counts, self.refine.keep), quote)
             min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
         choose = if_worthwhile(choose, min_weight=self.min_weight, min_gain=min_gain)
-        plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, self._leaves(goal))
+        ends = by_unspent(goal, lean=self.lean)
+        plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, ends)
         grown = yield from grow(plan, schema.names, rng, root)
         return Trained(mean_of([grown], counts.n_classes), (grown,))
-
-    def _leaves(self, goal: Goal) -> LeafFlow:
-        if self.lean:
-            return by_leaning_on_parents(goal, leaves.unspent, lean_of(goal))
-        return leaves.by_query(goal.statistic, leaves.unspent, leaves.proportions, combine=False)
 
     def _chooser(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
         if self.finding is Finding.NOISY_COUNTS:

@@ -10,10 +10,9 @@ import numpy as np
 from hedgerow.growing.builder import Grown, Node, TreePlan, grow
 from hedgerow.growing.flow import Flow, Quote
 from hedgerow.growing.frontier import LevelOrder
-from hedgerow.growing.leaves import unspent
 from hedgerow.growing.pruning import merge_equal_labels
 from hedgerow.growing.screening import Refinement, refined
-from hedgerow.growing.shrinkage import by_leaning_on_parents, lean_of
+from hedgerow.growing.shrinkage import by_unspent
 from hedgerow.growing.targets import opening
 from hedgerow.growing.unguided import HOPELESS, drawn_trees
 from hedgerow.recipes.plan import Trained, mean_of
@@ -91,8 +90,7 @@ class ScreenedTree:
         root, choose = yield from refined(
             schema, goal, constants.pieces, share_at, least=LEAST_ROWS, spent=opened.spent
         )
-        ends = by_leaning_on_parents(goal, unspent, lean_of(goal))
-        plan = TreePlan(choose, LevelOrder(), depth, ends)
+        plan = TreePlan(choose, LevelOrder(), depth, by_unspent(goal, lean=True))
         grown = yield from grow(plan, schema.names, rng, root)
         return self._finished(grown)
 
