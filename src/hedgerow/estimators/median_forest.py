@@ -9,6 +9,7 @@ from hedgerow.estimators.private import (
     PrivateClassifier,
     PrivateEstimator,
     PrivateRegressor,
+    at_least,
     given_or_none,
     positive,
     shares,
@@ -33,11 +34,11 @@ class _MedianForest(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float = 0.0,
         *,
-        n_trees: int | None = None,
+        n_trees: int = 1,
         max_depth: int | None = None,
-        leaf_rows: float | None = None,
+        leaf_rows: float = 20.0,
         n_candidates: int | None = None,
-        split_share: float | None = None,
+        split_share: float = 0.7,
         attribute: str = "permute_and_flip",
         cuts: str | None = None,
         rows: str | None = None,
@@ -75,13 +76,12 @@ class _MedianForest(PrivateEstimator):
                 given = getattr(self, name)
                 raise SpecError(f"{name} is {given!r}; use one of {list(allowed)}.")
         uniform = self.attribute == "uniform"
-        leaf_rows, split_share = self.leaf_rows, self.split_share
         return MedianForest(
-            n_trees=given_or_none(self.n_trees, "n_trees"),
+            n_trees=at_least(self.n_trees, 1, "n_trees"),
             max_depth=given_or_none(self.max_depth, "max_depth"),
-            leaf_rows=None if leaf_rows is None else float(positive(leaf_rows, "leaf_rows")),
+            leaf_rows=float(positive(self.leaf_rows, "leaf_rows")),
             n_candidates=1 if uniform else given_or_none(self.n_candidates, "n_candidates"),
-            split_share=None if split_share is None else shares(split_share, "split_share"),
+            split_share=shares(self.split_share, "split_share"),
             cuts=Cuts.MEDIAN if uniform and self.cuts != "table" else CUTS[self.cuts],
             mechanism=None if uniform else Chooser(self.attribute),
             folds=ROWS[self.rows],
@@ -94,19 +94,18 @@ class MedianForestClassifier(_MedianForest, PrivateClassifier):
 
     Parameters (besides those of every estimator)
     ----------
-    n_trees : int or None
-        Trees. None is 1 for classes and 3 for numbers: one tree on all rows was better than
-        several on parts of them, see docs/results/diprime.
+    n_trees : int
+        Trees. One tree on all rows was better than several on parts of them, see
+        docs/results/diprime.
     max_depth : int or None
         Levels. None buys a noisy number of rows for 1 % and takes as many levels as leave
         `leaf_rows` rows to be expected in a leaf.
-    leaf_rows : float or None
-        See `max_depth`. None is 20 for classes and 50 for numbers.
+    leaf_rows : float
+        See `max_depth`.
     n_candidates : int or None
         Features a node looks at, drawn afresh for each (K in the paper); None is all of them.
-    split_share : float or None
+    split_share : float
         Part of the budget for all splits of a path (rho in the paper); leaves have the rest.
-        None is 0.7 for classes and 0.5 for numbers.
     attribute : {'permute_and_flip', 'exponential', 'uniform'}
         How a node's feature is chosen: privately by the target, or in public at random.
         'exponential' is the cheaper one where delta > 0.

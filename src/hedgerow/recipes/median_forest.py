@@ -23,7 +23,7 @@ from hedgerow.growing.tree_leaves import by_one_sum
 from hedgerow.queries import Chooser as Mechanism
 from hedgerow.queries import Count, Score, Scoring, SumQuery, Whole
 from hedgerow.recipes.plan import Trained, mean_of
-from hedgerow.regions import EVERYONE, Fold, Region, Step
+from hedgerow.regions import EVERYONE, Fold, Step
 from hedgerow.schema import Schema
 
 FINE_CELLS = 64
@@ -45,34 +45,9 @@ class Cuts(Enum):
     TABLE = "table"  # medians of K features from noisy tables: any number of holders
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Sizes of a forest, and whether its trees have folds of the rows."""
-
-    n_trees: int
-    leaf_rows: float
-    split_share: Fraction
-    folds: bool = True
-
-    def bought_depth(self) -> Flow[int]:
-        answer = yield from ask(SIZE)
-        rows = float(answer.values[0, 0, 0]) / (self.n_trees if self.folds else 1)
-        return medians.depth_for(rows, self.leaf_rows)
-
-    def root(self, number: int) -> Region:
-        if not self.folds:
-            return EVERYONE
-        return (Step(Fold("trees", self.n_trees), number),)
-
-
 def _folds_pay(quote: Quote) -> bool:
     """Laplace noise is the same for a tree on a fold and on all rows; all other noise is not."""
     return quote.is_pure and quote.variance(SIZE) > 0.0
-
-
-CLASSES = _Plan(n_trees=1, leaf_rows=20.0, split_share=Fraction(7, 10))
-NUMBERS = _Plan(n_trees=3, leaf_rows=50.0, split_share=Fraction(1, 2))
-"""Measured: docs/decisions/0050-one-choice-instead-of-medians.md and 0052."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +55,11 @@ class MedianForest:
     """Trees on disjoint folds of the rows, or all trees on all rows.
 
     Of the budget, `split_share` is divided equally among the levels and the rest is for the
-    leaves; None is 7/10 for classes and 1/2 for numbers. `n_trees` None is 1 tree for classes and
-    3 for numbers. With `folds`, every record draws its tree by itself, so a record pays for one
-    tree; without, each of T trees has 1 / T of the budget; None is folds under Laplace noise only.
-    `max_depth` None buys the number of rows for 1 % and lets leaves expect `leaf_rows` rows each;
-    None is 20 for classes and 50 for numbers. `cuts` None is one choice on the grid for one
-    holder and tables for several. `n_candidates` None looks at all features, in tables at five.
+    leaves. With `folds`, every record draws its tree by itself, so a record pays for one tree;
+    without, each of T trees has 1 / T of the budget; None is folds under Laplace noise only.
+    `max_depth` None buys the number of rows for 1 % and lets leaves expect `leaf_rows` rows each.
+    `cuts` None is one choice on the grid for one holder and tables for several. `n_candidates`
+    None looks at all features, in tables at five.
     `mechanism` None is permute-and-flip for pure epsilon and, under Gaussian noise, the
     exponential mechanism, which is cheaper there.
 
@@ -95,11 +69,11 @@ class MedianForest:
     lean on the nodes above them.
     """
 
-    n_trees: int | None = None
+    n_trees: int = 1
     max_depth: int | None = None
-    leaf_rows: float | None = None
+    leaf_rows: float = 20.0
     n_candidates: int | None = None
-    split_share: Fraction | None = None
+    split_share: Fraction = Fraction(7, 10)
     cuts: Cuts | None = None
     mechanism: Mechanism | None = None
     folds: bool | None = None
@@ -120,34 +94,29 @@ class MedianForest:
         return self.max_depth * (2 if self.cuts is Cuts.MEDIANS else 1) + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        plan = self._plan(quote)
+        folds = _folds_pay(quote) if self.folds is None else self.folds
         spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
-        depth = self.max_depth or (yield from plan.bought_depth())
-        budget = (1 - spent) / (1 if plan.folds else plan.n_trees)
+        depth = self.max_depth or (yield from self._bought_depth(folds))
+        budget = (1 - spent) / (1 if folds else self.n_trees)
         goal = declared_goal(schema, quote)
-        choose = self._chooser(schema, goal, quote, budget * plan.split_share / depth, depth)
+        choose = self._chooser(schema, goal, quote, budget * self.split_share / depth, depth)
 
         def tree(number: int) -> Flow[Grown]:
-            root = plan.root(number)
+            root = (Step(Fold("trees", self.n_trees), number),) if folds else EVERYONE
             lean = lean_of(goal) if self.lean else None
-            ends = by_one_sum(goal, budget * (1 - plan.split_share), root, schema.names, lean)
-            grower = TreePlan(choose, LevelOrder(), depth, ends)
-            return grow(grower, schema.names, np.random.default_rng(seeds[number]), Node(root))
+            ends = by_one_sum(goal, budget * (1 - self.split_share), root, schema.names, lean)
+            plan = TreePlan(choose, LevelOrder(), depth, ends)
+            return grow(plan, schema.names, np.random.default_rng(seeds[number]), Node(root))
 
-        seeds = rng.integers(2**63, size=plan.n_trees)
-        grown = yield from together({number: tree(number) for number in range(plan.n_trees)})
+        seeds = rng.integers(2**63, size=self.n_trees)
+        grown = yield from together({number: tree(number) for number in range(self.n_trees)})
         outputs = len(schema.classes or (None,))
         return Trained(mean_of(list(grown.values()), outputs), tuple(grown.values()))
 
-    def _plan(self, quote: Quote) -> _Plan:
-        """What was given, and the rest by what is asked for and how noise is made."""
-        usual = NUMBERS if self.regression else CLASSES
-        return _Plan(
-            self.n_trees or usual.n_trees,
-            self.leaf_rows or usual.leaf_rows,
-            self.split_share or usual.split_share,
-            _folds_pay(quote) if self.folds is None else self.folds,
-        )
+    def _bought_depth(self, folds: bool) -> Flow[int]:
+        answer = yield from ask(SIZE)
+        rows = float(answer.values[0, 0, 0]) / (self.n_trees if folds else 1)
+        return medians.depth_for(rows, self.leaf_rows)
 
     def _chooser(
         self, schema: Schema, goal: Goal, quote: Quote, share: Fraction, depth: int

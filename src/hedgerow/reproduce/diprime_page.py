@@ -33,8 +33,8 @@ printed** is the paper's own budget: what it calls epsilon costs {printed:g} eps
 medians.md), and it runs here at that. *Paid* variants spend the same mechanisms within epsilon.
 
 **ours** is `MedianForestRegressor` / `MedianForestClassifier` as they come: one private choice
-among all features and cuts of a node; 3 trees for numbers, 1 tree for classes, leaves that lean on
-the nodes above. Its constants were chosen on splits 0 to 59 of these same sets
+among all features and cuts of a node; 1 tree, 20 rows a leaf, leaves that lean on the nodes above.
+Its constants were chosen on splits 0 to 59 of these same sets
 (docs/decisions/0050-one-choice-instead-of-medians.md). All numbers below are from other splits,
 100 and on: their test rows decided nothing, but rows of the same sets did.
 
@@ -192,7 +192,7 @@ def _figures(out: Path, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         "Median splits keep leaves even: few leaves of DiPriMe are nearly empty, most of those of "
         "DP-ERT and of the k-ary trees are. Ours gives balance up where the target says more.\n",
         "Figures 7 and 8: appliances_energy, mean squared error of the paid DiPriMeExp and "
-        "DiPriMeFlip by rho at three epsilons, and by trees for three K (mean of "
+        "DiPriMeFlip by rho at three epsilons, and by trees for two K (mean of "
         f"{_n_splits(tables['figure7_8_rho'])} splits).\n\n"
         "![Figures 7 and 8, rho](figure7_8_rho.png)\n\n"
         "![Figures 7 and 8, trees and K](figure7_8_trees.png)\n",
