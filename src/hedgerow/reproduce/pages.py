@@ -8,6 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+LABEL_INCHES = 1.4
+"""Room for one label of a legend."""
+
 
 def write_page(path: Path, title: str, command: str, parts: Sequence[str]) -> None:
     """The page, with the command that made it on top."""
@@ -80,12 +83,14 @@ def _legend(figure: Any, axes: Sequence[Any]) -> None:
         figure.tight_layout()
         return
     handles = {label: handle for names in named for label, handle in names.items()}
-    rows = -(-len(handles) // 5)
+    columns = min(len(handles), 5, int(figure.get_figwidth() / LABEL_INCHES))
     figure.legend(
         handles.values(),
         handles.keys(),
         loc="lower center",
-        ncols=min(len(handles), 5),
+        ncols=columns,
+        fontsize="small",
         frameon=False,
     )
+    rows = -(-len(handles) // columns)
     figure.tight_layout(rect=(0, 0.08 * rows, 1, 1))
