@@ -84,7 +84,7 @@ def _with_repeats(splits: range) -> Iterator[Cell]:
         yield from _weights(split, (0.5, 1.0))
         yield from _candidates_and_batches(split)
         yield from _named(split, [name for name in NAMED if name not in SLOW])
-        yield from _everywhere(LOCAL_BASELINE, split, EVERY_RECORD)
+        yield from _drawable(_everywhere(LOCAL_BASELINE, split, EVERY_RECORD))
     yield from figures()
     for split in splits:
         yield from _weights(split, (0.1, 0.25, 0.75))
@@ -105,6 +105,11 @@ def _everywhere(recipe: str, split: int, parties: int = 1) -> Iterator[Cell]:
     for dataset in DEFAULT_SETS:
         for epsilon in EPSILONS:
             yield _cell(dataset, recipe, epsilon, split, parties)
+
+
+def _drawable(local: Iterator[Cell]) -> Iterator[Cell]:
+    """Without Credit 1 at 0.1: noise of 84,000 sites is wider than its sampler is proved for."""
+    return (c for c in local if (c["dataset"], c["epsilon"]) != ("credit_gmsc", 0.1))
 
 
 def _named(split: int, names: Sequence[str]) -> Iterator[Cell]:
@@ -170,13 +175,11 @@ def work(dataset: str, recipe: str, epsilon: float, parties: int, split: int) ->
     train, test = train_test_split(
         np.arange(len(known.y)), test_size=TEST_PART, random_state=split, stratify=known.y
     )
-    delta = 1.0 / len(train)
-    if parties == EVERY_RECORD:
-        epsilon = as_one_holder(epsilon, delta, len(train))
     model = BoostedTreesClassifier(
-        known.schema, epsilon, delta, random_state=split, **options(recipe)
-    )
-    party = np.random.default_rng(split).integers(parties, size=len(train)) if parties > 1 else None
+        known.schema, delta=1.0 / len(train), random_state=split, **options(recipe)
+    ).set_params(**promise(epsilon, parties, len(train)))
+    sites = SHARES_PARTIES if parties == EVERY_RECORD else parties
+    party = None if sites == 1 else np.random.default_rng(split).integers(sites, size=len(train))
     began = time.process_time()
     model.fit(known.X.iloc[train], known.y[train], party=party)
     seconds = time.process_time() - began
@@ -190,14 +193,17 @@ def work(dataset: str, recipe: str, epsilon: float, parties: int, split: int) ->
     return {**measures(hit.astype(float), positive), **cost}
 
 
-def as_one_holder(epsilon: float, delta: float, sites: int) -> float:
-    """The epsilon at which one holder's noise equals that of `sites` sites that each add all of it.
+def promise(epsilon: float, parties: int, records: int) -> dict[str, Any]:
+    """Epsilon and where noise is added.
 
-    The variances of Gaussian noise add up, so mu^2 is divided.
+    If every record adds noise of its own, a few sites stand for all of them: variances of Gaussian
+    noise add up, so a site's mu^2 is divided by the number of its records.
     """
-    promise = Fraction(delta)
-    mu_squared = gaussian.mu_squared_within(Fraction(epsilon), promise) / sites
-    return float(gaussian.epsilon_at(mu_squared, promise))
+    if parties != EVERY_RECORD:
+        return {"epsilon": epsilon}
+    delta = Fraction(1, records)
+    mu_squared = gaussian.mu_squared_within(Fraction(epsilon), delta) * SHARES_PARTIES / records
+    return {"epsilon": float(gaussian.epsilon_at(mu_squared, delta)), "placement": "silo"}
 
 
 def measures(hit: NDArray[np.float64], positive: NDArray[np.float64]) -> dict[str, float]:
