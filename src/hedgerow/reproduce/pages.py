@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-LABEL_INCHES = 1.4
-"""Room for one label of a legend."""
+LABEL_INCHES, LINE_INCHES = 1.4, 0.22
+"""Width of a label in a legend, and height of one line of them."""
 
 
 def write_page(path: Path, title: str, command: str, parts: Sequence[str]) -> None:
@@ -92,5 +92,7 @@ def _legend(figure: Any, axes: Sequence[Any]) -> None:
         fontsize="small",
         frameon=False,
     )
-    rows = -(-len(handles) // columns)
-    figure.tight_layout(rect=(0, 0.08 * rows, 1, 1))
+    below = LINE_INCHES * -(-len(handles) // columns)
+    height = figure.get_figheight() + below
+    figure.set_figheight(height)
+    figure.tight_layout(rect=(0, below / height, 1, 1))
