@@ -89,12 +89,15 @@ def test_the_default_is_called_behind_where_its_paired_lead_is_negative_beyond_t
     assert "Of 3 comparisons the default is clearly ahead in 1, within the scatter in 1" in text
 
 
-def test_noise_of_every_record_is_that_of_a_holder_with_n_times_the_variance():
+def test_five_sites_together_add_the_noise_of_every_record():
     from fractions import Fraction
 
     from hedgerow.privacy import gaussian
 
-    one = gaussian.mu_squared_within(Fraction(1), Fraction(1, 1000))
-    epsilon = boosted.as_one_holder(1.0, 1 / 1000, 400)
-    local = gaussian.mu_squared_within(Fraction(epsilon), Fraction(1, 1000))
-    assert float(one / local) == pytest.approx(400, rel=1e-3)
+    delta = Fraction(1, 1000)
+    record = gaussian.mu_squared_within(Fraction(1), delta)
+    local = boosted.promise(1.0, recipes.EVERY_RECORD, 1000)
+    site = gaussian.mu_squared_within(Fraction(local["epsilon"]), delta)
+    assert local["placement"] == "silo"
+    assert float(5 / site) == pytest.approx(float(1000 / record), rel=1e-3)
+    assert boosted.promise(1.0, 5, 1000) == {"epsilon": 1.0}

@@ -26,8 +26,8 @@ def floors(cells: Cells, peers: dict[str, Peer]) -> str:
         "## The default recipe\n\nAUC, mean (standard deviation over splits). Five parties: "
         "placement 'shares', the noise of K parties calibrated to the honest ones. Local noise: "
         "the paper's LDP baseline, DP-TR Newton where each record is a site of its own and adds "
-        "all the noise itself (run as one holder with the sum of that noise; other than in the "
-        "paper, which leaf a record is in is protected as well). DP-EBM (interpret 0.7.8) and "
+        "all the noise itself (five sites under 'silo' add the noise of their records; here which "
+        "leaf a record is in is protected as well). DP-EBM (interpret 0.7.8) and "
         "diffprivlib's forest (100 trees, pure epsilon) come from the scripts in benchmarks/peers "
         "on the same splits. S-BDT and non-private LightGBM: quoted from a comparison on the same "
         "protocol, other splits.\n\n" + markdown_table(pd.DataFrame(rows))

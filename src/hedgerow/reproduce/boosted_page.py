@@ -26,7 +26,8 @@ from hedgerow.reproduce.boosted_paper import (
 from hedgerow.reproduce.pages import markdown_table, write_page
 
 PEERS = {"DP-EBM (interpret)": "dp_ebm", "diffprivlib forest": "diffprivlib"}
-WHY = """Which of these are scatter and which are not: docs/decisions/0032-what-was-tried-on-boosting.md.
+WHY = """Which of these are scatter and which are not:
+docs/decisions/0032-what-was-tried-on-boosting.md.
 """
 
 
