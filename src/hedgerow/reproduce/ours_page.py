@@ -122,8 +122,8 @@ def _verdicts(
     lines = [
         f"* Targets of mean accuracy over the tasks: {verdicts.count_of(accuracy)} met."
         + _missed(accuracy),
-        f"* Targets on adult: {verdicts.count_of(adult)} met. "
-        f"Targets of regression: {verdicts.count_of(numbers)} met.",
+        f"* Targets on adult: {verdicts.count_of(adult)} met." + _missed(adult),
+        f"* Targets of regression: {verdicts.count_of(numbers)} met.",
         "* Against Algorithm 5, LocalRNM, one curator's private choice and diffprivlib under the "
         f"same promise, mean of the tasks: clearly better in {better} of {compared} comparisons, "
         f"clearly worse in {worse}.",
@@ -133,12 +133,12 @@ def _verdicts(
     return "\n".join(lines) + "\n"
 
 
-def _missed(accuracy: pd.DataFrame) -> str:
-    missed = accuracy[accuracy["met"] == "NO"]
-    columns = ["method", "epsilon", "mean accuracy", "standard error", "target"]
+def _missed(table: pd.DataFrame) -> str:
+    """Who, at which epsilon, and by how much; tables of targets have these columns in order."""
+    missed = table[table["met"] == "NO"].drop(columns=["met", "splits"], errors="ignore")
     named = "; ".join(
-        f"{method} at epsilon {epsilon}: {got:.3f} ± {error:.3f} against {target:.3f}"
-        for method, epsilon, got, error, target in missed[columns].itertuples(index=False)
+        f"{who} at epsilon {epsilon}: {got:.3f} ± {error:.3f} against {target:.3f}"
+        for who, epsilon, got, error, target in missed.itertuples(index=False)
     )
     return f" Missed: {named}." if named else ""
 
