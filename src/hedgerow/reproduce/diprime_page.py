@@ -62,8 +62,10 @@ NUMBERS = """Mean ± standard deviation (number of splits); a number alone is on
 
 LEADS = """### Ours against the rivals, split by split
 
-Mean difference in accuracy on the same splits ± half of a 95 % interval that allows for splits
-sharing rows (Nadeau and Bengio 2003). No allowance is made for looking at many cells.
+Mean difference in accuracy on the same splits ± half of a 95 % interval for new rows of the same
+kind, which allows for splits sharing rows (Nadeau and Bengio 2003), and in brackets that of a plain
+paired t-test, for divisions of these very rows. The words follow the first, wider one. No allowance
+is made for looking at many cells.
 """
 
 EXPLAINED = """### How much there is to explain
