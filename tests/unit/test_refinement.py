@@ -174,3 +174,9 @@ def test_a_leaf_that_leans_never_says_a_negative_proportion():
 def test_pieces_that_do_not_fit_together_are_refused(refused):
     with pytest.raises(SpecError):
         refused()
+
+
+@pytest.mark.parametrize("kind", [hr.HistogramTreeClassifier, hr.TopDownTreeClassifier])
+def test_a_switch_that_is_no_refinement_is_refused_in_words(kind):
+    with pytest.raises(SpecError, match=r"give a hedgerow\.Refinement"):
+        kind(TWO, refine=True).fit(*sample(ROWS, TWO))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.private import PrivateClassifier, at_least, positive, shares
+from hedgerow.estimators.private import PrivateClassifier, at_least, positive, refinement, shares
 from hedgerow.growing.binning import fine_schema
 from hedgerow.growing.screening import Refinement
 from hedgerow.recipes.gubler import HistogramTree
@@ -113,5 +113,5 @@ class HistogramTreeClassifier(PrivateClassifier):
             combine=self.combine,
             level_growth=positive(self.level_growth, "level_growth"),
             lean=self.lean,
-            refine=self.refine,
+            refine=refinement(self.refine),
         )

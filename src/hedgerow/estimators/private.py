@@ -25,6 +25,7 @@ from hedgerow.estimators.saving import decision_path, save_model
 from hedgerow.federation.coordinator import Federation
 from hedgerow.federation.statement import PrivacyStatement, statement
 from hedgerow.growing.flow import run
+from hedgerow.growing.screening import Refinement
 from hedgerow.party import reading
 from hedgerow.party.rows import Draws, Rows
 from hedgerow.privacy.accounting import check_promise
@@ -300,3 +301,10 @@ def at_least(value: int, least: int, name: str) -> int:
 def given_or_none(value: int | None, name: str) -> int | None:
     """A whole number of 1 or more, or None for the recipe's own choice."""
     return None if value is None else at_least(value, 1, name)
+
+
+def refinement(value: Any) -> Refinement | None:
+    """The pieces of our own tree that were switched on, or None."""
+    if value is not None and not isinstance(value, Refinement):
+        raise SpecError(f"refine is {value!r}; give a hedgerow.Refinement, or None for none.")
+    return value

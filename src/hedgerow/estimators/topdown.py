@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from hedgerow.errors import SpecError
-from hedgerow.estimators.private import PrivateClassifier, at_least, shares
+from hedgerow.estimators.private import PrivateClassifier, at_least, refinement, shares
 from hedgerow.growing.binning import fine_schema
 from hedgerow.growing.screening import Refinement
 from hedgerow.privacy.budget import exact
@@ -118,7 +118,7 @@ class TopDownTreeClassifier(PrivateClassifier):
             rows_at_most=at_least(self.rows_at_most, 1, "rows_at_most"),
             consistency=self.consistency,
             lean=self.lean,
-            refine=self.refine,
+            refine=refinement(self.refine),
         )
 
 
