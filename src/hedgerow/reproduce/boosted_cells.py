@@ -7,8 +7,6 @@ from pathlib import Path
 import pandas as pd
 
 DASH = "-"
-Key = tuple[str, str, float, int]
-"""(dataset, recipe, epsilon, parties)"""
 
 
 class Cells:
@@ -35,6 +33,12 @@ class Cells:
         """By split; empty if the cell was not run."""
         return self._aucs.get((dataset, recipe, epsilon, parties), NOTHING)
 
+    def seconds(self, dataset: str, recipe: str, epsilon: float) -> float | None:
+        """Median over splits: the first fit of a process also compiles."""
+        t = self.table
+        rows = t[(t.dataset == dataset) & (t.recipe == recipe) & (t.epsilon == epsilon)]
+        return _median(rows[rows.parties == 1].seconds)
+
     def splits(self, recipe: str, parties: int = 1) -> int:
         """How many splits a recipe was run on."""
         rows = self.table[(self.table.recipe == recipe) & (self.table.parties == parties)]
@@ -49,11 +53,17 @@ class Peer:
 
     def __init__(self, path: Path) -> None:
         table = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["dataset", "epsilon"])
-        grouped = table.groupby(["dataset", "epsilon"])
-        self._aucs = {key: rows.set_index("split").auc for key, rows in grouped}
+        self._rows = {
+            key: rows.set_index("split") for key, rows in table.groupby(["dataset", "epsilon"])
+        }
 
     def aucs(self, dataset: str, epsilon: float) -> pd.Series:
-        return self._aucs.get((dataset, epsilon), NOTHING)
+        rows = self._rows.get((dataset, epsilon))
+        return NOTHING if rows is None else rows.auc
+
+    def seconds(self, dataset: str, epsilon: float) -> float | None:
+        rows = self._rows.get((dataset, epsilon))
+        return None if rows is None else _median(rows.seconds)
 
     def value(self, dataset: str, epsilon: float) -> float | None:
         found = self.aucs(dataset, epsilon)
@@ -61,7 +71,11 @@ class Peer:
 
     @property
     def splits(self) -> int:
-        return max((len(found) for found in self._aucs.values()), default=0)
+        return max((len(rows) for rows in self._rows.values()), default=0)
+
+
+def _median(values: pd.Series) -> float | None:
+    return float(values.median()) if len(values) else None
 
 
 def shown(value: float | None) -> str:

@@ -35,9 +35,10 @@ def write(table: pd.DataFrame, out: Path, command: str) -> None:
     cells = Cells(table)
     compared = Compared(cells)
     peers = {name: Peer(out / f"{file}.csv") for name, file in PEERS.items()}
-    parts = [_head(cells, peers), boosted_default.floors(cells, peers)]
-    parts += [boosted_default.Rivals(cells, peers).section(), boosted_default.calibration(cells)]
-    parts.append(_benchmarks(out / "benchmarks.csv"))
+    no_privacy = Peer(out / "lightgbm.csv")
+    parts = [_head(cells, peers), boosted_default.floors(cells, peers, no_privacy)]
+    parts.append(boosted_default.Rivals(cells, peers).section())
+    parts += [boosted_default.calibration(cells, peers), _benchmarks(out / "benchmarks.csv")]
     parts += [_weights(compared, epsilon) for epsilon in sorted(WEIGHT_TABLES)]
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
     parts.append(boosted_figures.draw_all(cells.value, out))

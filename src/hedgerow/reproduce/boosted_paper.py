@@ -24,9 +24,6 @@ S_BDT = {
     "credit_default": (0.730, 0.746, 0.750),
 }
 
-# Non-private LightGBM, quoted from the same comparison.
-NON_PRIVATE = {"adult": 0.925, "bank": 0.934, "credit_gmsc": 0.854, "credit_default": 0.776}
-
 Printed = tuple[float, float]
 
 DATASETS = {
