@@ -84,9 +84,9 @@ def _with_repeats(splits: range) -> Iterator[Cell]:
         yield from _weights(split, (0.5, 1.0))
         yield from _candidates_and_batches(split)
         yield from _named(split, [name for name in NAMED if name not in SLOW])
-        yield from _everywhere(LOCAL_BASELINE, split, EVERY_RECORD)
     yield from figures()
     for split in splits:
+        yield from _everywhere(LOCAL_BASELINE, split, EVERY_RECORD)
         yield from _weights(split, (0.1, 0.25, 0.75))
         yield from _named(split, SLOW)
 
