@@ -155,7 +155,7 @@ def options(recipe: str) -> dict[str, Any]:
     return {key: int(value) if value.isdigit() else value for key, value in pairs}
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def loaded(dataset: str) -> datasets.Dataset:
     return datasets.load(dataset, datasets.folder(None))
 

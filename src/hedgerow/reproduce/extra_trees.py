@@ -217,7 +217,7 @@ def paper_f1(truth: NDArray[Any], said: NDArray[Any]) -> float:
 
 
 # -------------------------------------------------------------------------------------- rows
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def _loaded(name: str) -> datasets.Dataset:
     return datasets.load(name, datasets.folder(None))
 
