@@ -1,7 +1,7 @@
 """Runs the benchmarks, prints their table and writes it to results.md.
 
 python -m benchmarks.run              all of them, a few minutes
-python -m benchmarks.run noise masks  some of them; results.md stays as it is
+python -m benchmarks.run noise masks  some of them; results.md keeps its other lines
 """
 
 from __future__ import annotations
@@ -23,14 +23,26 @@ HEADER = (
 
 
 def main(names: tuple[str, ...]) -> None:
-    lines = list(HEADER)
-    print(*lines, sep="\n", flush=True)
+    measured = []
+    print(*HEADER, sep="\n", flush=True)
     for name in names or NAMES:
         for row in import_module(f"benchmarks.bench_{name}").rows():
-            lines.append(line(row))
-            print(lines[-1], flush=True)
-    if not names:
-        RESULTS.write_text("\n".join([*preamble(), *lines, ""]))
+            measured.append(line(row))
+            print(measured[-1], flush=True)
+    kept = kept_lines(RESULTS.read_text()) if names and RESULTS.exists() else []
+    lines = [*preamble(), *HEADER, *merged(kept, measured), ""]
+    RESULTS.write_text("\n".join(lines))
+
+
+def kept_lines(page: str) -> list[str]:
+    """The lines of the table, without its header."""
+    return [text for text in page.splitlines() if text.startswith("|")][len(HEADER) :]
+
+
+def merged(kept: list[str], measured: list[str]) -> list[str]:
+    """Lines about the same work are replaced in their place; new ones come last."""
+    table = {text.split("|")[1]: text for text in kept}
+    return list({**table, **{text.split("|")[1]: text for text in measured}}.values())
 
 
 def line(row: Row) -> str:
