@@ -99,8 +99,8 @@ class Rivals:
         return (
             "## Is it ahead of every other?\n\nAUC of the default recipe less the other's, mean "
             "over the splits that both were run on, with the standard error of the paired "
-            f"differences. '=': no clear lead (Student's t at {100 * DOUBT:g} %, both sides); BEHIND: "
-            "clearly behind. One split says nothing about scatter and is not counted. "
+            f"differences. '=': no clear lead (Student's t at {100 * DOUBT:g} %, both sides); "
+            "BEHIND: clearly behind. One split says nothing about scatter and is not counted. "
             f"Of {sum(c.values())} comparisons the default is clearly ahead in {c['clear']}, "
             f"within the scatter in {c['within']} and clearly behind in {c['behind']}.\n\n{table}"
         )
