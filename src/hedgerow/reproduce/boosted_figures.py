@@ -80,7 +80,9 @@ def draw_all(value: Value, out: Path) -> str:
         Figure(2, _split_methods(pen)),
         Figure(3, _candidates(pen), log_x=True),
         Figure(4, {"batches, T = 200": _batches(pen)}, "epsilon"),
-        Figure(5, {"all methods": _methods(pen) | _local(value), "zoomed": _methods(pen)}, "trees"),
+        Figure(
+            5, {"all": _methods(pen) | _local(value), "without local noise": _methods(pen)}, "trees"
+        ),
         Figure(20, costs, "trees", "cost of a fit"),
     ]
     return "\n\n".join([HEAD, *(figure.draw(out) for figure in figures)]) + "\n"
