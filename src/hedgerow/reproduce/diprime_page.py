@@ -140,7 +140,7 @@ def _shown(table: pd.DataFrame, name: str, method: str) -> str:
 def _explained(table: pd.DataFrame) -> str:
     lines = [
         [method, *(_part(table, name, method) for name in REGRESSION)]
-        for method in ("RF", "Median, no noise", "ours, no noise", "ours", "ours, 5 sites")
+        for method in ("RF", "ours, no noise", "ours", "ours, 5 sites")
     ]
     return markdown_table(pd.DataFrame(lines, columns=["method", *REGRESSION]), 2)
 
