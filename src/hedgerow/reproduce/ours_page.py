@@ -71,7 +71,7 @@ def _main_parts(
         "## Mean over the tasks\n",
         *(shown.means(everything, measure) for measure in MEASURES),
         "## The pieces in the papers' trees\n",
-        shown.pieces(tables["pieces"]),
+        shown.pieces(tables),
         "## Heavy-tailed columns\n",
         shown.ladders(tables["ladders"]),
         "## Smaller trees\n",
