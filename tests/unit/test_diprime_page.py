@@ -89,3 +89,10 @@ def test_the_left_part_of_a_node_is_the_part_of_its_rows_that_goes_left():
     )
     codes = np.array([[0, 0, 0, 1, 3]], np.uint8)
     assert sorted(left_parts(tree, codes)) == pytest.approx([0.75, 0.8])
+
+
+def test_a_smaller_error_is_a_lead():
+    found = lead(
+        table("parkinsons", DP_ERT=[0.04, 0.05], ours=[0.02, 0.02]), "parkinsons", "DP-ERT"
+    )
+    assert found.mean == pytest.approx(0.025)

@@ -67,6 +67,8 @@ def _word(name: str, mean: float) -> str:
 class Lead(NamedTuple):
     """Mean lead of ours over a rival on the same splits, and how far it is known.
 
+    In accuracy, or in squared error that ours does not make.
+
     `error` is half of a 95 % interval for new rows of the same kind, by Student's law with the
     variance of Nadeau and Bengio 2003: splits of one set share rows, so n of them tell less than
     n samples would. `plain` is that of a paired t-test, which speaks of divisions of these very
@@ -93,7 +95,7 @@ def lead(table: pd.DataFrame, name: str, rival: str) -> Lead | None:
     n = len(both)
     if n < 2:
         return None
-    ahead = both.iloc[:, 0] - both.iloc[:, 1]
+    ahead = (both.iloc[:, 0] - both.iloc[:, 1]) * (-1 if name in REGRESSION else 1)
     student = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * float(ahead.std(ddof=1))
     shared = (1 - TRAIN_PART) / TRAIN_PART
     return Lead(float(ahead.mean()), student * math.sqrt(1 / n + shared), student / math.sqrt(n), n)
@@ -111,15 +113,16 @@ def against_rivals(table: pd.DataFrame, names: tuple[str, ...]) -> str:
     if not leads:
         return "One split: nothing is established.\n"
     rivals = list(dict.fromkeys(rival for rival, _ in leads))
-    lines = [[r, *(_shown(leads.get((r, n))) for n in there)] for r in rivals]
+    lines = [[r, *(_shown(n, leads.get((r, n))) for n in there)] for r in rivals]
     shown = markdown_table(pd.DataFrame(lines, columns=["lead over", *there]))
     return f"{shown}\n{_in_words(leads)}"
 
 
-def _shown(found: Lead | None) -> str:
+def _shown(name: str, found: Lead | None) -> str:
     if found is None:
         return ""
-    return f"{found.mean:+.3f} ± {found.error:.3f} ({found.plain:.3f}), {found.word}"
+    plain = scaled(name, found.plain)
+    return f"{scaled(name, found.mean, found.error)} ({plain}), {found.word}"
 
 
 def _in_words(leads: dict[tuple[str, str], Lead]) -> str:
