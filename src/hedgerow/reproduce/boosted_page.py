@@ -65,8 +65,9 @@ file count as public, as in the paper. Rows with missing values are left out (Cr
 All numbers of a row are means over splits: {cells.splits(recipes.DEFAULT)} for our recipe with one
 holder, {cells.splits(recipes.DEFAULT, recipes.SHARES_PARTIES)} with five parties, up to
 {cells.splits(recipes.components("totally_random", "newton"))} for the paper's methods (the paper:
-15; fewer for Tables 9 to 11 and for methods that are slow), {others}. `--splits 15` runs the paper's number. A dash is a cell that was not run; started
-again, the command goes on where it stopped.
+15; fewer in Tables 9 to 11 and for DP-EBM, DP-GBM and FEVERLESS, which take minutes a split),
+{others}. `--splits 15` runs the paper's number. A dash is a cell that was not run; started again,
+the command goes on where it stopped.
 
 No constant was chosen on these splits (numbers {recipes.FIRST_SPLIT} and up). What the paper leaves
 open (where the lowest cut stands, one category against the rest, how leaves are pulled, how much
