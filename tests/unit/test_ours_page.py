@@ -33,6 +33,14 @@ def test_differences_are_taken_split_by_split():
     assert verdicts.is_clear(found)
 
 
+def test_a_split_with_too_few_tasks_is_left_out_of_the_differences():
+    whole = pd.concat([rows(who, [0.5], task=task) for who in "ab" for task in ("wine", "skin")])
+    part = pd.concat([rows("a", [0.9]), rows("b", [0.1])]).assign(seed=7)
+    found = verdicts.differences(pd.concat([whole, part]), "a", "b", "accuracy", n_tasks=2)
+    assert found.loc[1.0, "splits"] == 1
+    assert found.loc[1.0, "mean"] == 0.0
+
+
 @pytest.mark.parametrize(
     ("theirs", "clear"), [([0.6, 0.4, 0.5], False), ([0.4, 0.41, 0.4], True), ([0.4], False)]
 )

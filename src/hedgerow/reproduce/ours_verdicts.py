@@ -98,11 +98,17 @@ def _met(is_met: bool) -> str:
 
 
 # --------------------------------------------------------------------------------------- rivals
-def differences(rows: pd.DataFrame, ours: str, rival: str, measure: str) -> pd.DataFrame:
-    """Ours less the rival's, by epsilon: mean over splits, standard error, number of splits."""
+def differences(
+    rows: pd.DataFrame, ours: str, rival: str, measure: str, n_tasks: int = 1
+) -> pd.DataFrame:
+    """Ours less the rival's, by epsilon: mean over splits, standard error, number of splits.
+
+    Splits on which fewer than `n_tasks` tasks were measured do not count.
+    """
     keys = ["epsilon", "seed", "task_name"]
     mine, theirs = (rows[rows["who"] == who].groupby(keys)[measure].mean() for who in (ours, rival))
-    by_split = (mine - theirs).dropna().groupby(["epsilon", "seed"]).mean().groupby("epsilon")
+    splits = (mine - theirs).dropna().groupby(["epsilon", "seed"]).agg(["mean", "count"])
+    by_split = splits[splits["count"] >= n_tasks]["mean"].groupby("epsilon")
     return pd.DataFrame(
         {"mean": by_split.mean(), "error": by_split.sem(), "splits": by_split.count()}
     )
@@ -117,7 +123,7 @@ def against_rivals(everything: pd.DataFrame) -> pd.DataFrame:
     """A line per pair: the difference at every epsilon, with a mark where it is not clear."""
     lines = []
     for ours, rival in RIVALS:
-        found = differences(everything, ours, rival, "accuracy")
+        found = differences(everything, ours, rival, "accuracy", N_TASKS)
         if len(found):
             shown = {f"{e:g}": _difference(found.loc[e]) for e in EPSILONS if e in found.index}
             splits = int(found["splits"].min())
