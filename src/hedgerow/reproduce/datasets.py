@@ -7,7 +7,7 @@ not: there the schema is written down before anybody looks at rows.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hedgerow.errors import DataError
-from hedgerow.schema import Categorical, Feature, Numeric, Schema, Target
+from hedgerow.schema import MAX_VALUES, Categorical, Feature, Numeric, Schema, Target
 
 FOLDER_VARIABLE = "HEDGEROW_DATA"
 
@@ -79,3 +79,11 @@ def declared(column: Any) -> Feature:
         return Numeric(str(column.name), low, high if high > low else low + 1.0)
     values = tuple(sorted(str(v) for v in column.unique()))
     return Categorical(str(column.name), values)
+
+
+def whole(feature: Feature, column: Any) -> Feature:
+    """A cell for each value, where a column holds whole numbers of a small range."""
+    if not isinstance(feature, Numeric) or column.dtype.kind not in "iu":
+        return feature
+    edges = tuple(float(e) for e in np.arange(feature.low + 0.5, feature.high))
+    return replace(feature, edges=edges) if len(edges) < MAX_VALUES else feature

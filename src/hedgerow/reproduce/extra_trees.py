@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -24,7 +25,9 @@ from hedgerow.estimators.extra_trees import ExtraTreesClassifier
 from hedgerow.privacy.budget import exact
 from hedgerow.privacy.response import BloomReports
 from hedgerow.reproduce import datasets, extra_trees_page
+from hedgerow.reproduce.extra_trees_page import WHOLE
 from hedgerow.reproduce.harness import Cell, run_grid
+from hedgerow.schema import Schema
 
 KDD = "kddcup99_10pct"
 SETS = ("spambase", "credit_default", "waveform", "letter", KDD)
@@ -57,7 +60,7 @@ NOISY: dict[str, dict[str, Any]] = {
         "delta": GAUSSIAN_DELTA,
     },
 }
-FIGURE_REPEATS = 3
+FIGURE_REPEATS = 1
 FIGURE_SETS = ("credit_default", "letter")
 FIGURE_METHODS = {"FET": 0.0, "response": 4.0, "silo": 8.0}
 FIGURE = {
@@ -90,14 +93,14 @@ def run(
 
 
 def table_cells(repeats: int) -> Iterator[Cell]:
-    methods = [("ET", 0.0), ("FET", 0.0)]
+    methods = [("ET", 0.0), ("FET", 0.0), (WHOLE, 0.0)]
     methods += [(m, e) for m in NOISY for e in EPSILONS]
     methods += [(m, e) for m in ("response", "bloom") for e in EPSILONS]
     for seed in range(repeats):
         for method, epsilon in methods:
             clients = MOST_CLIENTS if method.endswith(MANY_SITES) else 0
             for name in SETS:
-                if name != KDD or seed < KDD_REPEATS:
+                if name != KDD or (seed < KDD_REPEATS and method != WHOLE):
                     yield _cell(name, method, epsilon, seed, clients)
 
 
@@ -198,7 +201,13 @@ def _federated(
         few = {**NOISY[method], "epsilon": epsilon}
         changed = {"n_trees": trees, "max_depth": depth} if (trees, depth) != (TREES, DEPTH) else {}
         options = {**few, **changed}
-    return ExtraTreesClassifier(given.schema, random_state=seed, **options)
+    schema = with_whole_numbers(given) if method == WHOLE else given.schema
+    return ExtraTreesClassifier(schema, random_state=seed, **options)
+
+
+def with_whole_numbers(given: datasets.Dataset) -> Schema:
+    features = tuple(datasets.whole(f, given.X[f.name]) for f in given.schema.features)
+    return replace(given.schema, features=features)
 
 
 def reports(given: datasets.Dataset, epsilon: float) -> BloomReports:

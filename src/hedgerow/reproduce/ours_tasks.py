@@ -22,7 +22,7 @@ from hedgerow.growing.binning import fine_schema
 from hedgerow.growing.pruning import merge_equal_labels
 from hedgerow.growing.screening import Refinement
 from hedgerow.party.reading import encode_features
-from hedgerow.reproduce.datasets import LEFT_OUT, declared, folder
+from hedgerow.reproduce.datasets import LEFT_OUT, declared, folder, whole
 from hedgerow.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
 
 DELTA = 1e-6
@@ -101,13 +101,7 @@ def _declared(column: Any) -> Feature:
     """
     if column.dtype.kind not in "iufb" and column.nunique() > MAX_VALUES:
         return Hashed(str(column.name))
-    feature = declared(column)
-    if not isinstance(feature, Numeric) or column.dtype.kind not in "iu":
-        return feature
-    edges = tuple(float(e) for e in np.arange(feature.low + 0.5, feature.high))
-    if len(edges) >= 254:
-        return feature
-    return Numeric(feature.name, feature.low, feature.high, edges=edges)
+    return whole(declared(column), column)
 
 
 # ------------------------------------------------------------------------------------- methods
