@@ -211,7 +211,8 @@ def _figures(out: Path, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         "send up to so much of their rows left.\n\n![Figure 4](figure4.png)\n",
         _balance_table(tables["balance"], "banknote", "left"),
         "Median splits keep leaves even: few leaves of DiPriMe are nearly empty, half or more of "
-        "those of DP-ERT and of the k-ary trees are. Ours gives balance up where the target says more.\n",
+        "those of DP-ERT and of the k-ary trees are. Ours gives balance up where the target says "
+        "more.\n",
         "Figures 7 and 8: appliances_energy, mean squared error of the paid DiPriMeExp and "
         "DiPriMeFlip by rho at three epsilons, and by trees for two K (mean of "
         f"{_n_splits(tables['figure7_8_rho'])} splits).\n\n"
