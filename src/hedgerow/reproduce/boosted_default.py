@@ -87,6 +87,7 @@ class Rivals:
     def __init__(self, cells: Cells, peers: dict[str, Peer]) -> None:
         self.cells, self.peers = cells, peers
         self.counts = {"clear": 0, "within": 0, "behind": 0}
+        self.lower = 0
 
     def section(self) -> str:
         rows = [
@@ -102,7 +103,8 @@ class Rivals:
             f"differences. '=': no clear lead (Student's t at {100 * DOUBT:g} %, both sides); "
             "BEHIND: clearly behind. One split says nothing about scatter and is not counted. "
             f"Of {sum(c.values())} comparisons the default is clearly ahead in {c['clear']}, "
-            f"within the scatter in {c['within']} and clearly behind in {c['behind']}.\n\n{table}"
+            f"within the scatter in {c['within']} (with the lower mean in {self.lower}) and clearly "
+            f"behind in {c['behind']}.\n\n{table}"
         )
 
     def _row(self, dataset: str, epsilon: float) -> dict[str, str]:
@@ -125,6 +127,7 @@ class Rivals:
         error = float(differences.std()) / math.sqrt(n)
         if abs(lead) <= error * stats.t.ppf(1.0 - DOUBT / 2.0, n - 1):
             kind, mark = "within", " ="
+            self.lower += lead < 0
         else:
             kind, mark = ("clear", "") if lead > 0 else ("behind", " BEHIND")
         self.counts[kind] += 1
