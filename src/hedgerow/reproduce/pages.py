@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ def write_page(path: Path, title: str, command: str, parts: Sequence[str]) -> No
 
 
 def markdown_table(table: pd.DataFrame, decimals: int = 3) -> str:
-    """A data frame as a Markdown table."""
+    """A data frame as a Markdown table; what was not measured is a dash."""
 
     def shown(value: Any) -> str:
-        return f"{value:.{decimals}f}" if isinstance(value, float) else str(value)
+        if not isinstance(value, float):
+            return str(value)
+        return "-" if math.isnan(value) else f"{value:.{decimals}f}"
 
     lines = ["| " + " | ".join(map(str, table.columns)) + " |", "|" + "---|" * len(table.columns)]
     lines += [
