@@ -67,7 +67,7 @@ def run(
 
 # ---------------------------------------------------------------------------------------- cells
 def cells(splits: int) -> Iterator[Cell]:
-    """Each once, most wanted first; figures are drawn from the first split alone."""
+    """Each once, most wanted first; what figures need besides tables is run on the first split."""
     seen = set[tuple[Any, ...]]()
     for cell in _with_repeats(range(FIRST_SPLIT, FIRST_SPLIT + splits)):
         key = tuple(cell.values())

@@ -103,8 +103,8 @@ class Rivals:
             f"differences. '=': no clear lead (Student's t at {100 * DOUBT:g} %, both sides); "
             "BEHIND: clearly behind. One split says nothing about scatter and is not counted. "
             f"Of {sum(c.values())} comparisons the default is clearly ahead in {c['clear']}, "
-            f"within the scatter in {c['within']} (with the lower mean in {self.lower}) and clearly "
-            f"behind in {c['behind']}.\n\n{table}"
+            f"within the scatter in {c['within']} (with the lower mean in {self.lower}) and "
+            f"clearly behind in {c['behind']}.\n\n{table}"
         )
 
     def _row(self, dataset: str, epsilon: float) -> dict[str, str]:

@@ -20,8 +20,9 @@ from hedgerow.reproduce.pages import curves
 
 HEAD = """## Figures
 
-All on Credit 1, first split, epsilon 1 where it is not an axis. Figure 20 reads the bytes, rounds
-and seconds of the fits of Figure 5; its panel on the number of clients is not reproduced.
+All on Credit 1, epsilon 1 where it is not an axis: the first split, or the mean of all splits where
+a table above has the same cell. Figure 20 reads the bytes, rounds and seconds of the fits of Figure
+5; its panel on the number of clients is not reproduced.
 """
 TREES = (10, 25, 50, 100, 200, 300)
 NAMED_TREES = (25, 100, 200)

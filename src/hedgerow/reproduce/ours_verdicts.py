@@ -132,6 +132,8 @@ def against_rivals(everything: pd.DataFrame) -> pd.DataFrame:
 
 
 def _difference(found: pd.Series) -> str:
+    if found["splits"] < 2:
+        return f"{found['mean']:+.3f}, one split"
     mark = "" if is_clear(found) else " ~"
     return f"{found['mean']:+.3f} ± {found['error']:.3f}{mark}"
 
@@ -180,12 +182,14 @@ def count_of(table: pd.DataFrame) -> str:
     return f"{int((table['met'] == 'yes').sum())} of {len(table)}"
 
 
-def tally(rivals: pd.DataFrame) -> tuple[int, int, int]:
-    """Comparisons that are clearly better, clearly worse, and all of them."""
-    shown = [cell for cell in rivals.to_numpy().ravel() if isinstance(cell, str) and "±" in cell]
+def tally(rivals: pd.DataFrame) -> tuple[int, int, int, int]:
+    """Comparisons clearly better, clearly worse, all with an error, and those on one split."""
+    cells = [cell for cell in rivals.to_numpy().ravel() if isinstance(cell, str)]
+    shown = [cell for cell in cells if "±" in cell]
     clear = [cell for cell in shown if "~" not in cell]
     better = sum(cell.startswith("+") for cell in clear)
-    return better, len(clear) - better, len(shown)
+    alone = sum("one split" in cell for cell in cells)
+    return better, len(clear) - better, len(shown), alone
 
 
 def epsilons_named(cells: pd.Series) -> pd.Series:
