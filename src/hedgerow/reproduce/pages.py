@@ -93,6 +93,8 @@ def _legend(figure: Any, axes: Sequence[Any]) -> None:
         loc="lower center",
         ncols=columns,
         fontsize="small",
+        columnspacing=1.0,
+        handlelength=1.5,
         frameon=False,
     )
     below = LINE_INCHES * -(-len(handles) // columns)
