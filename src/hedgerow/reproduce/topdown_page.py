@@ -43,10 +43,8 @@ def write(out: Path, tables: Tables, quick: bool) -> None:
 def privacy_curves(path: Path, tables: Tables) -> None:
     panels = {}
     for name in tables["curves"]["name"].unique():
-        table, slow, plain = (_of(tables[t], name) for t in ("curves", "slow", "baselines"))
+        table, plain = (_of(tables[t], name) for t in ("curves", "baselines"))
         lines = {str(m): _line(p, "alpha") for m, p in table.groupby("method", sort=False)}
-        for method, part in slow.groupby("method", sort=False):
-            lines[f"{method}, slow budget"] = _line(part, "alpha")
         alphas = sorted(table["alpha"].unique())
         for method, part in plain.groupby("method", sort=False):
             lines[str(method)] = (alphas, [float(part["test"].mean())] * len(alphas))
@@ -341,7 +339,8 @@ FIGURES = """
 ## Figures
 
 Accuracy against epsilon (the paper's Figure 2); flat lines are trees without noise;
-[numbers](curves.csv), [with slow budgets](slow.csv), [without noise](baselines.csv):
+[numbers](curves.csv), [without noise](baselines.csv). Not drawn: [slow budgets](slow.csv) and
+[larger epsilons](loud.csv):
 
 ![curves](curves.png)
 
