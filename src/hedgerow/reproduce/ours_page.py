@@ -66,6 +66,7 @@ def _main_parts(
         _how(tables),
         "![Mean accuracy](accuracy.png)\n",
         "## Against the targets\n",
+        "A mean within two standard errors of its target may fall on either side by chance.\n",
         markdown_table(accuracy),
         markdown_table(adult),
         _privatree(),
