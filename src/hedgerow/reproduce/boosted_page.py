@@ -63,10 +63,9 @@ record on, discrete Gaussian noise, the exact Gaussian filter. Test AUC on 30 % 
 stratified; delta = 1 / n as in the paper, for comparison only. Ranges and categories of the whole
 file count as public, as in the paper. Rows with missing values are left out (Credit 1: 120,269).
 All numbers of a row are means over splits: {cells.splits(recipes.DEFAULT)} for our recipe with one
-holder, {cells.splits(recipes.DEFAULT, recipes.SHARES_PARTIES)} with five parties, up to
+holder, {cells.splits(recipes.DEFAULT, recipes.SHARES_PARTIES)} with five parties,
 {cells.splits(recipes.components("totally_random", "newton"))} for the paper's methods (the paper:
-15; fewer in Tables 9 to 11 and for DP-EBM, DP-GBM and FEVERLESS, which take minutes a split),
-{others}. `--splits 15` runs the paper's number. A dash is a cell that was not run; started again,
+15; a run that was cut short has fewer of the slow ones), {others}. `--splits 15` runs the paper's number. A dash is a cell that was not run; started again,
 the command goes on where it stopped.
 
 No constant was chosen on these splits (numbers {recipes.FIRST_SPLIT} and up). What the paper leaves
