@@ -65,8 +65,8 @@ file count as public, as in the paper. Rows with missing values are left out (Cr
 All numbers of a row are means over splits: {cells.splits(recipes.DEFAULT)} for our recipe with one
 holder, {cells.splits(recipes.DEFAULT, recipes.SHARES_PARTIES)} with five parties,
 {cells.splits(recipes.components("totally_random", "newton"))} for the paper's methods (the paper:
-15; a run that was cut short has fewer of the slow ones), {others}. `--splits 15` runs the paper's number. A dash is a cell that was not run; started again,
-the command goes on where it stopped.
+15; a run that was cut short has fewer of the slow ones), {others}. `--splits 15` runs the paper's
+number. A dash is a cell that was not run; started again, the command goes on where it stopped.
 
 No constant was chosen on these splits (numbers {recipes.FIRST_SPLIT} and up). What the paper leaves
 open (where the lowest cut stands, one category against the rest, how leaves are pulled, how much

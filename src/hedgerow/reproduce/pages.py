@@ -61,9 +61,12 @@ def curves(
         squeeze=False,
         sharey=False,
     )
+    colours = _colours(panels)
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
         for label, (x, y) in lines.items():
-            axis.plot(x, y, marker="o", markersize=3, linewidth=1.4, label=label)
+            axis.plot(
+                x, y, marker="o", markersize=3, linewidth=1.4, label=label, color=colours[label]
+            )
         if log_x:
             axis.set_xscale("log")
         axis.set(title=title, xlabel=x_label or title, ylabel=y_label)
@@ -75,6 +78,12 @@ def curves(
     figure.savefig(path.with_suffix(".png"), dpi=90)
     figure.savefig(path.with_suffix(".svg"))
     plt.close(figure)
+
+
+def _colours(panels: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """One for each label, the same in every panel; there are ten."""
+    labels = dict.fromkeys(label for lines in panels.values() for label in lines)
+    return {label: f"C{number % 10}" for number, label in enumerate(labels)}
 
 
 def _legend(figure: Any, axes: Sequence[Any]) -> None:
