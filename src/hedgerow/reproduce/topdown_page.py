@@ -344,7 +344,8 @@ Accuracy against epsilon (the paper's Figure 2); flat lines are trees without no
 
 ![curves](curves.png)
 
-Accuracy against epsilon for parts of the training rows (Figure 3; [numbers](training_size.csv)):
+Accuracy against epsilon for parts of the training rows (Figure 3; [numbers](training_size.csv)).
+Here and below adult and bank, which the paper's body shows, have three runs, the other sets one:
 
 ![training size](training_size.png)
 
