@@ -83,22 +83,6 @@ these true with odds 3 : 1, our default, or 99 : 1. Epsilon is that of any numbe
 one record's label, for the whole run and all trees: the permanent bits alone decide it. What a
 single report costs is less, and more at 99 : 1 than at 3 : 1.
 """
-NOISE_WORDS,
-        _against_peer(means, peer),
-        *[f"### {name}\n\n{markdown_table(_noisy(means, peer, name))}" for name in _sets(means)],
-    ]
-    if len(figure):
-        parts += [_figure(figure, out)]
-    parts += _benchmark(out)
-    write_page(out / "README.md", "Federated extra-trees", command, [*parts, _limits()])
-
-
-LABEL_WORDS = """Labels only: features are not protected, and neither are counts of rows. `response`
-is k-ary randomised response, `bloom` the paper's Bloom filter with permanent and instant bits, these
-true with odds 3 : 1 as in our defaults, or 99 : 1. Epsilon is that of any number of reports, for one
-record's label, for the whole run and all trees: the permanent bits alone decide it. What a single
-report costs is less, and more at 99 : 1 than at 3 : 1.
-"""
 NOISE_WORDS = """Epsilon of one record, pure except for the Gaussian rows (delta = 1e-6). 5 trees of
 depth 6, or 20 totally random trees of depth 8, 10 trees of depth 6 for Gaussian noise. With two
 sites, of which one may collude, `shares` cannot divide the noise: it is as noisy as `silo`. With
