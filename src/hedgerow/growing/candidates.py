@@ -107,8 +107,3 @@ FeatureDraw = Callable[[np.random.Generator], tuple[int, ...]]
 
 def all_features(n: int) -> FeatureDraw:
     return lambda rng: tuple(range(n))
-
-
-def random_features(n: int, k: int) -> FeatureDraw:
-    """K of n, drawn afresh for every node from the public generator."""
-    return lambda rng: tuple(sorted(int(f) for f in rng.choice(n, min(k, n), replace=False)))

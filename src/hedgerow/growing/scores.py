@@ -62,14 +62,6 @@ def left_masses(histogram: FloatArray, left_sets: NDArray[np.bool_]) -> FloatArr
     return np.asarray(left_sets[:, : len(histogram)] @ histogram)
 
 
-def children_impurity(
-    impurity: Impurity, histogram: FloatArray, left_sets: NDArray[np.bool_]
-) -> FloatArray:
-    """(k,) impurity mass that each candidate leaves."""
-    left = left_masses(histogram, left_sets)
-    return impurity(left) + impurity(histogram.sum(axis=0) - left)
-
-
 def prefix_gains(
     masses: FloatArray,
     variances: FloatArray,

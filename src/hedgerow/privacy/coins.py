@@ -20,10 +20,6 @@ _UNSURE: Final = np.uint64(16)  # _exp32 is off by less than this many units of 
 _REFINE_BITS: Final = 64
 
 
-def bernoulli(p: Fraction, secret: Randomness) -> bool:
-    return below(p.denominator, secret) < p.numerator
-
-
 def bernoulli_exp(x: Fraction, secret: Randomness) -> bool:
     """True with probability exp(-x), x >= 0: Canonne, Kamath and Steinke 2020, Algorithm 1."""
     whole, rest = divmod(x.numerator, x.denominator)
