@@ -42,9 +42,10 @@ def test_a_split_with_too_few_tasks_is_left_out_of_the_differences():
 
 
 @pytest.mark.parametrize(
-    ("theirs", "clear"), [([0.6, 0.4, 0.5], False), ([0.4, 0.41, 0.4], True), ([0.4], False)]
+    ("theirs", "clear"),
+    [([0.6, 0.4, 0.5], False), ([0.4, 0.41, 0.4], True), ([0.4, 0.5, 0.4], False), ([0.4], False)],
 )
-def test_a_difference_is_clear_beyond_two_errors_and_never_from_one_split(theirs, clear):
+def test_a_difference_is_clear_by_students_t_and_never_from_one_split(theirs, clear):
     table = pd.concat([rows("a", [0.5] * len(theirs)), rows("b", theirs)])
     found = verdicts.differences(table, "a", "b", "accuracy").loc[1.0]
     assert verdicts.is_clear(found) is clear

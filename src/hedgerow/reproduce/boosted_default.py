@@ -9,9 +9,9 @@ import pandas as pd
 from hedgerow.reproduce import boosted_recipes as recipes
 from hedgerow.reproduce.boosted_cells import DASH, Cells, Peer, shown
 from hedgerow.reproduce.boosted_paper import FLOORS, LIMIT_OF_FLOORS, S_BDT
+from hedgerow.reproduce.measures import student
 from hedgerow.reproduce.pages import markdown_table
 
-DOUBT = 0.05  # chance that a lead of nothing is called clear
 CALIBRATED = {"accuracy": 0.848, "log_loss": 0.325, "calibration_error": 0.02}
 """What Adult at epsilon 1 must reach: at least, at most, at most."""
 
@@ -100,7 +100,7 @@ class Rivals:
         return (
             "## Is it ahead of every other?\n\nAUC of the default recipe less the other's, mean "
             "over the splits that both were run on, with the standard error of the paired "
-            f"differences. '=': no clear lead (Student's t at {100 * DOUBT:g} %, both sides); "
+            "differences. '=': no clear lead (Student's t at 95 %, both sides); "
             "BEHIND: clearly behind. One split says nothing about scatter and is not counted. "
             f"Of {sum(c.values())} comparisons the default is clearly ahead in {c['clear']}, "
             f"within the scatter in {c['within']} (with the lower mean in {self.lower}) and "
@@ -117,15 +117,13 @@ class Rivals:
         return {name: self._lead((ours - other).dropna()) for name, other in theirs.items()}
 
     def _lead(self, differences: pd.Series) -> str:
-        from scipy import stats
-
         if differences.empty:
             return DASH
         lead, n = float(differences.mean()), len(differences)
         if n == 1:
             return f"{lead:+.4f} (one split)"
         error = float(differences.std()) / math.sqrt(n)
-        if abs(lead) <= error * stats.t.ppf(1.0 - DOUBT / 2.0, n - 1):
+        if abs(lead) <= error * student(n):
             kind, mark = "within", " ="
             self.lower += lead < 0
         else:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from hedgerow.reproduce.diprime_data import MOST_ROWS, PAPER, REGRESSION, TRAIN_PART
+from hedgerow.reproduce.measures import student
 from hedgerow.reproduce.pages import markdown_table
 
 TIMES = {
@@ -22,7 +23,6 @@ RIVALS = ("DP-RF", "DP-DF", "DP-ERT", "diffprivlib forest")
 PEER = "diffprivlib forest"
 ROUNDING = 5e-4
 """Of an accuracy as the paper prints it."""
-CONFIDENCE = 0.95
 
 
 def scaled(name: str, mean: float, deviation: float | None = None) -> str:
@@ -89,16 +89,14 @@ class Lead(NamedTuple):
 
 def lead(table: pd.DataFrame, name: str, rival: str) -> Lead | None:
     """None where the two share fewer than two splits."""
-    from scipy.stats import t
-
     both = pd.concat([scores(table, name, "ours"), scores(table, name, rival)], axis=1).dropna()
     n = len(both)
     if n < 2:
         return None
     ahead = (both.iloc[:, 0] - both.iloc[:, 1]) * (-1 if name in REGRESSION else 1)
-    student = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * float(ahead.std(ddof=1))
+    wide = student(n) * float(ahead.std(ddof=1))
     shared = (1 - TRAIN_PART) / TRAIN_PART
-    return Lead(float(ahead.mean()), student * math.sqrt(1 / n + shared), student / math.sqrt(n), n)
+    return Lead(float(ahead.mean()), wide * math.sqrt(1 / n + shared), wide / math.sqrt(n), n)
 
 
 def against_rivals(table: pd.DataFrame, names: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from hedgerow.schema import Schema
 
 LEAST_PROBABILITY = 1e-6
 CONFIDENCE_BINS = 15
+CONFIDENCE = 0.95
 
 
 def of_classes(p: NDArray[np.float64], labels: NDArray[Any], schema: Schema) -> dict[str, float]:
@@ -43,3 +44,13 @@ def calibration_error(p: NDArray[np.float64], y: NDArray[np.int64]) -> float:
     cell = np.minimum((confidence * CONFIDENCE_BINS).astype(np.int64), CONFIDENCE_BINS - 1)
     gaps = np.bincount(cell, confidence - right, minlength=CONFIDENCE_BINS)
     return float(np.abs(gaps).sum() / len(y))
+
+
+def student(n: int) -> float:
+    """Standard errors by which a mean of n differences must differ from 0 to be a clear lead.
+
+    Student's t at 95 %, both sides. Not a number for one difference, which shows nothing.
+    """
+    from scipy.stats import t
+
+    return float(t.ppf((1.0 + CONFIDENCE) / 2.0, n - 1))

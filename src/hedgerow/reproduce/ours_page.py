@@ -206,7 +206,8 @@ def _diprime() -> str:
 def _rivals(table: pd.DataFrame) -> str:
     return (
         "Accuracy of ours less that of the other, mean of the eleven tasks ± standard error over "
-        "splits. ~ marks what is smaller than two of them.\n\n" + markdown_table(table)
+        "splits. ~ marks what is no clear difference (Student's t at 95 %).\n\n"
+        + markdown_table(table)
     )
 
 
@@ -214,7 +215,7 @@ def _unseen(standing: pd.DataFrame) -> str:
     return (
         "Against Algorithm 5, LocalRNM and both models of diffprivlib under a promise at least as "
         "strong: at which epsilons ours is above all of them, and where one of them is above ours "
-        "(by how much), each by more than two standard errors over the splits. Where two splits "
+        "(by how much), each clearly: Student's t at 95 % over the splits. Where two splits "
         "were run, that is little evidence. Wine has 125 training rows, breast_cancer 399 and "
         "digits 1,258 with 64 features. On avazu_15k and credit_gmsc all are close to the share of "
         "the larger class; AUC tells them apart ([every task](tasks.md)).\n\n"

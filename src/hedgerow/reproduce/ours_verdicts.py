@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from hedgerow.reproduce.measures import student
+
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
 N_TASKS = 11
 """A split counts only if all tasks were measured on it."""
-CLEAR = 2.0
-"""Standard errors."""
 
 ACCURACY_TARGETS = {
     ("tree", "gaussian"): (0.645, 0.770, 0.797, 0.808, 0.820),
@@ -116,7 +116,7 @@ def differences(
 
 def is_clear(difference: pd.Series) -> bool:
     """One split alone shows nothing."""
-    return bool(abs(difference["mean"]) > CLEAR * difference["error"])
+    return bool(abs(difference["mean"]) > student(int(difference["splits"])) * difference["error"])
 
 
 def against_rivals(everything: pd.DataFrame) -> pd.DataFrame:

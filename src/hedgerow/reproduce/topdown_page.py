@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hedgerow.reproduce.measures import student
 from hedgerow.reproduce.pages import curves, markdown_table, write_page
 from hedgerow.reproduce.topdown_methods import DELTA, METHODS, PARTIES
 
@@ -218,14 +219,12 @@ The paper orders them: single machine, then local choice, then noisy counts, on
 
 def verdict(by_seed: pd.DataFrame, name: str, a: str, b: str) -> str:
     """By a paired t-test at 95 %; a single run decides nothing."""
-    from scipy import stats
-
     part = _of(by_seed, name).pivot(index="seed", columns="method", values="test")
     gap = part[a] - part[b]
     if len(gap) == 1:
         return f"one run ({gap.mean():+.3f})"
     error = float(gap.std(ddof=1)) / len(gap) ** 0.5
-    if abs(gap.mean()) <= stats.t.ppf(0.975, len(gap) - 1) * error:
+    if abs(gap.mean()) <= student(len(gap)) * error:
         return f"open ({gap.mean():+.3f})"
     return f"{'yes' if gap.mean() > 0 else '**no**'} ({gap.mean():+.3f})"
 
