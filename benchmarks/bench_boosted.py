@@ -25,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
-from hedgerow.reproduce import datasets
+from studies import datasets
 
 LIMIT_SETS = ("adult", "bank", "credit_default")
 TREES, DEPTH, BINS = 100, 4, 200

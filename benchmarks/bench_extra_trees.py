@@ -11,10 +11,10 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from benchmarks.timing import Row, named, race
 
 import hedgerow as hr
-from hedgerow.reproduce import datasets
+from benchmarks.timing import Row, named, race
+from studies import datasets
 
 TREES, DEPTH = 20, 20
 SITES = (2, 9)

@@ -8,12 +8,12 @@ from functools import partial
 import lightgbm
 import numpy as np
 import xgboost
-from benchmarks.timing import Row, named, race
 from numpy.typing import NDArray
 
-from hedgerow import kernels
-from hedgerow.regions import EVERYONE, Region, Split, Step, cells
-from hedgerow.trees import Tree, pack
+from benchmarks.timing import Row, named, race
+from hedgerow.kernels import dispatch as kernels
+from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
+from hedgerow.values.trees import Tree, pack
 
 N_ROWS, N_FEATURES, N_BINS = 1_000_000, 30, 32
 N_TREES = 20  # of a batch of random trees

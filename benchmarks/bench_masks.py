@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from benchmarks.timing import Row, race
 
+from benchmarks.timing import Row, race
 from hedgerow.secagg import masks
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import EMPTY_LEDGER

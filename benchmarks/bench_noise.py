@@ -6,17 +6,16 @@ from fractions import Fraction
 from functools import partial
 
 from benchmarks.timing import Row, race
-
-from hedgerow import kernels
-from hedgerow.privacy.mechanisms import (
+from hedgerow.kernels import dispatch as kernels
+from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoiseLaw,
     PolyaDifference,
     Skellam,
 )
-from hedgerow.privacy.randomness import SecretRandomness
-from hedgerow.privacy.sampling import draw
+from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.privacy.noise.sampling import draw
 
 N_DRAWS = 1_000_000
 LAWS: dict[str, NoiseLaw] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from benchmarks.timing import Row, named, race
 
 import hedgerow as hr
+from benchmarks.timing import Row, named, race
 
 ROWS, FEATURES = 1_000_000, 30
 ROUNDS = 2

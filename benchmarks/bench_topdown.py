@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from benchmarks.timing import Row, named, race
 
 import hedgerow as hr
-from hedgerow.reproduce import datasets
+from benchmarks.timing import Row, named, race
+from studies import datasets
 
 MAX_SPLITS = 512
 SITES = 4

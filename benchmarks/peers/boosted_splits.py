@@ -1,4 +1,4 @@
-"""The splits of `hedgerow reproduce boosted`, for peers in environments of their own.
+"""The splits of `python -m studies boosted`, for peers in environments of their own.
 
 Needs pandas, pyarrow and scikit-learn alone. A finished cell is kept: started again, the rest is
 run.

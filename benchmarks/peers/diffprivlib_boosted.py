@@ -1,4 +1,4 @@
-"""diffprivlib's forest on the splits of `hedgerow reproduce boosted`.
+"""diffprivlib's forest on the splits of `python -m studies boosted`.
 
 Runs in an environment of its own, see diffprivlib_tree.py beside it:
 

@@ -1,4 +1,4 @@
-"""diffprivlib's forest on the splits of `hedgerow reproduce diprime`, Table 2.
+"""diffprivlib's forest on the splits of `python -m studies diprime`, Table 2.
 
 Runs in an environment of its own, see diffprivlib_tree.py beside it:
 

@@ -1,4 +1,4 @@
-"""diffprivlib's forest on the divisions of `hedgerow reproduce extra-trees`.
+"""diffprivlib's forest on the divisions of `python -m studies extra-trees`.
 
 Runs in an environment of its own, see diffprivlib_tree.py beside it:
 
@@ -29,7 +29,7 @@ USUAL_TEST_PART = 0.2
 
 
 def division(n: int, name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """As in hedgerow.reproduce.extra_trees."""
+    """As in studies.extra_trees.run."""
     rows = np.random.default_rng(seed).permutation(n)
     n_test = int(TEST_PART.get(name, USUAL_TEST_PART) * n)
     return rows[n_test:], rows[:n_test]

@@ -1,4 +1,4 @@
-"""diffprivlib's tree and forest on the splits of `hedgerow reproduce ours`.
+"""diffprivlib's tree and forest on the splits of `python -m studies ours`.
 
 Runs in an environment of its own, see diffprivlib_tree.py beside it:
 

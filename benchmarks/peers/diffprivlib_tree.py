@@ -1,4 +1,4 @@
-"""diffprivlib's DecisionTreeClassifier on the splits of `hedgerow reproduce gubler`.
+"""diffprivlib's DecisionTreeClassifier on the splits of `python -m studies gubler`.
 
 diffprivlib 0.6.6 needs an older scikit-learn than hedgerow, hence an environment of its own:
 

@@ -1,4 +1,4 @@
-"""InterpretML's DP-EBM on the splits of `hedgerow reproduce boosted`.
+"""InterpretML's DP-EBM on the splits of `python -m studies boosted`.
 
 Runs in an environment of its own (interpret-core, pandas, pyarrow, scikit-learn):
 

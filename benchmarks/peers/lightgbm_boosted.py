@@ -1,4 +1,4 @@
-"""LightGBM without any privacy on the splits of `hedgerow reproduce boosted`: what noise costs.
+"""LightGBM without any privacy on the splits of `python -m studies boosted`: what noise costs.
 
 Needs the `bench` extra:
 

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from hedgerow.estimators.saving import load_model as load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
-    from hedgerow.growing.screening import Refinement
+    from hedgerow.learning.choosing.screening import Refinement
     from hedgerow.report.picture import draw_tree
     from hedgerow.report.text import explain, show_tree
-    from hedgerow.schema import Categorical, Numeric, Schema, Target
+    from hedgerow.values.schema import Categorical, Numeric, Schema, Target
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "BoostedTreesClassifier": "hedgerow.estimators.boosted_trees",
     "BoostedTreesRegressor": "hedgerow.estimators.boosted_trees",
-    "Categorical": "hedgerow.schema",
+    "Categorical": "hedgerow.values.schema",
     "ExtraTreesClassifier": "hedgerow.estimators.extra_trees",
     "ExtraTreesRegressor": "hedgerow.estimators.extra_trees",
     "ForestClassifier": "hedgerow.estimators.forest",
@@ -35,10 +35,10 @@ _HOMES = {
     "HistogramTreeClassifier": "hedgerow.estimators.histogram_tree",
     "MedianForestClassifier": "hedgerow.estimators.median_forest",
     "MedianForestRegressor": "hedgerow.estimators.median_forest",
-    "Numeric": "hedgerow.schema",
-    "Refinement": "hedgerow.growing.screening",
-    "Schema": "hedgerow.schema",
-    "Target": "hedgerow.schema",
+    "Numeric": "hedgerow.values.schema",
+    "Refinement": "hedgerow.learning.choosing.screening",
+    "Schema": "hedgerow.values.schema",
+    "Target": "hedgerow.values.schema",
     "TopDownTreeClassifier": "hedgerow.estimators.topdown",
     "TreeClassifier": "hedgerow.estimators.tree",
     "TreeRegressor": "hedgerow.estimators.tree",

@@ -13,7 +13,7 @@ from rich.table import Table
 from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
 from hedgerow.report.picture import draw_tree
 from hedgerow.report.text import explain, show_tree
-from hedgerow.schema import Numeric, Schema
+from hedgerow.values.schema import Numeric, Schema
 
 PARTIES = 5
 EPSILON = 2.0

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from contract.worlds import THREE, TWO, federation, holders, sample, study
 from hedgerow.demo import DEPTH, run_demo
-from hedgerow.growing.flow import run
-from hedgerow.recipes.gubler import HistogramTree
+from hedgerow.learning.flow import run
+from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.transport.wire import Sender
 
 HEADER, SIGNATURE, LENGTH, SITE = 134, 64, 2, 2

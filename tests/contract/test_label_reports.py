@@ -15,11 +15,11 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.party import guard
-from hedgerow.privacy.budget import Placement
-from hedgerow.privacy.response import ALL_WORDS, BloomReports
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.noise.response import ALL_WORDS, BloomReports
 from hedgerow.queries import ClassCounts, Count, LabelReports, SumQuery, Whole
-from hedgerow.regions import EVERYONE
+from hedgerow.site import member
+from hedgerow.values.regions import EVERYONE
 
 REPORTS = BloomReports(classes=3, bits=6, hashes=2, keep=Fraction(9, 10))
 COUNTS = SumQuery(EVERYONE, ClassCounts(3), Whole(), Fraction(1, 4))
@@ -129,7 +129,7 @@ def test_redrawing_the_permanent_string_for_each_tree_turns_the_gate_red():
 
 def test_a_site_that_redraws_for_each_query_is_seen(monkeypatch):
     """Twin in the code itself: draws named by the query give a record new permanent bits."""
-    kept = guard.permanent_bits
+    kept = member.permanent_bits
     X, y = sample(200, THREE)
     (rows,) = holders(X, y, np.zeros(200, int), 1, THREE)
     np.testing.assert_array_equal(kept(rows, REPORTS), kept(rows, REPORTS))

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.growing.flow import run
-from hedgerow.privacy.accounting import noise_law
-from hedgerow.privacy.sensitivity import Sensitivity
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.conversions import noise_law
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import BoundQuery, Cells
-from hedgerow.recipes.gubler import HistogramTree
+from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.transport.wire import Receiver
 
 

@@ -10,9 +10,9 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.privacy.budget import Placement
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, BoundQuery, Cells, ClassCounts, Count, SumQuery, Whole
-from hedgerow.regions import EVERYONE
+from hedgerow.values.regions import EVERYONE
 
 COUNTS = SumQuery(EVERYONE, ClassCounts(3), Whole(), Fraction(1, 4))
 

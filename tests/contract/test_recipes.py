@@ -7,9 +7,9 @@ import pytest
 
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import BudgetExceeded
-from hedgerow.growing.flow import run
-from hedgerow.privacy.budget import Placement
-from hedgerow.privacy.ledger import MemoryLedger, total
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.ledger.charges import MemoryLedger, total
 from hedgerow.recipes import catalog
 
 IDS = [f"{k}-{recipe.name}" for k, recipe in enumerate(catalog.ALL)]

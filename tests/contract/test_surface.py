@@ -11,14 +11,14 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import TWO, federation, holders, sample, study
+from hedgerow.coordinator.record import Progress
 from hedgerow.errors import HedgerowError, PartyRefused
-from hedgerow.federation.record import Progress
-from hedgerow.growing.flow import run
-from hedgerow.privacy.ledger import MemoryLedger
+from hedgerow.learning.flow import run
+from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.queries import ClassCounts, SumQuery, Whole
-from hedgerow.recipes.gubler import HistogramTree
-from hedgerow.regions import EVERYONE
+from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.report.text import show_tree
+from hedgerow.values.regions import EVERYONE
 
 FAINT = 1e-8
 """As epsilon and delta: noise so wide that it hits a given number once in 10^8 draws."""

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, holders, sample, study
+from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import PartyRefused
-from hedgerow.federation.coordinator import Federation
-from hedgerow.growing.flow import run
-from hedgerow.party.guard import Member
-from hedgerow.party.vault import Vault
-from hedgerow.privacy.budget import Measure
-from hedgerow.privacy.ledger import MemoryLedger
-from hedgerow.recipes.gubler import HistogramTree
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.ledger.charges import MemoryLedger
+from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
+from hedgerow.site.member import Member
+from hedgerow.site.vault import Vault
 from hedgerow.transport.endpoint import Endpoint
-from hedgerow.transport.memory import SecureLink
+from hedgerow.transport.in_process import SecureLink
 from hedgerow.transport.wire import Sender
 
 PARTIES = 3

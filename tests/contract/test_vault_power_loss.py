@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import LedgerError
-from hedgerow.party import vault as vaults
-from hedgerow.privacy.store import Store
+from hedgerow.privacy.ledger.store import Store
+from hedgerow.site import vault as vaults
 
 sys.path.insert(0, str(Path(__file__).parent))
 from vault_rehearsal import COST, IDENTITY, RUN, STUDY, open_vault, release, started

@@ -17,14 +17,14 @@ from fractions import Fraction as Q
 from pathlib import Path
 
 from hedgerow.errors import BudgetExceeded, LedgerUnavailable
-from hedgerow.party.vault import Vault, open_ledger
-from hedgerow.privacy.budget import Measure
-from hedgerow.privacy.ledger import Charge
-from hedgerow.privacy.sqlite_ledger import SqliteLedger
-from hedgerow.privacy.store import no_hook
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.ledger.sqlite import SqliteLedger
+from hedgerow.privacy.ledger.store import no_hook
 from hedgerow.secagg.envelope import LedgerHead
 from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.memory import RoundRecord
+from hedgerow.site.vault import Vault, open_ledger
 
 IDENTITY = Identity.from_bytes(bytes(range(32)))
 RUN = b"run of 16 bytes."

@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.federation.coordinator import Federation
-from hedgerow.party.reading import encode
-from hedgerow.party.rows import Draws, Rows
-from hedgerow.privacy.budget import Placement
-from hedgerow.schema import Categorical, Numeric, Schema, Target
+from hedgerow.coordinator.federation import Federation
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.secagg.parameters import Parameters
-from hedgerow.study import Study
-from hedgerow.transport import memory
+from hedgerow.site.reading.encoding import encode
+from hedgerow.site.rows import Draws, Rows
+from hedgerow.study.terms import Study
+from hedgerow.transport import in_process
+from hedgerow.values.schema import Categorical, Numeric, Schema, Target
 
 FEATURES = (
     Numeric("age", 0.0, 100.0, bins=8),
@@ -71,4 +71,4 @@ def study(
 
 
 def federation(the_study: Study, parts: Sequence[Rows]) -> Federation:
-    return memory.open_federation(the_study, parts)
+    return in_process.open_federation(the_study, parts)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.losses import FirstOrder, LogLoss, SoftmaxLoss
-from hedgerow.models import Additive, Curve
-from hedgerow.party import answer
-from hedgerow.party.answer import quantised
 from hedgerow.queries import LATTICE, CurveNewton, Gradients, Hessians
+from hedgerow.site import answer
+from hedgerow.site.answer import quantised
+from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss
+from hedgerow.values.models import Additive, Curve
 
 GOLDEN = (1 + np.sqrt(5)) / 2
 
@@ -70,10 +70,10 @@ def test_curve_values_that_are_not_scaled_to_the_radius_would_be_seen(monkeypatc
 
 
 def test_a_share_of_the_stacking_budget_is_a_fraction_of_the_whole():
-    from hedgerow.recipes.smoothed_boost import Shares
+    from hedgerow.recipes.ours.boost_classes import Shares
 
     for part in (Fraction(0), Fraction(1, 7), Fraction(1, 2)):
         shares = Shares.with_trees(part, stacks=True)
-        from hedgerow.growing import merging
+        from hedgerow.learning.bins import by_count
 
-        assert shares.curves + shares.stacking + shares.trees + merging.SHARE == 1
+        assert shares.curves + shares.stacking + shares.trees + by_count.SHARE == 1

@@ -8,9 +8,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import SpecError
-from hedgerow.grids import MISSING_TEXTS, Grid, Kind
-from hedgerow.regions import cells
-from hedgerow.schema import Categorical, Feature, Hashed, Numeric, Schema, Spacing, Target
+from hedgerow.values.grids import MISSING_TEXTS, Grid, Kind
+from hedgerow.values.regions import cells
+from hedgerow.values.schema import Categorical, Feature, Hashed, Numeric, Schema, Spacing, Target
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hedgerow import kernels, loops
 from hedgerow.errors import DataError, SpecError
-from hedgerow.regions import EVERYONE, Region, Split, Step, cells
-from hedgerow.trees import Tree, pack
+from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels import loops
+from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
+from hedgerow.values.trees import Tree, pack
 
 ROUNDS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 N_ROWS = st.sampled_from([0, 1, 2, 17, loops.BLOCK - 1, loops.BLOCK, loops.BLOCK + 1, 9001])
@@ -508,7 +509,7 @@ def test_a_first_small_fit_does_not_start_numba() -> None:
     work = """
 import sys
 import numpy as np
-from hedgerow import kernels, loops
+from hedgerow.kernels import dispatch as kernels
 codes = np.zeros((30, 1000), np.uint8)
 for node in range(31):
     kernels.count_cells(codes, None, range(30), codes[0], 32, 2)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import SpecError
-from hedgerow.layers import NO_TEST, ROOT_LAYER, Cuts, Layer
-from hedgerow.party.answer import Answering
-from hedgerow.party.reading import Encoded
-from hedgerow.party.rows import Draws, Rows
 from hedgerow.queries import ClassCounts, Fractions, Sides, SumQuery, Whole
-from hedgerow.regions import EVERYONE, Fold, Step
-from hedgerow.schema import Categorical, Numeric, Schema, Target
+from hedgerow.site.answer import Answering
+from hedgerow.site.reading.encoding import Encoded
+from hedgerow.site.rows import Draws, Rows
 from hedgerow.transport.wire import Receiver, Sender
+from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Cuts, Layer
+from hedgerow.values.regions import EVERYONE, Fold, Step
+from hedgerow.values.schema import Categorical, Numeric, Schema, Target
 from property.test_kernels import in_both_forms
 
 FEATURES = (

@@ -6,8 +6,8 @@ from fractions import Fraction as Q
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.privacy.ledger import Charge, Tally, total
-from hedgerow.regions import Fold, Split, Step
+from hedgerow.privacy.ledger.charges import Charge, Tally, total
+from hedgerow.values.regions import Fold, Split, Step
 
 FEATURES = ("age", "dose")
 CELLS = 3  # the last one is `missing`

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf
-from hedgerow.growing.builder import Node
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.medians import (
+from hedgerow.learning.builder import Node
+from hedgerow.learning.choosing.medians import (
     BALANCE,
     MedianRules,
     among_cuts,
@@ -24,12 +23,13 @@ from hedgerow.growing.medians import (
     at_median,
     balance_below,
 )
-from hedgerow.party.reading import Encoded
-from hedgerow.party.rows import Draws, Rows
-from hedgerow.party.scoring import scores
 from hedgerow.queries import LATTICE, Binning, Chooser, Picks, Score, Scoring, SelectQuery
-from hedgerow.regions import EVERYONE, Fold
-from hedgerow.schema import Numeric, Schema, Target
+from hedgerow.site.reading.encoding import Encoded
+from hedgerow.site.rows import Draws, Rows
+from hedgerow.site.scoring import scores
+from hedgerow.values.candidates import Grids
+from hedgerow.values.regions import EVERYONE, Fold
+from hedgerow.values.schema import Numeric, Schema, Target
 
 EPSILON = 1.0
 SEED = 1  # public; a node that looks at one feature then looks at x

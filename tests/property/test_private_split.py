@@ -15,14 +15,9 @@ import numpy as np
 import pytest
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.scores import entropy
-from hedgerow.growing.selecting import SelectionRules
-from hedgerow.party.answer import Answering
-from hedgerow.party.reading import Encoded
-from hedgerow.party.rows import Rows
-from hedgerow.party.scoring import entropy_units, scores
-from hedgerow.privacy.budget import Placement
+from hedgerow.learning.choosing.scores import entropy
+from hedgerow.learning.choosing.selection import SelectionRules
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import (
     LATTICE,
     MOST_ROWS,
@@ -36,9 +31,14 @@ from hedgerow.queries import (
     SelectQuery,
     SumQuery,
 )
-from hedgerow.regions import EVERYONE
-from hedgerow.schema import Categorical, Numeric, Schema
-from hedgerow.study import Study
+from hedgerow.site.answer import Answering
+from hedgerow.site.reading.encoding import Encoded
+from hedgerow.site.rows import Rows
+from hedgerow.site.scoring import entropy_units, scores
+from hedgerow.study.terms import Study
+from hedgerow.values.candidates import Grids
+from hedgerow.values.regions import EVERYONE
+from hedgerow.values.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema(
     (Numeric("x", 0.0, 1.0, bins=2), Categorical("kind", ("p", "q"), other=False)),

@@ -15,15 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.growing.candidates import Grids
-from hedgerow.layers import ROOT_LAYER, Cuts, Layer
-from hedgerow.losses import LogLoss, SoftmaxLoss, SquaredLoss
-from hedgerow.models import Additive, Curve
-from hedgerow.party.answer import Answering, half_gini_units, quantised
-from hedgerow.party.reading import Encoded
-from hedgerow.party.rows import Rows
-from hedgerow.party.scoring import scores
-from hedgerow.privacy.sensitivity import Sensitivity
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import (
     LATTICE,
     Binning,
@@ -48,9 +40,17 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.regions import EVERYONE, Split, Step
-from hedgerow.schema import Categorical, Numeric, Schema, Target
-from hedgerow.trees import Tree
+from hedgerow.site.answer import Answering, half_gini_units, quantised
+from hedgerow.site.reading.encoding import Encoded
+from hedgerow.site.rows import Rows
+from hedgerow.site.scoring import scores
+from hedgerow.values.candidates import Grids
+from hedgerow.values.layers import ROOT_LAYER, Cuts, Layer
+from hedgerow.values.losses import LogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.models import Additive, Curve
+from hedgerow.values.regions import EVERYONE, Split, Step
+from hedgerow.values.schema import Categorical, Numeric, Schema, Target
+from hedgerow.values.trees import Tree
 
 CLASSES = ("a", "b", "c")
 FEATURES = (

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.worlds import THREE, TWO
-from hedgerow.growing import leaves
-from hedgerow.growing.builder import TreePlan, grow
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.flow import run
-from hedgerow.growing.frontier import BestFirst
-from hedgerow.privacy.ledger import Charge, total
+from hedgerow.learning.builder import TreePlan, grow
+from hedgerow.learning.flow import run
+from hedgerow.learning.frontier import BestFirst
+from hedgerow.learning.leaves import per_leaf
+from hedgerow.privacy.ledger.charges import Charge, total
 from hedgerow.queries import (
     Answer,
     Binning,
@@ -28,7 +27,8 @@ from hedgerow.queries import (
     SelectQuery,
     Summed,
 )
-from hedgerow.recipes.topdown import Criterion, Finding, TopDown, decay, even
+from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown, decay, even
+from hedgerow.values.candidates import Grids
 
 
 class Dice:
@@ -100,7 +100,7 @@ def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, 
     """Twin: a tree of M splits is then asked at depth M + 1, which sum_{d <= M} B(d) leaves out."""
     recipe = TopDown(max_splits=1, budget=even(1), min_weight=0.0, min_gain=-10.0)
     grids, counts, dice = Grids(TWO, Binning.of_cells(TWO)), ClassCounts(2), Dice(1)
-    ends = leaves.by_query(counts, lambda node: recipe.leaf_share, leaves.proportions, False)
+    ends = per_leaf.by_query(counts, lambda node: recipe.leaf_share, per_leaf.proportions, False)
     plan = TreePlan(recipe._by_tables(grids, counts, dice), frontier, 2, ends)
     run(grow(plan, TWO.names, np.random.default_rng(0)), dice)
     assert total(dice.charges) == spent

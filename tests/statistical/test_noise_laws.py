@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hedgerow.privacy.mechanisms import (
+from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     PolyaDifference,
     Skellam,
 )
-from hedgerow.privacy.randomness import SecretRandomness
-from hedgerow.privacy.sampling import draw, search, wide_gaussian
+from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.privacy.noise.sampling import draw, search, wide_gaussian
 
 ALPHA = 1e-12
 N = 300_000
@@ -147,7 +147,7 @@ def test_the_wide_sampler_gives_single_integers_their_probability():
 def test_the_wide_sampler_without_its_coin_is_refused(monkeypatch):
     """Without rejection a coarse step is flat: too heavy at its outer end."""
     keep_all = lambda numerators, *_: np.ones(len(numerators), bool)  # noqa: E731
-    monkeypatch.setattr("hedgerow.privacy.sampling.exp_coins", keep_all)
+    monkeypatch.setattr("hedgerow.privacy.noise.sampling.exp_coins", keep_all)
     noise = wide_gaussian(WIDE_SIGMA2, WIDE_N, SecretRandomness(), search)
     assert not gate(noise, DiscreteGaussian(WIDE_SIGMA2))
 

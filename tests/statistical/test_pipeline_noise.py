@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from contract.worlds import federation, holders, study
-from hedgerow.party.guard import Member, Response
-from hedgerow.privacy.budget import Placement
-from hedgerow.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, PolyaDifference
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, PolyaDifference
 from hedgerow.queries import Binning, Cells, ClassCounts, SumQuery
-from hedgerow.regions import EVERYONE
-from hedgerow.schema import Numeric, Schema
-from hedgerow.study import Study
+from hedgerow.site.member import Member, Response
+from hedgerow.study.terms import Study
+from hedgerow.values.regions import EVERYONE
+from hedgerow.values.schema import Numeric, Schema
 
 ALPHA = 1e-12
 N_FEATURES, N_BINS = 200, 249

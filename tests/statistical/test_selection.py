@@ -11,8 +11,8 @@ from scipy import stats
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf
 from hedgerow.errors import SpecError
-from hedgerow.privacy import selection
-from hedgerow.privacy.randomness import SecretRandomness
+from hedgerow.privacy.noise import selection
+from hedgerow.privacy.noise.randomness import SecretRandomness
 
 ALPHA = 1e-12
 DRAWS = {"exponential": 200_000, "permute_and_flip": 200_000, "noisy_max": 60_000}

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import norm
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy import accounting, gaussian, rounding
-from hedgerow.privacy.budget import Measure
-from hedgerow.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, NoNoise
-from hedgerow.privacy.sensitivity import Sensitivity
+from hedgerow.privacy.accounting import conversions, gaussian, rounding
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoNoise
 
 ONE = Sensitivity(1, 1, 1)
 PROMISES = [
@@ -48,26 +48,26 @@ def delta_of_unit_shift(sigma2: float, epsilon: float) -> float:
 def test_a_budget_spent_to_the_end_keeps_its_promise_and_wastes_next_to_nothing(
     measure, epsilon, delta
 ):
-    kept = Q(accounting.epsilon_of(measure, accounting.total(measure, epsilon, delta), delta))
+    kept = Q(conversions.epsilon_of(measure, conversions.total(measure, epsilon, delta), delta))
     assert epsilon * (1 - Q(1, 10**10)) <= kept <= Q(float(epsilon))
 
 
 @pytest.mark.parametrize("measure", [Measure.ZCDP, Measure.GDP])
 def test_a_budget_that_is_a_millionth_larger_breaks_the_promise(measure):
-    more = accounting.total(measure, Q(1), Q(1, 10**6)) * Q(1000001, 1000000)
-    assert accounting.epsilon_of(measure, more, Q(1, 10**6)) > 1
+    more = conversions.total(measure, Q(1), Q(1, 10**6)) * Q(1000001, 1000000)
+    assert conversions.epsilon_of(measure, more, Q(1, 10**6)) > 1
 
 
 def test_gaussian_budgets_agree_with_the_published_noise_multipliers():
     # sigma for 100 compositions at delta = 1 / 32561, exact Gaussian accounting.
     for epsilon, sigma in ((Q(1, 10), 278.05), (Q(1, 2), 64.93), (Q(1), 34.72)):
-        mu_squared = accounting.total(Measure.GDP, epsilon, Q(1, 32561))
+        mu_squared = conversions.total(Measure.GDP, epsilon, Q(1, 32561))
         assert 10 / math.sqrt(mu_squared) == pytest.approx(sigma, abs=0.006)
 
 
 def test_the_gaussian_curve_agrees_with_scipy():
     for mu_squared in (Q(1, 100), Q(1), Q(9)):
-        epsilon = accounting.epsilon_of(Measure.GDP, mu_squared, Q(1, 10**6))
+        epsilon = conversions.epsilon_of(Measure.GDP, mu_squared, Q(1, 10**6))
         assert gaussian_delta(math.sqrt(mu_squared), epsilon) == pytest.approx(1e-6, rel=1e-6)
 
 
@@ -75,26 +75,26 @@ def test_the_zcdp_conversion_is_the_best_over_all_orders():
     rho, delta = 0.02, 1e-6
     orders = 1 + np.exp(np.linspace(-8, 12, 400_000))
     grid = orders * rho + np.log1p(-1 / orders) - np.log(orders * delta) / (orders - 1)
-    found = accounting.epsilon_of(Measure.ZCDP, Q(2, 100), Q(1, 10**6))
+    found = conversions.epsilon_of(Measure.ZCDP, Q(2, 100), Q(1, 10**6))
     assert grid.min() - 1e-9 <= found <= grid.min() + 1e-9
 
 
 @pytest.mark.parametrize("measure", EVERY_MEASURE)
 def test_a_release_without_noise_has_infinite_epsilon(measure):
-    assert accounting.epsilon_of(measure, math.inf, Q(1, 10**6)) == math.inf
+    assert conversions.epsilon_of(measure, math.inf, Q(1, 10**6)) == math.inf
 
 
 @pytest.mark.parametrize("measure", [Measure.ZCDP, Measure.GDP])
 def test_gaussian_noise_keeps_no_epsilon_at_delta_zero(measure):
-    assert accounting.epsilon_of(measure, Q(1, 10), Q(0)) == math.inf
+    assert conversions.epsilon_of(measure, Q(1, 10), Q(0)) == math.inf
     with pytest.raises(SpecError, match="needs delta > 0"):
-        accounting.total(measure, Q(1), Q(0))
+        conversions.total(measure, Q(1), Q(0))
 
 
 @pytest.mark.parametrize("spent", [float("nan"), 0.5, Q(-1), 1])
 def test_what_is_not_an_exact_cost_has_no_epsilon(spent):
     with pytest.raises(SpecError):
-        accounting.epsilon_of(Measure.PURE, spent, Q(0))
+        conversions.epsilon_of(Measure.PURE, spent, Q(0))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_is_not_an_exact_cost_has_no_epsilon(spent):
 )
 def test_a_promise_of_nothing_is_refused(epsilon, delta):
     with pytest.raises(SpecError):
-        accounting.total(Measure.PURE, epsilon, delta)
+        conversions.total(Measure.PURE, epsilon, delta)
 
 
 # -------------------------------------------------------------------------------------- rounding
@@ -128,7 +128,7 @@ def test_a_promise_of_nothing_is_refused(epsilon, delta):
     ],
 )
 def test_a_printed_epsilon_is_never_smaller_than_the_true_one(epsilon, text):
-    assert accounting.printed(epsilon) == text
+    assert conversions.printed(epsilon) == text
     assert text == "infinity" or Q(text) >= Q(repr(epsilon))
 
 
@@ -147,13 +147,13 @@ def test_short_rationals_lie_on_the_promised_side():
 
 # ----------------------------------------------------------------------------------------- noise
 def test_laplace_noise_divides_the_cost_by_the_l1_norm():
-    law = accounting.noise_law(Measure.PURE, Q(1, 10), Sensitivity(7, 7, 1))
+    law = conversions.noise_law(Measure.PURE, Q(1, 10), Sensitivity(7, 7, 1))
     assert law == DiscreteLaplace(Q(1, 70))
-    assert accounting.cost_of(Measure.PURE, law, Sensitivity(7, 7, 1)) == Q(1, 10)
+    assert conversions.cost_of(Measure.PURE, law, Sensitivity(7, 7, 1)) == Q(1, 10)
 
 
 def test_zcdp_noise_has_the_exact_variance():
-    law = accounting.noise_law(Measure.ZCDP, Q(1, 50), Sensitivity(7, 7, 1))
+    law = conversions.noise_law(Measure.ZCDP, Q(1, 50), Sensitivity(7, 7, 1))
     assert law == DiscreteGaussian(Q(175))
 
 
@@ -161,25 +161,25 @@ def test_zcdp_noise_has_the_exact_variance():
     "cost", [Q(1, 10**9), Q(1, 777), Q(1, 3), Q(1), Q(109, 100), Q(11, 10), Q(4), Q(150)]
 )
 def test_gdp_noise_costs_what_was_paid_and_hardly_less(cost):
-    law = accounting.noise_law(Measure.GDP, cost, ONE)
+    law = conversions.noise_law(Measure.GDP, cost, ONE)
     assert (
         cost * (1 - Q(1, 10**6))
-        <= accounting.cost_of(Measure.GDP, law, ONE)
+        <= conversions.cost_of(Measure.GDP, law, ONE)
         <= cost * (1 + Q(1, 2**38))
     )
 
 
 def test_gdp_noise_for_many_units_is_that_of_one_unit_at_a_part_of_the_cost():
-    many = accounting.noise_law(Measure.GDP, Q(1, 10), Sensitivity(3, 9, 3))
-    assert many == accounting.noise_law(Measure.GDP, Q(1, 90), ONE)
+    many = conversions.noise_law(Measure.GDP, Q(1, 10), Sensitivity(3, 9, 3))
+    assert many == conversions.noise_law(Measure.GDP, Q(1, 90), ONE)
 
 
 @pytest.mark.parametrize("measure", EVERY_MEASURE)
 def test_an_infinite_cost_buys_no_noise_and_a_zero_cost_buys_nothing(measure):
-    assert accounting.noise_law(measure, math.inf, ONE) == NoNoise()
-    assert accounting.cost_of(measure, NoNoise(), ONE) == math.inf
+    assert conversions.noise_law(measure, math.inf, ONE) == NoNoise()
+    assert conversions.cost_of(measure, NoNoise(), ONE) == math.inf
     with pytest.raises(SpecError, match="share > 0"):
-        accounting.noise_law(measure, Q(0), ONE)
+        conversions.noise_law(measure, Q(0), ONE)
 
 
 # ------------------------------------------------------------------- the discrete Gaussian's own mu
@@ -215,9 +215,11 @@ def test_the_discrete_gaussian_lies_under_its_gaussian_curve(sigma2):
 
 
 def test_one_over_sigma_would_promise_too_much():
-    sigma2 = 1 / accounting.total(Measure.GDP, Q(2), Q(1, 10**6))
+    sigma2 = 1 / conversions.total(Measure.GDP, Q(2), Q(1, 10**6))
     assert delta_of_unit_shift(float(sigma2), 2.0) > 1.05e-6
-    ours = accounting.noise_law(Measure.GDP, accounting.total(Measure.GDP, Q(2), Q(1, 10**6)), ONE)
+    ours = conversions.noise_law(
+        Measure.GDP, conversions.total(Measure.GDP, Q(2), Q(1, 10**6)), ONE
+    )
     assert delta_of_unit_shift(float(ours.sigma2), 2.0) <= 1e-6
 
 
@@ -236,16 +238,16 @@ CHOOSERS = ["exponential", "permute_and_flip"]
 
 @pytest.mark.parametrize("chooser", CHOOSERS)
 def test_a_selection_in_pure_epsilon_spends_its_cost(chooser):
-    assert accounting.selection_epsilon(Measure.PURE, Q(1, 7), chooser) == Q(1, 7)
+    assert conversions.selection_epsilon(Measure.PURE, Q(1, 7), chooser) == Q(1, 7)
 
 
 @pytest.mark.parametrize("cost", [Q(1, 1000), Q(1, 10), Q(3)])
 def test_a_selection_in_zcdp_costs_what_its_formula_says(cost):
-    ranged = float(accounting.selection_epsilon(Measure.ZCDP, cost, "exponential"))
-    plain = float(accounting.selection_epsilon(Measure.ZCDP, cost, "permute_and_flip"))
+    ranged = float(conversions.selection_epsilon(Measure.ZCDP, cost, "exponential"))
+    plain = float(conversions.selection_epsilon(Measure.ZCDP, cost, "permute_and_flip"))
     assert ranged**2 / 8 == pytest.approx(float(cost), rel=1e-9)
     assert plain * math.tanh(plain / 2) == pytest.approx(float(cost), rel=1e-9)
-    assert Q(accounting.selection_epsilon(Measure.ZCDP, cost, "exponential")) ** 2 <= 8 * cost
+    assert Q(conversions.selection_epsilon(Measure.ZCDP, cost, "exponential")) ** 2 <= 8 * cost
 
 
 def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
@@ -260,7 +262,7 @@ def exponential_pmf(scores: np.ndarray, coefficient: float) -> np.ndarray:
 @pytest.mark.parametrize("cost", [Q(1, 100), Q(1, 2), Q(4)])
 def test_the_exponential_mechanism_keeps_the_gaussian_curve_it_pays_for(cost):
     rng = np.random.default_rng(7)
-    epsilon = float(accounting.selection_epsilon(Measure.GDP, cost, "exponential"))
+    epsilon = float(conversions.selection_epsilon(Measure.GDP, cost, "exponential"))
     for _ in range(300):
         scores = rng.exponential(3, size=rng.integers(2, 6))
         moved = scores + rng.choice([0.0, 1.0, rng.random()], size=len(scores))
@@ -273,10 +275,10 @@ def test_the_exponential_mechanism_keeps_the_gaussian_curve_it_pays_for(cost):
 
 def test_randomised_response_meets_its_gaussian_curve_exactly_and_would_break_the_ranged_one():
     cost, mu = Q(1, 4), 0.5
-    plain = float(accounting.selection_epsilon(Measure.GDP, cost, "permute_and_flip"))
+    plain = float(conversions.selection_epsilon(Measure.GDP, cost, "permute_and_flip"))
     kept = 1 / (1 + math.exp(-plain))
     assert 2 * norm.ppf(kept) == pytest.approx(mu, rel=1e-9)
-    ranged = float(accounting.selection_epsilon(Measure.GDP, cost, "exponential"))
+    ranged = float(conversions.selection_epsilon(Measure.GDP, cost, "exponential"))
     assert ranged == 2 * plain
     assert 2 * norm.ppf(1 / (1 + math.exp(-ranged))) > 1.9 * mu
 
@@ -291,14 +293,14 @@ def test_of_all_ranges_the_centred_one_is_the_hardest_to_hide(epsilon):
 
 # ------------------------------------------------------------------------------------- lifetime
 def test_studies_enter_a_lifetime_in_rho():
-    assert accounting.lifetime_cost(Measure.GDP, Q(1, 10), Measure.ZCDP) == Q(1, 20)
-    assert accounting.lifetime_cost(Measure.ZCDP, Q(1, 10), Measure.ZCDP) == Q(1, 10)
-    pure = accounting.lifetime_cost(Measure.PURE, Q(1), Measure.ZCDP)
+    assert conversions.lifetime_cost(Measure.GDP, Q(1, 10), Measure.ZCDP) == Q(1, 20)
+    assert conversions.lifetime_cost(Measure.ZCDP, Q(1, 10), Measure.ZCDP) == Q(1, 10)
+    pure = conversions.lifetime_cost(Measure.PURE, Q(1), Measure.ZCDP)
     assert math.tanh(0.5) <= pure <= math.tanh(0.5) * (1 + 1e-9)
-    assert accounting.lifetime_cost(Measure.PURE, math.inf, Measure.ZCDP) == math.inf
+    assert conversions.lifetime_cost(Measure.PURE, math.inf, Measure.ZCDP) == math.inf
 
 
 def test_a_lifetime_in_epsilon_takes_pure_studies_only():
-    assert accounting.lifetime_cost(Measure.PURE, Q(1), Measure.PURE) == 1
+    assert conversions.lifetime_cost(Measure.PURE, Q(1), Measure.PURE) == 1
     with pytest.raises(SpecError, match="delta = 0"):
-        accounting.lifetime_cost(Measure.GDP, Q(1), Measure.PURE)
+        conversions.lifetime_cost(Measure.GDP, Q(1), Measure.PURE)

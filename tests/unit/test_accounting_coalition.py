@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy import accounting
-from hedgerow.privacy.budget import Measure
-from hedgerow.privacy.certificates import certificate
-from hedgerow.privacy.coalition import (
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.accounting.certificates import certificate
+from hedgerow.privacy.accounting.coalition import (
     Coalition,
     Release,
     cost_against,
@@ -19,8 +19,8 @@ from hedgerow.privacy.coalition import (
     polya_loss,
     share_slack,
 )
-from hedgerow.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, NoNoise
-from hedgerow.privacy.sensitivity import Sensitivity
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoNoise
 
 ONE = Sensitivity(1, 1, 1)
 DELTA = Q(1, 10**6)
@@ -63,7 +63,7 @@ def test_the_declared_cost_holds_against_tolerated_colluders(colluders):
     assert cost_against(Measure.PURE, counted(Q(1, 10)), coalition) == Q(1, 10)
     law = DiscreteGaussian(Q(50))
     release = Release(law=law, sensitivity=ONE)
-    assert cost_against(Measure.GDP, release, coalition) == accounting.cost_of(
+    assert cost_against(Measure.GDP, release, coalition) == conversions.cost_of(
         Measure.GDP, law, ONE
     )
 
@@ -143,8 +143,8 @@ def test_the_sum_of_shares_stays_within_the_stated_slack(share, h):
 # --------------------------------------------------------------------------------- certificates
 def test_a_certificate_of_gaussian_releases_is_their_gaussian_epsilon():
     release = Release(law=DiscreteGaussian(Q(1000)), sensitivity=Sensitivity(3, 5, 2), times=10)
-    exact = accounting.epsilon_of(
-        Measure.GDP, 10 * accounting.cost_of(Measure.GDP, release.law, release.sensitivity), DELTA
+    exact = conversions.epsilon_of(
+        Measure.GDP, 10 * conversions.cost_of(Measure.GDP, release.law, release.sensitivity), DELTA
     )
     assert exact <= certificate([release], DELTA) <= exact + 1e-3
 

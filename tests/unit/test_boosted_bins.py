@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError
-from hedgerow.growing import merging
-from hedgerow.growing.binning import fine_schema
-from hedgerow.growing.cut_points import (
+from hedgerow.learning.bins import by_count
+from hedgerow.learning.bins.cut_points import (
     DeclaredCuts,
     HessianCuts,
     MergedCuts,
@@ -22,11 +21,12 @@ from hedgerow.growing.cut_points import (
     even_runs,
     refined,
 )
-from hedgerow.growing.flow import run
-from hedgerow.losses import LogLoss, SoftmaxLoss
-from hedgerow.models import Additive
-from hedgerow.privacy.budget import Placement
-from hedgerow.schema import Numeric, Schema
+from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.values.losses import LogLoss, SoftmaxLoss
+from hedgerow.values.models import Additive
+from hedgerow.values.schema import Numeric, Schema
 
 X, Y = sample(400, TWO)
 FINE = fine_schema(TWO)
@@ -41,7 +41,7 @@ def open_study(placement=None, schema=FINE, **options):
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=60), st.floats(1, 50))
 def test_merged_cells_are_runs_and_every_inner_bin_holds_enough(mass, enough):
-    bins = np.array(merging.merge(mass, enough))
+    bins = np.array(by_count.merge(mass, enough))
     assert bins[0] == 0
     assert set(np.diff(bins)) <= {0, 1}
     spikes = {int(b) for b, m in zip(bins, mass, strict=True) if m >= enough}
@@ -51,25 +51,25 @@ def test_merged_cells_are_runs_and_every_inner_bin_holds_enough(mass, enough):
 
 
 def test_a_heavy_cell_stays_alone_and_a_light_end_joins_its_neighbour():
-    assert merging.merge([1, 1, 50, 1, 9, 2], enough=10) == (0, 0, 1, 2, 2, 2)
+    assert by_count.merge([1, 1, 50, 1, 9, 2], enough=10) == (0, 0, 1, 2, 2, 2)
 
 
 def test_counts_below_the_noise_share_what_is_left_of_the_records():
     counts = np.array([400.0, 3.0, -5.0, 1.0])
-    mass = merging.denoised(counts, variance=16.0, total=500.0, widths=np.array([1, 1, 1, 1]) / 4)
+    mass = by_count.denoised(counts, variance=16.0, total=500.0, widths=np.array([1, 1, 1, 1]) / 4)
     assert mass[0] == 400.0
     assert np.allclose(mass[1:], 100.0 / 3)
 
 
 def test_the_missing_cell_is_always_a_bin_of_its_own():
-    _, binning = run(merging.private_bins(FINE), open_study(epsilon="5"))
+    _, binning = run(by_count.private_bins(FINE), open_study(epsilon="5"))
     for grid, bins in zip(FINE.grids, binning.bins, strict=True):
         assert bins[grid.missing] not in bins[: grid.missing]
 
 
 def test_records_and_cells_are_asked_in_one_round():
     fed = open_study()
-    run(merging.private_bins(FINE), fed)
+    run(by_count.private_bins(FINE), fed)
     assert len(fed.record.rounds) == 1
 
 

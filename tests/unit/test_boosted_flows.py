@@ -10,16 +10,16 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import SpecError
-from hedgerow.growing.binning import fine_schema
-from hedgerow.growing.flow import run
-from hedgerow.models import Additive
+from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.flow import run
 from hedgerow.queries import Gradients, Leaves, SumQuery
-from hedgerow.recipes import smoothed_boost
-from hedgerow.recipes.boosted import NAMED, Boosted, Splits, Updates
-from hedgerow.recipes.smoothed_boost import SmoothedBoost
-from hedgerow.regions import EVERYONE
-from hedgerow.schema import Categorical, Numeric, Schema
+from hedgerow.recipes.ours import boost_classes
+from hedgerow.recipes.ours.boost_classes import SmoothedBoost
+from hedgerow.recipes.papers.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.transport.wire import Receiver, Sender
+from hedgerow.values.models import Additive
+from hedgerow.values.regions import EVERYONE
+from hedgerow.values.schema import Categorical, Numeric, Schema
 
 DELTA = "1e-6"
 
@@ -42,9 +42,9 @@ def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(schema, 
 
 
 def test_the_part_for_trees_rises_from_nothing_to_one_half():
-    assert smoothed_boost.for_trees(150.0) == 0
-    assert smoothed_boost.for_trees(1e9) == Fraction(1, 2)
-    assert 0 < smoothed_boost.for_trees(346.0) < Fraction(1, 2)
+    assert boost_classes.for_trees(150.0) == 0
+    assert boost_classes.for_trees(1e9) == Fraction(1, 2)
+    assert 0 < boost_classes.for_trees(346.0) < Fraction(1, 2)
 
 
 def test_a_schema_without_numbers_and_one_without_use_are_answered():

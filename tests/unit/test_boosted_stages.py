@@ -9,13 +9,16 @@ import pytest
 
 from contract.worlds import TWO
 from hedgerow.errors import SpecError
-from hedgerow.growing import interactions, random_trees, smoothing, updates
-from hedgerow.growing.boosting import DrawnTrees
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.stacking import LARGEST_STEP, newton_step
-from hedgerow.losses import FirstOrder, LogLoss, SquaredLoss, sigmoid
-from hedgerow.models import Additive, Curve
+from hedgerow.learning import feature_draws
+from hedgerow.learning.curves import smoothing
+from hedgerow.learning.curves.stacking import LARGEST_STEP, newton_step
+from hedgerow.learning.forests import random_trees
+from hedgerow.learning.forests.boosting import DrawnTrees
+from hedgerow.learning.leaves import updates
 from hedgerow.queries import Answer, Binning, CurveNewton
+from hedgerow.values.candidates import Grids
+from hedgerow.values.losses import FirstOrder, LogLoss, SquaredLoss, sigmoid
+from hedgerow.values.models import Additive, Curve
 
 GRIDS = Grids(TWO, Binning.of_cells(TWO))
 
@@ -157,7 +160,7 @@ def test_an_average_of_a_target_stays_in_its_range():
 # --------------------------------------------------------------------------------------- trees
 def test_cyclic_order_visits_every_feature_and_one_feature_at_a_time_is_the_ebm():
     rng = np.random.default_rng(0)
-    draw = interactions.cyclic(3, 1)
+    draw = feature_draws.cyclic(3, 1)
     assert [draw(t, rng) for t in range(4)] == [(0,), (1,), (2,), (0,)]
     tree = random_trees.totally_random(GRIDS, draw, 4)(1, rng)
     assert {test.feature for test in tree.tests if test is not None} == {"dose"}
@@ -166,7 +169,7 @@ def test_cyclic_order_visits_every_feature_and_one_feature_at_a_time_is_the_ebm(
 def test_no_random_split_sends_all_that_can_reach_it_one_way():
     rng = np.random.default_rng(0)
     for number in range(40):
-        tree = random_trees.totally_random(GRIDS, interactions.random(3, 3), 4)(number, rng)
+        tree = random_trees.totally_random(GRIDS, feature_draws.random(3, 3), 4)(number, rng)
         for region in tree.regions():
             for feature in range(3):
                 assert GRIDS.reachable(region, feature).any()

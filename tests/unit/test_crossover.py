@@ -1,4 +1,4 @@
-"""docs/accounting.md: where Gaussian noise becomes smaller than Laplace noise."""
+"""docs/conversions.md: where Gaussian noise becomes smaller than Laplace noise."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.privacy import accounting
-from hedgerow.privacy.budget import Measure
-from hedgerow.privacy.sensitivity import Sensitivity
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
 
 PAGE = Path(__file__).parents[2] / "docs" / "accounting.md"
 EPSILONS = [Fraction(e) for e in ("0.1", "0.5", "1", "2", "5", "10")]
 
 
 def crossover(epsilon: Fraction, delta: Fraction) -> float:
-    return float(epsilon**2 / (2 * accounting.total(Measure.GDP, epsilon, delta)))
+    return float(epsilon**2 / (2 * conversions.total(Measure.GDP, epsilon, delta)))
 
 
 def rows_of_the_table() -> list[tuple[Fraction, list[float]]]:
@@ -43,7 +43,7 @@ def test_the_noise_itself_changes_sides_at_the_crossover(k, smaller):
     lattice = 1 << 10  # fine units, so that the laws are not cut off by the integers
     variance = {}
     for measure in (Measure.PURE, Measure.GDP):
-        cost = accounting.total(measure, epsilon, delta if measure is Measure.GDP else Fraction(0))
+        cost = conversions.total(measure, epsilon, delta if measure is Measure.GDP else Fraction(0))
         bound = Sensitivity(lattice, lattice**2, lattice)
-        variance[measure] = accounting.noise_law(measure, cost / k, bound).variance
+        variance[measure] = conversions.noise_law(measure, cost / k, bound).variance
     assert min(variance, key=lambda m: variance[m]) is smaller

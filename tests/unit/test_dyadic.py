@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.growing.binning import fine_schema
-from hedgerow.growing.builder import Node
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.dyadic import DyadicTables
-from hedgerow.growing.flow import run
-from hedgerow.privacy.budget import Placement
+from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.builder import Node
+from hedgerow.learning.choosing.dyadic import DyadicTables
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, ClassCounts
-from hedgerow.recipes.median_forest import Cuts, MedianForest
-from hedgerow.regions import EVERYONE, Step
-from hedgerow.schema import Numeric, Schema
+from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.values.candidates import Grids
+from hedgerow.values.regions import EVERYONE, Step
+from hedgerow.values.schema import Numeric, Schema
 
 COUNTS = ClassCounts(2)
 

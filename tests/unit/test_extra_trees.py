@@ -13,15 +13,15 @@ from sklearn.ensemble import ExtraTreesClassifier as PooledClassifier
 
 import hedgerow as hr
 from hedgerow.errors import SpecError
-from hedgerow.growing import layered
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.layered import RandomSplits, agreeing, best_tests, goes_on
-from hedgerow.growing.random_cuts import Columns, Room, random_cuts
-from hedgerow.growing.scores import gini
-from hedgerow.layers import NO_TEST, ROOT_LAYER, Layer
+from hedgerow.learning.choosing.random_cuts import Columns, Room, random_cuts
+from hedgerow.learning.choosing.scores import gini
+from hedgerow.learning.forests import layered
+from hedgerow.learning.forests.layered import RandomSplits, agreeing, best_tests, goes_on
 from hedgerow.queries import Binning, ClassCounts
-from hedgerow.regions import EVERYONE, Fold, Step
-from hedgerow.schema import Categorical, Numeric, Schema, Spacing, Target
+from hedgerow.values.candidates import Grids
+from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Layer
+from hedgerow.values.regions import EVERYONE, Fold, Step
+from hedgerow.values.schema import Categorical, Numeric, Schema, Spacing, Target
 
 MIXED = Schema(
     (

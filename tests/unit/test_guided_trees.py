@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.guided import (
+from hedgerow.learning.choosing.priors import Belief
+from hedgerow.learning.forests.guided import (
     NO_SPLIT,
     feature_weights,
     guided_skeletons,
     on_last_level,
     shapes_of,
 )
-from hedgerow.growing.priors import Belief
 from hedgerow.queries import Binning
-from hedgerow.regions import Split
-from hedgerow.schema import Categorical, Numeric, Schema
+from hedgerow.values.candidates import Grids
+from hedgerow.values.regions import Split
+from hedgerow.values.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema(
     (Numeric("x", 0.0, 1.0, bins=7), Numeric("z", 0.0, 1.0, bins=5), Categorical("c", ("a",))),

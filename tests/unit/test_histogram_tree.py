@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
-from hedgerow.growing import choosers
-from hedgerow.growing.builder import Node
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.flow import run
-from hedgerow.growing.scores import gini
-from hedgerow.growing.tables import Tables, gathered, totals
-from hedgerow.party.answer import Answering
-from hedgerow.privacy.budget import Placement
+from hedgerow.learning.builder import Node
+from hedgerow.learning.choosing import histograms
+from hedgerow.learning.choosing.scores import gini
+from hedgerow.learning.choosing.tables import Tables, gathered, totals
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import LATTICE, Binning, BoundQuery, Cells, ClassCounts, SumQuery
-from hedgerow.recipes.gubler import HistogramTree
-from hedgerow.regions import EVERYONE, Step
+from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.site.answer import Answering
+from hedgerow.values.candidates import Grids
+from hedgerow.values.regions import EVERYONE, Step
 
 SHARE = Fraction(1, 10)
 GRIDS = Grids(TWO, Binning.of_cells(TWO))
-RULES = choosers.HistogramRules(GRIDS, ClassCounts(2), gini)
+RULES = histograms.HistogramRules(GRIDS, ClassCounts(2), gini)
 PLAIN = replace(RULES, consistency=False, known_zeros=False)
 
 
@@ -224,7 +224,7 @@ def test_the_bounds_of_all_sites_stay_below_every_common_split(seed, parties):
 @settings(max_examples=200, deadline=None)
 @given(share=st.fractions(min_value=Fraction(1, 10**9), max_value=1).filter(lambda s: s > 0))
 def test_a_short_share_is_a_little_below_and_has_few_digits(share):
-    short = choosers.short(share)
+    short = histograms.short(share)
     assert share * Fraction(31, 32) < short <= share
     digits = short.numerator // (short.numerator & -short.numerator)
     assert digits.bit_length() <= 7
@@ -242,9 +242,9 @@ def test_units_of_bounds_are_fine_for_little_noise_and_coarse_for_much():
             return self._variance
 
     query = BoundQuery(EVERYONE, (0,), GRIDS.binning, SHARE)
-    assert choosers.bound_unit(query, Quoted(1.0)) == 64
-    assert choosers.bound_unit(query, Quoted(1e6)) == 4
-    assert choosers.bound_unit(query, Quoted(1e12)) == 1
+    assert histograms.bound_unit(query, Quoted(1.0)) == 64
+    assert histograms.bound_unit(query, Quoted(1e6)) == 4
+    assert histograms.bound_unit(query, Quoted(1e12)) == 1
 
 
 def test_fifty_features_at_a_small_epsilon_can_be_bounded():

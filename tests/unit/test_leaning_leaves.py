@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.growing.builder import LeafValue, Node, assemble
-from hedgerow.growing.pruning import merge_equal_labels
-from hedgerow.growing.shrinkage import (
+from hedgerow.learning.builder import LeafValue, Node, assemble
+from hedgerow.learning.leaves.leaning import (
     Lean,
     complete_means,
     complete_proportions,
@@ -15,8 +14,9 @@ from hedgerow.growing.shrinkage import (
     level_sums,
     proportions,
 )
-from hedgerow.regions import EVERYONE, Step
-from hedgerow.schema import Numeric, Schema
+from hedgerow.learning.leaves.pruning import merge_equal_labels
+from hedgerow.values.regions import EVERYONE, Step
+from hedgerow.values.schema import Numeric, Schema
 
 SCHEMA = Schema((Numeric("x", 0.0, 1.0, bins=8), Numeric("z", 0.0, 1.0, bins=8)))
 X, Z = (grid.split_below(4) for grid in SCHEMA.grids)

@@ -6,9 +6,9 @@ from fractions import Fraction as Q
 import pytest
 
 from hedgerow.errors import BudgetExceeded, SpecError
-from hedgerow.privacy.budget import checked_cost
-from hedgerow.privacy.ledger import Charge, MemoryLedger, Tally, require_within, total
-from hedgerow.regions import EVERYONE, Fold, Split, Step, cells
+from hedgerow.privacy.accounting.budget import checked_cost
+from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, Tally, require_within, total
+from hedgerow.values.regions import EVERYONE, Fold, Split, Step, cells
 
 UNIFORM = "digest of the uniform grid"
 QUANTILES = "digest of the private quantiles"

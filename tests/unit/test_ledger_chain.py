@@ -16,14 +16,14 @@ from hedgerow.errors import (
     LedgerUnavailable,
     SpecError,
 )
-from hedgerow.privacy import events, sqlite_ledger
-from hedgerow.privacy.anchor import Anchor
-from hedgerow.privacy.books import Books
-from hedgerow.privacy.budget import Measure
-from hedgerow.privacy.ledger import NO_HEAD, Charge
-from hedgerow.privacy.sqlite_ledger import SqliteLedger
-from hedgerow.privacy.store import Store, connect
-from hedgerow.regions import Fold, Split, Step
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.ledger import events, sqlite
+from hedgerow.privacy.ledger.charges import NO_HEAD, Charge
+from hedgerow.privacy.ledger.head_file import Anchor
+from hedgerow.privacy.ledger.rules import Books
+from hedgerow.privacy.ledger.sqlite import SqliteLedger
+from hedgerow.privacy.ledger.store import Store, connect
+from hedgerow.values.regions import Fold, Split, Step
 
 SPLIT = Split("age", "grid", 0b1011)
 
@@ -310,7 +310,7 @@ def test_a_signed_chain_that_overspends_is_not_believed(bench):
 def test_a_signed_chain_that_skips_a_number_is_not_believed(bench, monkeypatch):
     ledger, _ = bench.started(rounds=1)
     with monkeypatch.context() as skipping:
-        skipping.setattr(sqlite_ledger, "next_seq", lambda seq, event: seq + 2)
+        skipping.setattr(sqlite, "next_seq", lambda seq, event: seq + 2)
         ledger.reserve([charge()], "after a gap")
     bench.close()
     with pytest.raises(LedgerBroken, match="entry 4 of the ledger is missing"):

@@ -10,16 +10,16 @@ import pytest
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.growing.candidates import Grids
-from hedgerow.growing.flow import run
-from hedgerow.growing.medians import MedianRules, balance_below, depth_for, random_halves
-from hedgerow.growing.shrinkage import Lean
-from hedgerow.growing.tree_leaves import said, sums_above
-from hedgerow.privacy.budget import Placement
+from hedgerow.learning.choosing.medians import MedianRules, balance_below, depth_for, random_halves
+from hedgerow.learning.flow import run
+from hedgerow.learning.leaves.leaning import Lean
+from hedgerow.learning.leaves.per_tree import said, sums_above
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import LATTICE, Binning, Chooser, Score, Scoring
-from hedgerow.recipes.median_forest import Cuts, MedianForest
-from hedgerow.regions import EVERYONE, Step
-from hedgerow.schema import Numeric, Schema
+from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.values.candidates import Grids
+from hedgerow.values.regions import EVERYONE, Step
+from hedgerow.values.schema import Numeric, Schema
 
 
 def rules(k=None):

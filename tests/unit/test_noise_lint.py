@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import hedgerow.privacy.randomness as room
+import hedgerow.privacy.noise.randomness as room
 
 ROOM = Path(room.__file__).parent
 DRAWING = ["randomness", "fixed_point", "coins", "laws", "tables", "sampling", "selection"]

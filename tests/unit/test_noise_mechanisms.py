@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy.mechanisms import (
+from hedgerow.privacy.noise.mechanisms import (
     LEAST_LAPLACE_RATE,
     LEAST_POLYA_RATE,
     MOST_GAUSSIAN_VARIANCE,

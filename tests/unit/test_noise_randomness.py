@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hedgerow.privacy.randomness import SecretRandomness, below
+from hedgerow.privacy.noise.randomness import SecretRandomness, below
 
 FORK_WARNING = "ignore:.*multi-threaded.*:DeprecationWarning"  # newer Pythons, with BLAS threads
 

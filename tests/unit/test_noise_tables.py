@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.privacy import sampling
-from hedgerow.privacy.laws import BITS, Digit, Gaussian, HalfGaussian, Poisson, Polya
-from hedgerow.privacy.mechanisms import (
+from hedgerow.privacy.noise import sampling
+from hedgerow.privacy.noise.laws import BITS, Digit, Gaussian, HalfGaussian, Poisson, Polya
+from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoNoise,
     PolyaDifference,
     Skellam,
 )
-from hedgerow.privacy.randomness import SecretRandomness
-from hedgerow.privacy.tables import EXACT_BITS, table_of, total_variation_of
+from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.privacy.noise.tables import EXACT_BITS, table_of, total_variation_of
 
 LAWS = [
     Polya(Fraction(1), 1),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.growing.priors import Belief, child_prior, updated
-from hedgerow.growing.scores import gini, prefix_gains
+from hedgerow.learning.choosing.priors import Belief, child_prior, updated
+from hedgerow.learning.choosing.scores import gini, prefix_gains
 
 RNG = np.random.default_rng(0)
 ROWS = 4000

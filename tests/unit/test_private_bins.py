@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.growing.binning import (
+from hedgerow.learning.bins.equal_mass import (
     by_target_rate,
     fine_schema,
     private_bins,
     quantile_runs,
     thinned,
 )
-from hedgerow.growing.tables import Tables, consistent
-from hedgerow.schema import Categorical, Numeric, Schema
+from hedgerow.learning.choosing.tables import Tables, consistent
+from hedgerow.values.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema(
     (

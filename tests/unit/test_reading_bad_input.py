@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import DataError, SpecError
-from hedgerow.party.reading import encode, infer_schema
-from hedgerow.schema import Categorical, Numeric, Schema, Target
+from hedgerow.site.reading.encoding import encode, infer_schema
+from hedgerow.values.schema import Categorical, Numeric, Schema, Target
 
 SCHEMA = Schema(
     (Numeric("age", 0, 100, bins=10), Categorical("sex", ("f", "m"), other=False)),

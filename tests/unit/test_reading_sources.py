@@ -10,9 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hedgerow.party import reading, sources
-from hedgerow.party.reading import Encoded, class_labels, encode, encode_features, infer_schema
-from hedgerow.schema import Categorical, Hashed, Numeric, Schema, Target
+from hedgerow.site.reading import encoding, sources
+from hedgerow.site.reading.encoding import (
+    Encoded,
+    class_labels,
+    encode,
+    encode_features,
+    infer_schema,
+)
+from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Target
 
 SCHEMA = Schema(
     (
@@ -190,13 +196,13 @@ def test_rows_of_a_file_never_sit_in_memory_as_floats(tmp_path, monkeypatch) -> 
     pq.write_table(table, path, row_group_size=20_000, use_dictionary=False)
     as_floats = table.nbytes
     del table
-    held_by_arrow, add = [], reading._Encoder.add
+    held_by_arrow, add = [], encoding._Encoder.add
 
     def watched_add(*args: Any) -> None:
         held_by_arrow.append(pa.total_allocated_bytes())
         add(*args)
 
-    monkeypatch.setattr(reading._Encoder, "add", watched_add)
+    monkeypatch.setattr(encoding._Encoder, "add", watched_add)
     before = pa.total_allocated_bytes()
     schema = Schema(tuple(Numeric(f"x{i}", -3, 3) for i in range(n_features)))
     encode(np.zeros((1, n_features)), schema)  # compiles the loops, if nothing has done so yet

@@ -11,17 +11,17 @@ import pytest
 import hedgerow as hr
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError
-from hedgerow.growing.flow import run
-from hedgerow.growing.priors import updated
-from hedgerow.growing.screening import Refinement, root_tables
-from hedgerow.growing.shrinkage import Lean
-from hedgerow.growing.targets import Goal
-from hedgerow.privacy.budget import Placement
+from hedgerow.learning.choosing.priors import updated
+from hedgerow.learning.choosing.screening import Refinement, root_tables
+from hedgerow.learning.flow import run
+from hedgerow.learning.goal import Goal
+from hedgerow.learning.leaves.leaning import Lean
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Cells, ClassCounts, Whole
-from hedgerow.recipes.extra_trees import ExtraTrees
-from hedgerow.recipes.gubler import HistogramTree
-from hedgerow.recipes.topdown import Criterion, Finding, TopDown
-from hedgerow.schema import Numeric, Schema
+from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.recipes.papers.liu import ExtraTrees
+from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown
+from hedgerow.values.schema import Numeric, Schema
 
 ROWS = 300
 REFINED = [

@@ -10,7 +10,7 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.errors import SpecError
-from hedgerow.growing.builder import LeafValue
+from hedgerow.learning.builder import LeafValue
 from hedgerow.report.view import Mean, Question, leaf_of, view_of, words_on
 
 
@@ -78,7 +78,7 @@ def test_confidence_is_the_chance_that_noise_kept_the_order():
 
 def test_sides_are_worded_with_all_that_the_path_says():
     age = TWO.grids[0]
-    from hedgerow.regions import Step
+    from hedgerow.values.regions import Step
 
     region = (Step(age.split_below(4), 1), Step(age.split_below(6), 0))
     assert words_on(TWO, region, "age") == "50 <= age < 75"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy.fixed_point import exp_bounds
-from hedgerow.privacy.randomness import SecretRandomness
-from hedgerow.privacy.response import (
+from hedgerow.privacy.noise.fixed_point import exp_bounds
+from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.privacy.noise.response import (
     ALL_WORDS,
     BloomReports,
     RandomisedResponse,

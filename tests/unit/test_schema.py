@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.schema import Categorical, Hashed, Kind, Numeric, Schema, Spacing, Target
+from hedgerow.values.schema import Categorical, Hashed, Kind, Numeric, Schema, Spacing, Target
 
 AGE = Numeric("age", 0, 100, bins=10)
 JOB = Categorical("job", ("nurse", "clerk"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hedgerow.federation.statement import spending
-from hedgerow.privacy.ledger import Charge
-from hedgerow.regions import EVERYONE, Split, Step
+from hedgerow.coordinator.statement import spending
+from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.values.regions import EVERYONE, Split, Step
 
 SPLIT = Split("age", "grid", 1)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.growing.targets import TARGET_CELLS, target_edges, target_shape
+from hedgerow.learning.goal import TARGET_CELLS, target_edges, target_shape
 from hedgerow.queries import Answer
-from hedgerow.recipes.forest import forest_constants
-from hedgerow.recipes.regression_boost import class_cuts, class_means
-from hedgerow.recipes.tree import tree_constants
-from hedgerow.schema import Target
+from hedgerow.recipes.ours.boost_numbers import class_cuts, class_means
+from hedgerow.recipes.ours.forest import forest_constants
+from hedgerow.recipes.ours.tree import tree_constants
+from hedgerow.values.schema import Target
 
 TARGET = Target(0.0, 100.0)
 

@@ -10,16 +10,16 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.growing.builder import ROOT, Choice, Node, Stop
-from hedgerow.growing.choosers import Totals
-from hedgerow.growing.flow import run
-from hedgerow.growing.scores import entropy, full_gini, root_gini
-from hedgerow.growing.stopping import if_audible, if_worthwhile
-from hedgerow.privacy.budget import Placement
+from hedgerow.learning.builder import ROOT, Choice, Node, Stop
+from hedgerow.learning.choosing.histograms import Totals
+from hedgerow.learning.choosing.scores import entropy, full_gini, root_gini
+from hedgerow.learning.choosing.stopping import if_audible, if_worthwhile
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Chooser, ClassCounts, LocalChoice, SelectQuery, SumQuery, Whole
-from hedgerow.recipes.topdown import Criterion, Finding, TopDown, even
-from hedgerow.regions import EVERYONE
-from hedgerow.schema import Numeric, Schema
+from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown, even
+from hedgerow.values.regions import EVERYONE
+from hedgerow.values.schema import Numeric, Schema
 
 SPLIT = TWO.grids[0].split_below(3)
 X, Y = sample(300, TWO)

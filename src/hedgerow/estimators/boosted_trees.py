@@ -5,25 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.errors import SpecError
-from hedgerow.estimators.private import (
-    PrivateClassifier,
-    PrivateEstimator,
-    PrivateRegressor,
-    at_least,
-)
-from hedgerow.growing.binning import fine_schema
-from hedgerow.growing.cut_points import (
+from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor, at_least
+from hedgerow.learning.bins.cut_points import (
     CutPoints,
     DeclaredCuts,
     HessianCuts,
     MergedCuts,
     QuantileCuts,
 )
-from hedgerow.recipes.boosted import NAMED, Boosted, Order, Splits, Updates
-from hedgerow.recipes.plan import Recipe
-from hedgerow.recipes.regression_boost import RegressionBoost
-from hedgerow.recipes.smoothed_boost import SmoothedBoost
-from hedgerow.schema import Schema, Spacing
+from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.recipes.ours.boost_classes import SmoothedBoost
+from hedgerow.recipes.ours.boost_numbers import RegressionBoost
+from hedgerow.recipes.papers.maddock import NAMED, Boosted, Order, Splits, Updates
+from hedgerow.recipes.recipe import Recipe
+from hedgerow.values.schema import Schema, Spacing
 
 SPLITS = {s.value: s for s in Splits}
 UPDATES = {u.value: u for u in Updates}

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from hedgerow.errors import SpecError
-from hedgerow.estimators.private import (
+from hedgerow.estimators.base import (
     PrivateClassifier,
     PrivateEstimator,
     PrivateRegressor,
@@ -15,12 +15,12 @@ from hedgerow.estimators.private import (
     positive,
     shares,
 )
-from hedgerow.growing.binning import fine_schema
-from hedgerow.privacy.budget import Placement
-from hedgerow.privacy.response import BloomReports
-from hedgerow.recipes.extra_trees import ExtraTrees, Ranges, Split
-from hedgerow.recipes.plan import Recipe
-from hedgerow.schema import Schema
+from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.noise.response import BloomReports
+from hedgerow.recipes.papers.liu import ExtraTrees, Ranges, Split
+from hedgerow.recipes.recipe import Recipe
+from hedgerow.values.schema import Schema
 
 HASHES = 2
 BITS_PER_CLASS = 2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.private import PrivateClassifier, at_least, positive, refinement, shares
-from hedgerow.growing.binning import fine_schema
-from hedgerow.growing.screening import Refinement
-from hedgerow.recipes.gubler import HistogramTree
-from hedgerow.recipes.plan import Recipe
-from hedgerow.schema import Schema
+from hedgerow.estimators.base import PrivateClassifier, at_least, positive, refinement, shares
+from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.choosing.screening import Refinement
+from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.recipes.recipe import Recipe
+from hedgerow.values.schema import Schema
 
 
 class HistogramTreeClassifier(PrivateClassifier):

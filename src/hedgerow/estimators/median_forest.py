@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.errors import SpecError
-from hedgerow.estimators.private import (
+from hedgerow.estimators.base import (
     PrivateClassifier,
     PrivateEstimator,
     PrivateRegressor,
@@ -14,11 +14,11 @@ from hedgerow.estimators.private import (
     positive,
     shares,
 )
-from hedgerow.growing.binning import fine_schema
+from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.queries import Chooser
-from hedgerow.recipes.median_forest import Cuts, MedianForest
-from hedgerow.recipes.plan import Recipe
-from hedgerow.schema import Schema
+from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.recipes.recipe import Recipe
+from hedgerow.values.schema import Schema
 
 ATTRIBUTES = ("uniform", "exponential", "permute_and_flip")
 CUTS = {None: None, "grid": Cuts.GRID, "medians": Cuts.MEDIANS, "table": Cuts.TABLE}

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow import kernels
-from hedgerow.models import Model
-from hedgerow.party import reading
-from hedgerow.schema import Schema
+from hedgerow.kernels import dispatch as kernels
+from hedgerow.site.reading import encoding
+from hedgerow.values.models import Model
+from hedgerow.values.schema import Schema
 
 
 def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
     """(n, classes) probabilities, or (n, 1) values."""
-    codes = reading.encode_features(X, schema)
+    codes = encoding.encode_features(X, schema)
     score = model.score
     raw = score.start(codes)
     if score.trees:

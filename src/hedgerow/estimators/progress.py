@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hedgerow.federation.record import Listener, Progress, silent
+from hedgerow.coordinator.record import Listener, Progress, silent
 
 
 @contextmanager

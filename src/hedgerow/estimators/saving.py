@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, SpecError
 from hedgerow.estimators.predicting import outputs
-from hedgerow.growing.builder import Grown, LeafValue
-from hedgerow.models import Model
-from hedgerow.party import reading
-from hedgerow.regions import Region
-from hedgerow.schema import Schema
-from hedgerow.trees import Tree
+from hedgerow.learning.builder import Grown, LeafValue
+from hedgerow.site.reading import encoding
+from hedgerow.values.models import Model
+from hedgerow.values.regions import Region
+from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
 
 FORMAT = "hedgerow-model"
 VERSION = 1
@@ -83,7 +83,7 @@ class LoadedModel:
         return np.asarray(self.schema_.classes, dtype=object)[out.argmax(axis=1)]
 
     def decision_path(self, X: Any) -> list[Region]:
-        return decision_path(self.model_, reading.encode_features(X, self.schema_))
+        return decision_path(self.model_, encoding.encode_features(X, self.schema_))
 
     def predict_proba(self, X: Any) -> Any:
         if self.schema_.classes is None:

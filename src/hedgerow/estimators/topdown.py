@@ -7,15 +7,15 @@ from fractions import Fraction
 from typing import Any
 
 from hedgerow.errors import SpecError
-from hedgerow.estimators.private import PrivateClassifier, at_least, refinement, shares
-from hedgerow.growing.binning import fine_schema
-from hedgerow.growing.screening import Refinement
-from hedgerow.privacy.budget import exact
+from hedgerow.estimators.base import PrivateClassifier, at_least, refinement, shares
+from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.choosing.screening import Refinement
+from hedgerow.privacy.accounting.budget import exact
 from hedgerow.queries import MOST_ROWS
-from hedgerow.recipes import topdown
-from hedgerow.recipes.plan import Recipe
-from hedgerow.recipes.topdown import Criterion, Finding, TopDown
-from hedgerow.schema import Schema
+from hedgerow.recipes.papers import wang
+from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown
+from hedgerow.recipes.recipe import Recipe
+from hedgerow.values.schema import Schema
 
 ERROR = 0.1
 """The paper's target error; nodes lighter than ERROR / max_splits are not split."""
@@ -122,10 +122,10 @@ class TopDownTreeClassifier(PrivateClassifier):
         )
 
 
-def budget_of(budget: str | Callable[[int], Any], max_splits: int) -> topdown.Budget:
+def budget_of(budget: str | Callable[[int], Any], max_splits: int) -> wang.Budget:
     if callable(budget):
         return lambda depth: _share_at(budget, depth)
-    named = {"decay": topdown.decay, "slow": topdown.slow, "even": topdown.even(max_splits)}
+    named = {"decay": wang.decay, "slow": wang.slow, "even": wang.even(max_splits)}
     return named[one_of(budget, list(named), "budget")]
 
 

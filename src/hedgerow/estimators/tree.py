@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.private import (
+from hedgerow.estimators.base import (
     PrivateClassifier,
     PrivateEstimator,
     PrivateRegressor,
     given_or_none,
 )
-from hedgerow.growing.binning import fine_schema
-from hedgerow.recipes.plan import Recipe
-from hedgerow.recipes.tree import ScreenedTree
-from hedgerow.schema import Schema
+from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.recipes.ours.tree import ScreenedTree
+from hedgerow.recipes.recipe import Recipe
+from hedgerow.values.schema import Schema
 
 
 class _Tree(PrivateEstimator):

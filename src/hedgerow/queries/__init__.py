@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.queries.binning import Binning
 from hedgerow.queries.choices import (
     MOST_ROWS,
     Chain,
@@ -47,6 +46,7 @@ from hedgerow.queries.statistics import (
     TargetClassCounts,
 )
 from hedgerow.queries.sums import BoundQuery, SumQuery
+from hedgerow.values.binning import Binning
 
 FloatArray = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.queries.statistics import LATTICE
-from hedgerow.regions import Region, Split, Step
+from hedgerow.values.regions import Region, Split, Step
 
 MOST_ROWS = 1 << 32
 """Up to here the entropy's units are proved right."""

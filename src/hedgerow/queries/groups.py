@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hedgerow.errors import SpecError
-from hedgerow.layers import Cuts, Layer
-from hedgerow.models import Additive
-from hedgerow.queries.binning import Binning
-from hedgerow.trees import Tree
+from hedgerow.values.binning import Binning
+from hedgerow.values.layers import Cuts, Layer
+from hedgerow.values.models import Additive
+from hedgerow.values.trees import Tree
 
 
 class Groups(Protocol):

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from hedgerow.losses import Loss, Norms
-from hedgerow.models import Additive, Curve
-from hedgerow.privacy.sensitivity import Sensitivity
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.values.losses import Loss, Norms
+from hedgerow.values.models import Additive, Curve
 
 LATTICE = 1 << 14
 """Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 a record.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hedgerow.privacy.sensitivity import Sensitivity
-from hedgerow.queries.binning import Binning
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries.groups import Groups
 from hedgerow.queries.statistics import LATTICE, Statistic
-from hedgerow.regions import Region
+from hedgerow.values.binning import Binning
+from hedgerow.values.regions import Region
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hedgerow.growing.cut_points import QuantileCuts
-from hedgerow.growing.screening import Refinement
-from hedgerow.recipes.boosted import NAMED, Boosted, Splits, Updates
-from hedgerow.recipes.extra_trees import ExtraTrees, Split
-from hedgerow.recipes.forest import GuidedForest
-from hedgerow.recipes.gubler import HistogramTree
-from hedgerow.recipes.median_forest import Cuts, MedianForest
-from hedgerow.recipes.plan import Recipe
-from hedgerow.recipes.regression_boost import RegressionBoost
-from hedgerow.recipes.smoothed_boost import SmoothedBoost
-from hedgerow.recipes.topdown import Finding, TopDown
-from hedgerow.recipes.tree import ScreenedTree
-from hedgerow.schema import Schema
+from hedgerow.learning.bins.cut_points import QuantileCuts
+from hedgerow.learning.choosing.screening import Refinement
+from hedgerow.recipes.ours.boost_classes import SmoothedBoost
+from hedgerow.recipes.ours.boost_numbers import RegressionBoost
+from hedgerow.recipes.ours.forest import GuidedForest
+from hedgerow.recipes.ours.tree import ScreenedTree
+from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.recipes.papers.liu import ExtraTrees, Split
+from hedgerow.recipes.papers.maddock import NAMED, Boosted, Splits, Updates
+from hedgerow.recipes.papers.wang import Finding, TopDown
+from hedgerow.recipes.recipe import Recipe
+from hedgerow.values.schema import Schema
 
 ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=3),

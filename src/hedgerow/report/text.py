@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from hedgerow.regions import Region
 from hedgerow.report.view import Fitted, Leaf, Mean, Question, View, leaf_of, path_words, view_of
+from hedgerow.values.regions import Region
 
 INDENT = "  "
 NOTE = "Numbers carry noise (+- is two deviations)."

@@ -17,9 +17,9 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.growing.builder import FloatArray, Grown, LeafValue
-from hedgerow.regions import EVERYONE, Region, Split, Step
-from hedgerow.schema import Schema
+from hedgerow.learning.builder import FloatArray, Grown, LeafValue
+from hedgerow.values.regions import EVERYONE, Region, Split, Step
+from hedgerow.values.schema import Schema
 
 DEVIATIONS = 2.0
 SURE = 0.95

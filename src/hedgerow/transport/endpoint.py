@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import BudgetExceeded, PartyRefused
-from hedgerow.party.guard import Member, Response
-from hedgerow.privacy.ledger import Charge
-from hedgerow.privacy.randomness import SecretRandomness
+from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.envelope import LedgerHead
 from hedgerow.secagg.memory import Memory, RoundRecord
 from hedgerow.secagg.site import Resend, Site
+from hedgerow.site.member import Member, Response
 from hedgerow.transport.wire import Receiver
 
 PICK = np.dtype("<u4")

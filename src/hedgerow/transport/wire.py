@@ -14,11 +14,12 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from hedgerow import losses, models, queries, regions
+from hedgerow import queries
 from hedgerow.errors import SpecError
-from hedgerow.layers import Cuts, Layer, layer_from_dict, layer_to_dict
 from hedgerow.queries import Query
-from hedgerow.trees import Tree
+from hedgerow.values import losses, models, regions
+from hedgerow.values.layers import Cuts, Layer, layer_from_dict, layer_to_dict
+from hedgerow.values.trees import Tree
 
 _VALUES: dict[str, type[Any]] = {
     kind.__name__: kind

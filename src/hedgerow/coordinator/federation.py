@@ -1,0 +1,160 @@
+"""The coordinator's half of a round: reserve, send, collect, answer. Knows links, not parties.
+
+It keeps a ledger of its own for early refusal; the sites do not rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunRecord, silent
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.coalition import Release
+from hedgerow.privacy.ledger.charges import Charge, Ledger
+from hedgerow.queries import (
+    Answer,
+    BoundQuery,
+    Count,
+    FloatArray,
+    LocalChoice,
+    Picks,
+    Query,
+    Reply,
+    Summed,
+    SumQuery,
+)
+from hedgerow.study.terms import Study
+from hedgerow.values.regions import EVERYONE, Region
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a round brought: the opened sum, each site's picks, and the bytes of one site."""
+
+    total: NDArray[np.int64]
+    picks: tuple[tuple[int, ...], ...]
+    bytes_out: int
+    bytes_in: int
+
+
+class Link(Protocol):
+    """The way to the sites and back."""
+
+    def round(self, number: int, bundle: Sequence[Query]) -> Collected: ...
+
+    def spent(self) -> Cost:
+        """The largest total over the sites' receipts, rounds without an answer included."""
+        ...
+
+    def describe(self, query: Query) -> str: ...
+
+
+class Federation:
+    """Answers queries by asking all sites at once."""
+
+    def __init__(
+        self,
+        study: Study,
+        link: Link,
+        ledger: Ledger,
+        listener: Listener = silent,
+        expected_rounds: int | None = None,
+    ) -> None:
+        self.study = study
+        self.link = link
+        self.ledger = ledger
+        self.listener = listener
+        self.expected_rounds = expected_rounds
+        self.record = RunRecord()
+        if study.entry_cost:
+            entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
+            self.ledger.reserve([entry], "entry")
+        self.charged: list[tuple[str, tuple[Charge, ...]]] = []
+        self.releases: list[tuple[Region, Release]] = []
+        self.slack = Fraction(0)
+        """Total variation between all noise drawn so far and its laws, at most."""
+
+    @property
+    def lattice(self) -> int:
+        return self.study.lattice
+
+    @property
+    def is_pure(self) -> bool:
+        return self.study.measure is Measure.PURE
+
+    @property
+    def parties(self) -> int:
+        return self.study.parties
+
+    def variance(self, query: Summed) -> float:
+        """The noise a query would carry; a flow may ask before it decides."""
+        return self.study.variance(query)
+
+    def ask(self, asked: Sequence[Query]) -> list[Reply]:
+        queries = [self.study.as_told(query) for query in asked]
+        number = len(self.record.rounds) + 1
+        manifest = tuple(self.link.describe(q) for q in queries)
+        charges = [
+            Charge(q.region, self.study.cost(q), what, self.study.name)
+            for q, what in zip(queries, manifest, strict=True)
+        ]
+        self.ledger.reserve(charges, f"round {number}")
+        self.charged.append((f"round {number}", tuple(charges)))
+        for query in queries:
+            if isinstance(query, SumQuery | BoundQuery):
+                self.releases.append((query.region, self.study.release(query)))
+                self.slack += self.study.slack(query)
+        self.listener(Progress(number, len(queries), False, self.expected_rounds))
+        collected = self.link.round(number, queries)
+        self.record.rounds.append(_recorded(number, manifest, collected))
+        self.listener(Progress(number, len(queries), True, self.expected_rounds))
+        return self._replies(queries, collected)
+
+    def _replies(self, queries: Sequence[Query], got: Collected) -> list[Reply]:
+        replies: list[Reply] = []
+        start = selections = 0
+        for query in queries:
+            if isinstance(query, SumQuery | BoundQuery):
+                size = int(np.prod(query.shape))
+                replies.append(self._answer(query, got.total[start : start + size]))
+                start += size
+            else:
+                picks = tuple(p[selections] for p in got.picks)
+                replies.append(Picks(picks if isinstance(query, LocalChoice) else picks[:1]))
+                selections += 1
+        return replies
+
+    def _answer(self, query: Summed, integers: NDArray[np.int64]) -> Answer:
+        unit = query.unit * self.study.refinement(query)
+        values = integers.reshape(query.shape).astype(np.float64) / unit
+        if self.study.placement is Placement.LABEL:
+            return self._decoded(query, values)
+        return Answer(values, self.study.variance(query))
+
+    def _decoded(self, query: Summed, told: FloatArray) -> Answer:
+        """True class counts, estimated without bias from labels that were told at random.
+
+        The variance of a cell depends on its count; the answer states the mean over cells.
+        """
+        assert isinstance(query, SumQuery)
+        if isinstance(query.statistic, Count):
+            return Answer(told, 0.0)
+        if self.study.label_reports is not None:
+            ones, records = told[..., :-1], told[..., -1]
+            spread = float(records.mean()) * self.study.label_reports.spread
+            return Answer(self.study.label_reports.decode(ones, records), spread)
+        response = self.study.response
+        values = response.unbiased(told.astype(np.int64))
+        lie, gap = float(response.each_other), float(response.keep - response.each_other)
+        spread = told.sum(axis=-1).mean() * lie * (1.0 - lie) / gap**2
+        return Answer(values, float(spread))
+
+
+def _recorded(number: int, manifest: tuple[str, ...], got: Collected) -> RoundRecord:
+    return RoundRecord(number, manifest, len(got.total), got.bytes_out, got.bytes_in)

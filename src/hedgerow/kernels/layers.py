@@ -1,0 +1,156 @@
+"""The loops over rows that layers of a tree need, each in two forms; see `kernels`.
+
+Shapes: n rows, N nodes of a layer, m tests of each, C channels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.kernels.dispatch import Kernel
+from hedgerow.values.layers import Cuts, Layer
+from hedgerow.values.trees import Codes, Words
+
+Array = NDArray[Any]
+Int64 = NDArray[np.int64]
+Labels = NDArray[np.uint8]
+Rows = NDArray[np.int32]
+
+PLAIN_COST = 32  # steps, of a few ns each, that the plain forms need for a row and a test
+
+
+def next_nodes(layer: Layer, standing: Rows, codes: Codes) -> Rows:
+    """(n,) the node of this layer at which each row stands; -1 for a row that left the tree."""
+    assert layer.taken is not None
+    feature, left = _tests(layer.taken, codes)
+    out = np.empty(standing.size, np.int32)
+    args = _input(standing, np.int32), feature, left, _input(layer.children, np.int32)
+    NEXT_NODES.run(PLAIN_COST * standing.size, *args, _input(codes, np.uint8), out)
+    return out
+
+
+def count_sides(tests: Cuts, standing: Rows, codes: Codes, labels: Labels, n_classes: int) -> Int64:
+    """(m, 2 N, C) rows on either side of each of m tests of every node, by class."""
+    return _by_side(COUNT_SIDES, tests, standing, codes, _classes(labels, n_classes), n_classes)
+
+
+def sum_sides(tests: Cuts, standing: Rows, codes: Codes, stats: Int64) -> Int64:
+    """(m, 2 N, C) sums of `stats` (n, C) on either side of each of m tests of every node."""
+    return _by_side(SUM_SIDES, tests, standing, codes, _input(stats, np.int64), stats.shape[1])
+
+
+def _by_side(
+    kernel: Kernel, tests: Cuts, standing: Rows, codes: Codes, values: Array, channels: int
+) -> Int64:
+    if not len(values) == standing.size == codes.shape[1]:
+        raise SpecError(f"{len(values)} values came for {codes.shape[1]} rows; give one each.")
+    (n_nodes, m), (feature, left) = tests.feature.shape, _tests(tests, codes)
+    if standing.size and standing.max() >= n_nodes:
+        raise SpecError(f"rows stand at node {standing.max()}; tests came for {n_nodes} nodes.")
+    out = np.zeros((m, 2 * n_nodes, channels), np.int64)
+    args = _input(standing, np.int32), feature, left, _input(codes, np.uint8), values
+    kernel.run(PLAIN_COST * standing.size * m, *args, out)
+    return out
+
+
+def _tests(tests: Cuts, codes: Codes) -> tuple[Array, Words]:
+    """A compiled loop does not look where it reads."""
+    if tests.feature.size and not -1 <= tests.feature.min() <= tests.feature.max() < len(codes):
+        raise SpecError(f"a test reads column {tests.feature.max()} of {len(codes)}.")
+    return _input(tests.feature, np.int16), _input(tests.left, np.uint64)
+
+
+def _next_nodes_plain(
+    standing: Rows, feature: Array, left: Words, children: Rows, codes: Codes, out: Rows
+) -> None:
+    out[:] = -1
+    rows = np.flatnonzero((standing >= 0) & (feature[standing] >= 0))
+    at = standing[rows]
+    out[rows] = children[at, _sides_plain(codes[feature[at], rows], left[at])]
+
+
+def _sum_sides_plain(
+    standing: Rows, feature: Array, left: Words, codes: Codes, stats: Array, out: Int64
+) -> None:
+    for j, mine in enumerate(out):
+        rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
+        at = standing[rows]
+        side = _sides_plain(codes[feature[at, j], rows], left[at, j])
+        np.add.at(mine, 2 * at + side, stats[rows])
+
+
+def _count_sides_plain(
+    standing: Rows, feature: Array, left: Words, codes: Codes, labels: Array, out: Int64
+) -> None:
+    for j, mine in enumerate(out):
+        rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
+        at = standing[rows].astype(np.intp)
+        side = _sides_plain(codes[feature[at, j], rows], left[at, j])
+        place = (2 * at + side) * mine.shape[1] + labels[rows]
+        mine += np.bincount(place, minlength=mine.size).reshape(mine.shape)
+
+
+def _sides_plain(cells: Array, left: Words) -> Array:
+    word = np.take_along_axis(left, (cells >> 6).astype(np.intp)[:, None], axis=1)[:, 0]
+    return 1 - (word >> (cells & 63).astype(np.uint64) & np.uint64(1)).astype(np.intp)
+
+
+def _next_nodes_loop(
+    standing: Rows, feature: Array, left: Words, children: Rows, codes: Codes, out: Rows
+) -> None:
+    for r in range(standing.size):
+        at = standing[r]
+        out[r] = -1
+        if at >= 0 and feature[at] >= 0:
+            cell = codes[feature[at], r]
+            word = left[at, cell >> 6] >> np.uint64(cell & 63)
+            out[r] = children[at, 1 - int(word & np.uint64(1))]
+
+
+def _sum_sides_loop(
+    standing: Rows, feature: Array, left: Words, codes: Codes, stats: Int64, out: Int64
+) -> None:
+    for r in range(standing.size):
+        at = standing[r]
+        for j in range(feature.shape[1] if at >= 0 else 0):
+            if feature[at, j] >= 0:
+                cell = codes[feature[at, j], r]
+                word = left[at, j, cell >> 6] >> np.uint64(cell & 63)
+                side = 2 * at + 1 - int(word & np.uint64(1))
+                for c in range(out.shape[2]):
+                    out[j, side, c] += stats[r, c]
+
+
+def _count_sides_loop(
+    standing: Rows, feature: Array, left: Words, codes: Codes, labels: Labels, out: Int64
+) -> None:
+    for r in range(standing.size):
+        at = standing[r]
+        for j in range(feature.shape[1] if at >= 0 else 0):
+            if feature[at, j] >= 0:
+                cell = codes[feature[at, j], r]
+                word = left[at, j, cell >> 6] >> np.uint64(cell & 63)
+                out[j, 2 * at + 1 - int(word & np.uint64(1)), labels[r]] += 1
+
+
+def _classes(labels: Labels, n_classes: int) -> Labels:
+    """A compiled loop does not look where it writes."""
+    if labels.size and labels.max() >= n_classes:
+        raise SpecError(f"a label is {labels.max()}; there are {n_classes} classes.")
+    return np.asarray(_input(labels, np.uint8))
+
+
+def _input(values: Array, dtype: Any) -> Array:
+    """One layout and read-only: numba compiles a loop anew for every kind of array it meets."""
+    array = np.ascontiguousarray(values, dtype=dtype).view()
+    array.flags.writeable = False
+    return array
+
+
+NEXT_NODES = Kernel(_next_nodes_loop, _next_nodes_plain)
+SUM_SIDES = Kernel(_sum_sides_loop, _sum_sides_plain)
+COUNT_SIDES = Kernel(_count_sides_loop, _count_sides_plain)

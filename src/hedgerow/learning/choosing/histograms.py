@@ -1,0 +1,275 @@
+"""How a node takes its split. A chooser is a flow; what it asks is all it knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.learning.builder import Choice, Chooser, Node, Stop
+from hedgerow.learning.choosing.scores import TINY, Impurity, left_masses
+from hedgerow.learning.choosing.tables import Tables, consistent, gathered, totals, with_known_zeros
+from hedgerow.learning.flow import Flow, Quote, ask
+from hedgerow.queries import BoundQuery, Cells, Statistic, SumQuery
+from hedgerow.values.candidates import Family, FeatureDraw, Grids
+
+FloatArray = NDArray[np.float64]
+ShareAt = Callable[[Node], Fraction]
+"""What a node may spend on its own split."""
+
+
+PATIENCE = 2.0
+"""Deviations of noise by which a node must look empty, or of one class, before it stops."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a node knows of itself from its parent's answer: channel masses and their variance.
+
+    `above` are the totals of all nodes above it, from the root, each by its own answer.
+    """
+
+    masses: FloatArray
+    variance: float
+    above: tuple[Totals, ...] = ()
+
+
+def above_of(node: Node) -> tuple[Totals, ...]:
+    return node.known.above if isinstance(node.known, Totals) else ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best candidate of a feature: the score it is best by, and its impurity mass n G."""
+
+    feature: int
+    candidate: int
+    impurity: float
+    mass: float
+
+
+@dataclass(frozen=True)
+class HistogramRules:
+    """What every histogram chooser needs, and when it stops (on noisy numbers only).
+
+    `consistency` makes all histograms of a node agree on their totals; `known_zeros` drops the
+    noise of bins that the path to the node excludes. Both are post-processing.
+    """
+
+    grids: Grids
+    statistic: Statistic
+    impurity: Impurity
+    min_mass: float = 0.0
+    consistency: bool = True
+    known_zeros: bool = True
+
+    def open_features(self, node: Node, features: tuple[int, ...]) -> tuple[int, ...]:
+        """Without those that have one bin left on this path: nothing to split, nothing to ask."""
+        if not self.known_zeros:
+            return features
+        return tuple(f for f in features if self.grids.reachable(node.region, f).sum() > 1)
+
+    def ask(self, node: Node, features: tuple[int, ...], share: Fraction) -> Flow[Tables]:
+        by = Cells(features, self.grids.binning)
+        answer = yield from ask(SumQuery(node.region, self.statistic, by, share))
+        n_bins = tuple(self.grids.binning.n_bins[f] for f in features)
+        return Tables(features, answer.values, answer.variance, n_bins)
+
+    def settled(self, node: Node, tables: Tables) -> Tables:
+        """The tables with all that is known beforehand."""
+        if self.known_zeros:
+            tables = with_known_zeros(tables, self._reachable(node, tables))
+        return consistent(tables) if self.consistency else tables
+
+    def _reachable(self, node: Node, tables: Tables) -> NDArray[np.bool_]:
+        out = np.zeros(tables.values.shape[:2], bool)
+        for row, feature in zip(out, tables.features, strict=True):
+            bins = self.grids.reachable(node.region, feature)
+            row[: len(bins)] = bins
+        return out
+
+    def best(self, tables: Tables) -> Found:
+        """Smallest children's impurity over all features; ties go to the lower feature."""
+        found = [self._best_in(tables, f) for f in self.grids.families(tables.features)]
+        return min(found, key=lambda f: (f.impurity, f.feature))
+
+    def _best_in(self, tables: Tables, family: Family) -> Found:
+        """Shapes: g features of the family, k candidates, B bins, C channels."""
+        width = family.left_sets.shape[1]
+        histograms = tables.values[family.positions, :width]  # (g, B, C)
+        left = family.left_sets @ histograms  # (g, k, C)
+        right = histograms.sum(axis=1)[:, None, :] - left
+        impurity, mass = self._scores(left, right)
+        impurity = np.where(self._has_two_sides(tables, family), impurity, np.inf)
+        best = np.unravel_index(int(np.argmin(impurity)), impurity.shape)
+        feature = tables.features[family.positions[best[0]]]
+        return Found(feature, int(best[1]), float(impurity[best]), float(mass[best]))
+
+    def _scores(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(..., C) sides -> what to minimise, and the children's impurity mass n G.
+
+        Where totals agree, masses compare. Elsewhere each feature has a noisy total of its own:
+        G is then divided by it, and a side without rows is no side (Algorithm 4).
+        """
+        if self.consistency:
+            mass = self.impurity(left) + self.impurity(right)
+            return mass, mass
+        (n_left, h_left), (n_right, h_right) = self._side(left), self._side(right)
+        mass, rows = n_left * h_left + n_right * h_right, n_left + n_right
+        allowed = (n_left > 0.0) & (n_right > 0.0)
+        return np.where(allowed, mass / np.where(allowed, rows, 1.0), np.inf), mass
+
+    def _side(self, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Noisy rows of a side, and its impurity per row from masses clamped at 0."""
+        positive = np.maximum(masses, 0.0).sum(axis=-1)
+        return masses.sum(axis=-1), self.impurity(masses) / np.maximum(positive, TINY)
+
+    def _has_two_sides(self, tables: Tables, family: Family) -> NDArray[np.bool_]:
+        """(g, k) whether a candidate leaves a bin in reach on both sides."""
+        if tables.reachable is None:
+            return np.ones((1, 1), bool)
+        used = tables.used[family.positions, : family.left_sets.shape[1]].astype(np.float64)
+        left = used @ family.left_sets.T
+        return np.asarray((left > 0) & (left < used.sum(axis=1)[:, None]))
+
+    def must_stop(self, tables: Tables) -> bool:
+        """Too few rows by all histograms, or fewer than two classes by all of them.
+
+        Where totals agree, "by all p histograms" would ask a single number. Instead it must be
+        too small by `PATIENCE` deviations of its noise: at small budgets noise alone would
+        otherwise end most trees at the root.
+        """
+        sums = (tables.values * tables.used[:, :, None]).sum(axis=1)  # (F, C)
+        variance = totals(tables)[1] if self.consistency else 0.0
+        rows = sums.sum(axis=1) + PATIENCE * math.sqrt(variance * sums.shape[1])
+        present = (sums + PATIENCE * math.sqrt(variance) > 0.0).any(axis=0)
+        return bool((rows < self.min_mass).all()) or int(present.sum()) < 2
+
+    def choice(
+        self,
+        node: Node,
+        tables: Tables,
+        found: Found,
+        spent: Fraction,
+        saved: Fraction = Fraction(0),
+    ) -> Choice:
+        sets = self.grids.left_sets[found.feature][found.candidate]
+        position = tables.features.index(found.feature)
+        histogram = tables.of(position)
+        whole, noise = totals(tables)
+        above = (*above_of(node), Totals(whole, noise))
+        left = left_masses(histogram, sets[None, :])[0]
+        used = tables.used[position, : len(histogram)]
+        n_left = int((sets & used).sum())
+        known = (
+            Totals(left, tables.variance * n_left, above),
+            Totals(whole - left, tables.variance * (int(used.sum()) - n_left), above),
+        )
+        gain = float(self.impurity(whole)) - found.mass
+        split = self.grids.split(found.feature, sets)
+        return Choice(split, gain, spent, saved, known)
+
+
+def by_histogram(rules: HistogramRules, features: FeatureDraw, share_at: ShareAt) -> Chooser:
+    """Best split of a node from private histograms of all its features in one query.
+
+    Gubler 2023, Algorithm 5 lines 8-16 and Algorithm 4; Wang et al. 2020, NoisyCounts, with one
+    histogram per feature instead of one table per threshold.
+    Departures: any number of classes; masses are clamped at 0 before proportions are formed; a
+    candidate needs a bin in reach on both sides; ties go to the lower feature, so a run can be
+    replayed.
+    """
+
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        share, asked = share_at(node), rules.open_features(node, features(rng))
+        if not asked:
+            return Stop()
+        tables = rules.settled(node, (yield from rules.ask(node, asked, share)))
+        found = rules.best(tables)
+        if rules.must_stop(tables) or not np.isfinite(found.impurity):
+            return Stop(share)
+        return rules.choice(node, tables, found, share)
+
+    return choose
+
+
+def by_bounds(
+    rules: HistogramRules,
+    features: FeatureDraw,
+    share_at: ShareAt,
+    bounds_share: Fraction,
+    chunk: int,
+    quote: Quote,
+) -> Chooser:
+    """Asks only for histograms that noisy bounds leave in play; the rest is saved.
+
+    Gubler 2023, Algorithm 6, made sound: the bounds of all p features are one query charged for
+    all of them, each with sensitivity 1, and what was saved goes to both children under the
+    additive filter. `chunk` features are asked per round: larger chunks, fewer rounds, smaller
+    savings. Without bounds and with chunk = p this is Algorithm 5.
+    """
+
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        drawn = rules.open_features(node, features(rng))
+        share = share_at(node) + node.saved
+        if not drawn:
+            return Stop(saved=share)
+        each = short(share * (1 - bounds_share) / len(drawn))
+        for_bounds = short(share * bounds_share / len(drawn)) * len(drawn)
+        query = BoundQuery(node.region, drawn, rules.grids.binning, for_bounds, unit=1)
+        bounds = (yield from ask(replace(query, unit=bound_unit(query, quote)))).values
+        lower = dict(zip(drawn, bounds.tolist(), strict=True))
+        queue, seen = sorted(drawn, key=lower.__getitem__), list[Tables]()
+        best: tuple[Tables, Found] | None = None
+        while queue:
+            now, queue = tuple(queue[:chunk]), queue[chunk:]
+            seen.append((yield from rules.ask(node, now, each * len(now))))
+            # Totals agree among all that was asked so far, or among nothing.
+            tables = rules.settled(node, gathered(seen) if rules.consistency else seen[-1])
+            found = rules.best(tables)
+            if best is None or rules.consistency or found.impurity < best[1].impurity:
+                best = (tables, found)
+            # `mass` is n (1 - sum p^2); the bounds are half of that, as in the paper.
+            mass = best[1].mass if np.isfinite(best[1].impurity) else math.inf
+            queue = [f for f in queue if lower[f] <= mass / 2.0]
+        assert best is not None
+        asked = sum(len(t.features) for t in seen)
+        spent, saved = for_bounds + each * asked, each * (len(drawn) - asked)
+        if rules.must_stop(rules.settled(node, gathered(seen))) or not np.isfinite(
+            best[1].impurity
+        ):
+            return Stop(spent, saved)
+        return rules.choice(node, *best, spent, saved)
+
+    return choose
+
+
+def short(share: Fraction) -> Fraction:
+    """The share rounded down to six binary digits, by at most 3 percent.
+
+    What is saved differs from node to node, and each share has a noise law of its own, with
+    tables to be made. Short shares repeat; what rounding leaves over goes to the leaf.
+    """
+    excess = share.numerator.bit_length() - share.denominator.bit_length() - 6
+    scale = Fraction(2) ** excess
+    return share // scale * scale
+
+
+WIDE_NOISE = 1 << 12
+"""Deviation, in units, at which finer units say nothing more."""
+
+
+def bound_unit(query: BoundQuery, quote: Quote) -> int:
+    """Units per 1.0 for bounds: as fine as the lattice, unless noise makes that pointless.
+
+    Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
+    widest law that is still drawn exactly, and finer units make the noise wider.
+    """
+    deviation, unit = quote.variance(replace(query, unit=1)) ** 0.5, 1
+    while 2 * unit <= quote.lattice and 2 * unit * deviation <= WIDE_NOISE:
+        unit *= 2
+    return unit

@@ -1,0 +1,255 @@
+"""Splits near the median of a feature: nodes stay balanced, so that no leaf drowns in its noise.
+
+Consul and Williamson 2020 (DiPriMe), Algorithm 1, made sound. A feature's candidates are the cuts
+of its public grid that the path to the node leaves open, or public random halves of its
+categories. Four ways to take one of them:
+
+| chooser           | asks                                                    | who may ask       |
+|-------------------|---------------------------------------------------------|-------------------|
+| at_median         | one feature, drawn in public; its most balanced cut     | one holder        |
+| among_medians     | the most balanced cut of K features, then one of the K  | one holder        |
+| among_cuts        | one choice among all cuts of K features                 | one holder        |
+| at_noisy_medians  | noisy tables of K features; medians and gains from them | any number        |
+
+Departures: the paper charges K medians as one, which holds only if the other K - 1 are never
+looked at; here each is paid. Cuts come from a public grid and not from the real line: the index
+is all that leaves. Categories are scored by balance with the sign that prefers balance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.learning.builder import Choice, Chooser, Node, Stop
+from hedgerow.learning.choosing.dyadic import DyadicTables
+from hedgerow.learning.choosing.histograms import HistogramRules
+from hedgerow.learning.choosing.scores import Impurity, left_masses
+from hedgerow.learning.flow import Flow, pick
+from hedgerow.learning.forests.random_trees import random_half
+from hedgerow.queries import LATTICE, Picks, Reply, Score, Scoring, SelectQuery
+from hedgerow.queries import Chooser as Mechanism
+from hedgerow.values.candidates import Grids
+from hedgerow.values.grids import Kind
+from hedgerow.values.regions import Region, Split
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+
+MOST_HALVES = 32
+"""Random halves of a feature's categories that are candidates at a node."""
+
+BALANCE = Scoring(Score.BALANCE)
+
+
+@dataclass(frozen=True)
+class MedianRules:
+    """Public facts: the bins, how many features a node looks at, how a choice is scored."""
+
+    grids: Grids
+    n_candidates: int | None
+    scoring: Scoring
+    mechanism: Mechanism
+
+    def features(self, region: Region, k: int | None, rng: np.random.Generator) -> list[int]:
+        """K (None: all) of the features that can still be split, drawn afresh for every node."""
+        order = rng.permutation(self.grids.n_features).tolist()
+        able = (f for f in order if self._n_known(region, f) > 1)
+        return sorted(islice(able, k))
+
+    def _n_known(self, region: Region, feature: int) -> int:
+        return int(self.grids.reachable(region, feature)[:-1].sum())
+
+    def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> BoolArray:
+        """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
+        known = np.flatnonzero(self.grids.reachable(region, feature)[:-1])
+        n_bins = self.grids.binning.n_bins[feature]
+        if self.grids.grid(feature).kind is Kind.NUMERIC:
+            sets = np.arange(n_bins) < known[1:, None]
+        else:
+            sets = np.stack(random_halves(n_bins, known, rng))
+        sets[:, -1] = rng.random() < 0.5
+        return sets
+
+    def splits(self, region: Region, feature: int, rng: np.random.Generator) -> tuple[Split, ...]:
+        """Kept by content: nodes meet the same cuts again and again."""
+        cuts = self.cuts(region, feature, rng)
+        key = (feature, cuts.tobytes())
+        if key not in self._made:
+            made = (self._split(feature, left) for left in cuts)
+            self._made[key] = tuple(dict.fromkeys(made))
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, bytes], tuple[Split, ...]]:
+        return {}
+
+    def _split(self, feature: int, left: BoolArray) -> Split:
+        key = (feature, left.tobytes())
+        if key not in self._single:
+            self._single[key] = self.grids.split(feature, left)
+        return self._single[key]
+
+    @cached_property
+    def _single(self) -> dict[tuple[int, bytes], Split]:
+        return {}
+
+
+def random_halves(
+    n_bins: int, known: NDArray[np.int64], rng: np.random.Generator
+) -> list[BoolArray]:
+    """Public random subsets of the categories that the path leaves open; one if there are two."""
+    wanted = min(MOST_HALVES, 2 ** min(len(known) - 1, 30) - 1)
+    return [random_half(n_bins, known, rng) for _ in range(wanted)]
+
+
+# ---------------------------------------------------------------------------------- one holder
+def at_median(rules: MedianRules, share: Fraction) -> Chooser:
+    """DiPriMe: the feature is drawn in public, so that one median is asked and one is paid."""
+
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        features = rules.features(node.region, 1, rng)
+        if not features:
+            return Stop()
+        splits = rules.splits(node.region, features[0], rng)
+        query = SelectQuery(node.region, splits, BALANCE, share, rules.mechanism)
+        (k,) = yield from pick(query)
+        return Choice(splits[k], spent=share)
+
+    return choose
+
+
+def among_medians(rules: MedianRules, share: Fraction) -> Chooser:
+    """DiPriMeExp and DiPriMeFlip: K private medians, each paid, then a choice by the target.
+
+    Which median wins depends on all of them, so K medians cost K times one. Of a level's budget
+    a median has 2 parts in 2 K + 1 and the choice one: the paper's equal epsilons, the choice
+    counted by its true cost, half of what the paper gives it, since its score is monotone.
+    """
+
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        features = rules.features(node.region, rules.n_candidates, rng)
+        if not features:
+            return Stop()
+        part = share / (2 * len(features) + 1)
+        candidates = [rules.splits(node.region, f, rng) for f in features]
+        replies = yield [
+            SelectQuery(node.region, splits, BALANCE, 2 * part, rules.mechanism)
+            for splits in candidates
+        ]
+        medians = tuple(s[_index(r)] for s, r in zip(candidates, replies, strict=True))
+        query = SelectQuery(node.region, medians, rules.scoring, part, rules.mechanism)
+        (k,) = yield from pick(query)
+        return Choice(medians[k], spent=share)
+
+    return choose
+
+
+def _index(reply: Reply) -> int:
+    assert isinstance(reply, Picks)
+    return reply.indices[0]
+
+
+def among_cuts(rules: MedianRules, share: Fraction, balance_at: Callable[[int], int]) -> Chooser:
+    """One choice among all cuts of K features by the target; no median is asked for.
+
+    Feature and cut leave as one index, so K features cost no more than one. `balance_at` gives
+    the units that a level takes off for every record of the larger child.
+    """
+
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        features = rules.features(node.region, rules.n_candidates, rng)
+        splits = tuple(s for f in features for s in rules.splits(node.region, f, rng))
+        if not splits:
+            return Stop()
+        scoring = replace(rules.scoring, balance=balance_at(node.depth))
+        query = SelectQuery(node.region, splits, scoring, share, rules.mechanism)
+        (k,) = yield from pick(query)
+        return Choice(splits[k], spent=share)
+
+    return choose
+
+
+def no_balance(level: int) -> int:
+    """The target alone decides."""
+    return 0
+
+
+def balance_below(depth: int) -> Callable[[int], int]:
+    """A quarter of a squared error per record on the last level, half as much on each above.
+
+    Squared errors shrink with every level and their noise does not: near the leaves the target
+    would tell nothing, and cuts would be random and uneven.
+    """
+    return lambda level: LATTICE >> (depth + 1 - level)
+
+
+# ------------------------------------------------------------------------------ several holders
+TableFlow = Callable[[Node, tuple[int, ...]], Flow[list[FloatArray]]]
+"""(node, features) -> the noisy (B, C) table of each."""
+
+
+def flat_tables(rules: HistogramRules, share: Fraction) -> TableFlow:
+    """One table of the bins of each feature, all made to agree on their total."""
+
+    def tables_of(node: Node, features: tuple[int, ...]) -> Flow[list[FloatArray]]:
+        tables = yield from rules.ask(node, features, share)
+        tables = rules.settled(node, tables)
+        return [tables.of(i) for i in range(len(features))]
+
+    return tables_of
+
+
+def dyadic_tables(tables: DyadicTables, share: Fraction) -> TableFlow:
+    """Tables of runs of bins of all widths, read as one."""
+    return lambda node, features: tables.ask(node, features, share)
+
+
+def at_noisy_medians(
+    rules: MedianRules, tables_of: TableFlow, impurity: Impurity, share: Fraction
+) -> Chooser:
+    """Medians and gains of K features are read off their noisy tables of the target by bin.
+
+    A choice on true totals needs one holder of all rows. A table needs none: sites add noise
+    shares, and reading medians and gains off it is free.
+    """
+
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        features = tuple(rules.features(node.region, rules.n_candidates, rng))
+        if not features:
+            return Stop()
+        tables = yield from tables_of(node, features)
+        cuts = [rules.cuts(node.region, f, rng) for f in features]
+        found = [_balanced(t, mine, impurity) for t, mine in zip(tables, cuts, strict=True)]
+        best = max(range(len(found)), key=lambda i: found[i].gain)
+        split = rules.grids.split(features[best], cuts[best][found[best].cut])
+        return Choice(split, found[best].gain, share)
+
+    return choose
+
+
+class _Balanced(NamedTuple):
+    gain: float
+    cut: int
+
+
+def _balanced(table: FloatArray, cuts: BoolArray, impurity: Impurity) -> _Balanced:
+    """The cut that parts the noisy mass of one feature most evenly, and its noisy gain."""
+    left = left_masses(table, cuts)
+    total = table.sum(axis=0)
+    k = int(np.argmin(np.abs((2.0 * left - total).sum(axis=1))))
+    gain = impurity(total) - impurity(left[k]) - impurity(total - left[k])
+    return _Balanced(float(gain), k)
+
+
+# --------------------------------------------------------------------------------------- depth
+def depth_for(rows: float, leaf_rows: float) -> int:
+    """The deepest complete tree whose leaves can expect `leaf_rows` of so many rows each."""
+    return max(1, int(np.log2(max(rows / leaf_rows, 2.0))))

@@ -1,0 +1,130 @@
+"""What a node is thought to hold before and after it is asked: tables with their variances.
+
+A child's tables are guessed from its parent's: exactly for the split feature, and for the others
+as if features were independent within a class (the naive-Bayes prior). The child's own noisy
+tables then move the guess, the further the less sure the guess is (empirical Bayes).
+
+Shapes: F features in play, B bins, C channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.learning.choosing.tables import Tables, common_total, totals, with_total
+from hedgerow.queries import Binning
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+TINY = 1e-9
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Tables of one node. `possible` says which bins its rows can be in at all."""
+
+    features: tuple[int, ...]
+    masses: FloatArray  # (F, B, C)
+    variances: FloatArray  # (F, B, C)
+    possible: BoolArray  # (F, B)
+    totals: FloatArray  # (C,), not negative
+    total_variance: float
+    split: int = NOWHERE  # the feature whose split made this node: its table is known exactly
+
+    def of(self, features: tuple[int, ...]) -> Belief:
+        """The same node, with fewer features in play."""
+        keep = [self.features.index(f) for f in features]
+        return Belief(
+            features,
+            self.masses[keep],
+            self.variances[keep],
+            self.possible[keep],
+            self.totals,
+            self.total_variance,
+            self.split,
+        )
+
+
+def root_belief(cells: Tables, thinned: Binning, bins: Binning) -> Belief:
+    """Consistent root tables of all features, their cells gathered into bins."""
+    n_bins = max(bins.n_bins)
+    shape = (len(cells.features), n_bins, cells.values.shape[2])
+    masses, variances = np.zeros(shape), np.zeros(shape)
+    for j in range(len(cells.features)):
+        bin_of = dict(zip(thinned.bins[j], bins.bins[j], strict=True))
+        place = [bin_of[c] for c in range(cells.n_bins[j])]
+        np.add.at(masses[j], place, cells.of(j))
+        np.add.at(variances[j], place, cells.variance)
+    common, variance = totals(cells)
+    possible = np.arange(n_bins)[None, :] < np.asarray(bins.n_bins)[:, None]
+    return Belief(cells.features, masses, variances, possible, np.maximum(common, 1.0), variance)
+
+
+def child_prior(parent: Belief, position: int, left: BoolArray, side: int) -> Belief:
+    """What to expect in a child after a split of the feature at `position`.
+
+    `left` is the set of its bins sent left; `side` is 0 for the left child.
+    """
+    inside = (left if side == 0 else ~left) & parent.possible[position]
+    sent = np.clip(parent.masses[position, inside].sum(axis=0), 0.0, parent.totals)
+    part = sent / np.maximum(parent.totals, TINY)  # (C,) of each class
+    masses, variances = parent.masses * part, parent.variances * part**2
+    possible = parent.possible.copy()
+    masses[position] = parent.masses[position] * inside[:, None]
+    variances[position] = parent.variances[position] * inside[:, None]
+    possible[position] = inside
+    sent_variance = float(parent.variances[position, inside].sum(axis=0).mean())
+    return Belief(
+        parent.features,
+        masses,
+        variances,
+        possible,
+        sent,
+        sent_variance,
+        parent.features[position],
+    )
+
+
+def updated(prior: Belief, asked: FloatArray, variance: float, *, trusting: bool = True) -> Belief:
+    """The prior moved towards the node's own noisy tables, (F, B, C), of its features.
+
+    Per feature and class, the spread t2 of the truth around the prior is what the squared
+    difference holds beyond both noises; the split feature's prior has none. A cell then moves by
+    (prior variance + t2) / (prior variance + t2 + noise), or all the way if not `trusting`.
+    """
+    used = prior.possible
+    common, total_variance = common_total(asked, used, variance)
+    common = np.maximum(common, 0.0)
+    own = with_total(asked, used, common)
+    guess = with_total(prior.masses, used, common)
+    step = _steps(prior, own - guess, variance) if trusting else np.ones_like(own)
+    step = np.where(used[:, :, None], step, 0.0)
+    return Belief(
+        prior.features,
+        guess + step * (own - guess),
+        step * variance,
+        used,
+        common,
+        total_variance,
+        prior.split,
+    )
+
+
+def _steps(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
+    spread = prior.variances + _between(prior, difference, variance)[:, None, :]
+    return np.asarray(spread / np.maximum(spread + variance, TINY))
+
+
+def _between(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
+    """(F, C) variance of the truth around the prior, per feature and class."""
+    used = prior.possible[:, :, None]
+    excess = (difference**2 - variance - prior.variances) * used
+    spread = np.maximum(excess.sum(axis=1) / np.maximum(used.sum(axis=1), 1), 0.0)
+    if prior.split in prior.features:
+        spread[prior.features.index(prior.split)] = 0.0
+    return np.asarray(spread)

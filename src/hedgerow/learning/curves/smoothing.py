@@ -1,0 +1,164 @@
+"""A smoothed additive start: one curve of log-odds per feature, from one round of histograms.
+
+Each feature's curve is a Gaussian process over its bins, seen through the noise. How strong and
+how smooth it is comes from the histogram itself (empirical Bayes), so nothing is left to tune.
+Knows no row: class histograms in, curves out.
+
+Shapes: B bins of one feature, O outputs (1 for two classes, else one per class), K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.learning.choosing.tables import Tables, consistent, totals
+from hedgerow.values.candidates import Grids
+from hedgerow.values.grids import Kind
+from hedgerow.values.losses import sigmoid, softmax
+from hedgerow.values.models import Curve
+
+FloatArray = NDArray[np.float64]
+
+STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # prior standard deviations of a curve
+LENGTHS = (0.1, 0.3, 1.0, 3.0)  # correlation lengths, as parts of the feature's bins
+ROUGH = 0.1  # part of the prior variance that neighbouring bins do not share
+USUAL_STRENGTH, PULL = 0.2, 0.05  # weak prior on the strength, in nats per squared log-ratio
+STEPS, DAMPING = 8, 0.5
+LARGEST_LOG_ODDS = 4.0
+LEAST_CLASS = 10.0  # records a class is taken to have at least
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The curves of the active features, their bins' noisy masses, and the scores' base."""
+
+    base: FloatArray  # (O,)
+    features: tuple[int, ...]
+    values: tuple[FloatArray, ...]  # (B, O) each
+    masses: tuple[FloatArray, ...]  # (B,) each, not negative
+
+    @property
+    def strengths(self) -> FloatArray:
+        """Mean square of each curve over the records."""
+        return np.array(
+            [
+                float((m @ (v**2)).mean() / max(m.sum(), 1.0))
+                for m, v in zip(self.masses, self.values, strict=True)
+            ]
+        )
+
+    def curves(self, grids: Grids, weights: Sequence[float] | FloatArray) -> tuple[Curve, ...]:
+        """Weighted, by cell instead of by bin."""
+        return tuple(
+            _curve(grids, j, w * v)
+            for j, v, w in zip(self.features, self.values, weights, strict=True)
+        )
+
+
+def _curve(grids: Grids, feature: int, values: FloatArray) -> Curve:
+    by_cell = values[list(grids.binning.bins[feature])]
+    return Curve(feature, tuple(tuple(row) for row in by_cell.tolist()))
+
+
+def shapes(grids: Grids, tables: Tables) -> Shapes:
+    """Curves of all features of class histograms (F, B, K)."""
+    common, _ = totals(tables)
+    agreed = consistent(tables)
+    classes = np.maximum(common, LEAST_CLASS)
+    base = log_prior(classes)
+    values, masses = [], []
+    for position, feature in enumerate(tables.features):
+        counts = agreed.of(position)
+        is_numeric = grids.grid(feature).kind is Kind.NUMERIC
+        values.append(curve(counts, base, tables.variance, is_numeric))
+        masses.append(np.maximum(counts.sum(axis=1), 0.0))
+    return Shapes(base, tables.features, tuple(values), tuple(masses))
+
+
+def log_prior(classes: FloatArray) -> FloatArray:
+    """Log-odds of the second class, or log-probabilities of three and more."""
+    logs = np.log(classes / classes.sum())
+    return np.array([logs[1] - logs[0]]) if len(classes) == 2 else logs
+
+
+def curve(counts: FloatArray, base: FloatArray, variance: float, is_numeric: bool) -> FloatArray:
+    """(B, O) offsets from the base, by damped Newton steps, each the posterior mean of a line.
+
+    With p the class probabilities at the present offsets, the residual p n - h has slope
+    W = p (1 - p) n and variance v = W + the noise of n and h in it.
+    """
+    rows = np.maximum(counts.sum(axis=1), 0.0)  # (B,)
+    offsets = np.zeros((len(rows), len(base)))
+    priors = _priors(counts, base, variance, is_numeric)
+    for _ in range(STEPS):
+        p = _probabilities(base + offsets)
+        residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
+        slope = np.maximum(p * (1.0 - p) * rows[:, None], 1e-6)
+        spread = _noise(p, variance, counts.shape[1]) + slope
+        for o, prior in enumerate(priors):
+            w, target = slope[:, o], slope[:, o] * offsets[:, o] - residual[:, o]
+            step = np.linalg.solve(w[:, None] * prior * w + np.diag(spread[:, o]), target)
+            moved = DAMPING * (prior @ (w * step))
+            offsets[:, o] = (1.0 - DAMPING) * offsets[:, o] + moved
+        offsets = np.clip(offsets, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
+    return np.asarray(offsets - rows @ offsets / max(float(rows.sum()), 1.0))
+
+
+def _probabilities(scores: FloatArray) -> FloatArray:
+    return sigmoid(scores) if scores.shape[1] == 1 else softmax(scores)
+
+
+def _hits(counts: FloatArray) -> FloatArray:
+    """(B, O) counts of the classes that have an output."""
+    return counts[:, 1:] if counts.shape[1] == 2 else counts
+
+
+def _noise(p: FloatArray, variance: float, n_classes: int) -> FloatArray:
+    """Of p n - h, where n is the sum of all classes' noisy counts."""
+    return variance * ((1.0 - p) ** 2 + (n_classes - 1) * p**2)
+
+
+def _priors(
+    counts: FloatArray, base: FloatArray, variance: float, is_numeric: bool
+) -> list[FloatArray]:
+    """Prior covariance (B, B) of each output's curve, the likeliest of the grid."""
+    p = _probabilities(base[None, :])
+    residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
+    slope = np.maximum(p * (1.0 - p) * counts.sum(axis=1, keepdims=True), 1e-6)
+    spread = _noise(p, variance, counts.shape[1]) + slope
+    families = [correlations(len(counts), ell) for ell in LENGTHS] if is_numeric else []
+    unit = np.stack(families or [np.eye(len(counts))])  # (l, B, B)
+    return [likeliest(residual[:, o], slope[:, o], spread[:, o], unit) for o in range(len(base))]
+
+
+def correlations(n_bins: int, length: float) -> FloatArray:
+    """Of a numeric feature's bins; the last bin, `missing`, stands alone."""
+    known = n_bins - 1
+    place = np.arange(known) / known
+    near = np.exp(-np.abs(place[:, None] - place[None, :]) / length)
+    out = np.eye(n_bins)
+    out[:known, :known] = (1.0 - ROUGH) * near + ROUGH * np.eye(known)
+    return out
+
+
+def likeliest(
+    residual: FloatArray, slope: FloatArray, spread: FloatArray, unit: FloatArray
+) -> FloatArray:
+    """The covariance k^2 U, over strengths k and families U, under which the residual is likeliest.
+
+    The residual is N(0, k^2 H U H + diag(spread)) with H = diag(slope).
+    """
+    strengths = np.array(STRENGTHS)
+    signal = slope[:, None] * unit * slope  # (l, B, B)
+    covariance = strengths[:, None, None, None] ** 2 * signal + np.diag(spread)
+    lower = np.linalg.cholesky(covariance)  # (k, l, B, B)
+    white = np.linalg.solve(lower, residual[:, None])[..., 0]
+    log_det = np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum(axis=-1)
+    pull = PULL * np.log(strengths / USUAL_STRENGTH) ** 2
+    evidence = -0.5 * (white**2).sum(axis=-1) - log_det - pull[:, None]
+    k, family = np.unravel_index(int(np.argmax(evidence)), evidence.shape)
+    return np.asarray(strengths[k] ** 2 * unit[family])

@@ -1,0 +1,192 @@
+"""Boosted trees that look before they split: histograms, or one random cut per feature.
+
+Maddock et al. 2022, section 4.3. Equation (5) scores a split by the fit of its two sides. Leaves
+read their sums off the last table, so they cost nothing more (kappa_w = 0).
+Departures: all features of a node are one query, charged for all of them; their tables are made to
+agree on the node's total; a side whose noisy Hessian does not stand out of its noise is no
+candidate; in partially random trees a cut is drawn among the bins that can still reach the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.learning.builder import (
+    Choice,
+    Chooser,
+    LeafFlow,
+    LeafValue,
+    Node,
+    Stop,
+    TreePlan,
+    grow,
+)
+from hedgerow.learning.choosing.scores import left_masses
+from hedgerow.learning.choosing.tables import Tables, consistent, totals
+from hedgerow.learning.feature_draws import TreeFeatures
+from hedgerow.learning.flow import Flow, ask, together
+from hedgerow.learning.forests.random_trees import random_left
+from hedgerow.learning.frontier import LevelOrder
+from hedgerow.learning.leaves.updates import Update
+from hedgerow.queries import Binning, Cells, Statistic, SumQuery
+from hedgerow.values.candidates import Grids
+from hedgerow.values.models import Additive
+from hedgerow.values.trees import Tree
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+
+STANDS_OUT = 1.0  # standard deviations of its noise that a side's Hessian must reach
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a node may choose from: bins to be summed, and per feature the sets sent left."""
+
+    grids: Grids
+    features: tuple[int, ...]
+    left_sets: tuple[BoolArray, ...]
+
+
+Offers = Callable[[Node, tuple[int, ...], np.random.Generator], Offer]
+
+
+def every_cut(grids: Grids) -> Offers:
+    """All candidates of all features: a histogram."""
+
+    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> Offer:
+        return Offer(grids, features, tuple(grids.left_sets[f] for f in features))
+
+    return offer
+
+
+def one_random_cut(grids: Grids) -> Offers:
+    """One random cut of each feature: two bins instead of a histogram."""
+
+    def offer(node: Node, features: tuple[int, ...], rng: np.random.Generator) -> Offer:
+        bins, usable = [(0,) * len(b) for b in grids.binning.bins], []
+        for f in features:
+            left = random_left(grids, f, grids.reachable(node.region, f), rng)
+            if left is not None:
+                bins[f] = tuple(int(not left[b]) for b in grids.binning.bins[f])
+                usable.append(f)
+        two_way = Grids(grids.schema, Binning(tuple(bins)))
+        return Offer(two_way, tuple(usable), (np.array([[True, False]]),) * len(usable))
+
+    return offer
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Sums (k, C) of both sides of k candidates, and the variances (k,) of their noise."""
+
+    sums: tuple[FloatArray, FloatArray]
+    variances: tuple[FloatArray, FloatArray]
+
+    @staticmethod
+    def of(left: FloatArray, whole: FloatArray, sets: BoolArray, variance: float) -> Sides:
+        bins = sets.sum(axis=1)
+        return Sides((left, whole - left), (variance * bins, variance * (sets.shape[1] - bins)))
+
+    def fits(self, update: Update) -> FloatArray:
+        left, right = map(update.score, self.sums, self.variances)
+        return left + right
+
+    def known(self, k: int) -> tuple[Any, Any]:
+        """What children of candidate k know of themselves: sums and variance."""
+        pairs = zip(self.sums, self.variances, strict=True)
+        left, right = ((sums[k], float(variance[k])) for sums, variance in pairs)
+        return left, right
+
+
+@dataclass(frozen=True)
+class GreedyTrees:
+    """Each level of a tree is one round; the trees of a batch grow side by side."""
+
+    offers: Offers
+    names: tuple[str, ...]
+    features: TreeFeatures
+    depth: int
+    unit: int
+    least_gain: float = 0.0
+    least_hessian: float = 1.0
+
+    def grow(
+        self,
+        numbers: range,
+        update: Update,
+        at: Additive,
+        share: Fraction,
+        rng: np.random.Generator,
+    ) -> Flow[list[Tree]]:
+        statistic = update.statistic(at, self.unit)
+        leaves = known_leaves(update, statistic, len(numbers))
+        each = share / (len(numbers) * self.depth)
+        growing = {}
+        for number in numbers:
+            choose = self._chooser(self.features(number, rng), statistic, update, each)
+            plan = TreePlan(choose, LevelOrder(), self.depth, leaves)
+            growing[number] = grow(plan, self.names, rng)
+        grown = yield from together(growing)
+        return [g.tree for g in grown.values()]
+
+    def _chooser(
+        self, features: tuple[int, ...], statistic: Statistic, update: Update, share: Fraction
+    ) -> Chooser:
+        def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+            offer = self.offers(node, features, rng)
+            if not offer.features:
+                return Stop()
+            by = Cells(offer.features, offer.grids.binning)
+            answer = yield from ask(SumQuery(node.region, statistic, by, share))
+            n_bins = tuple(offer.grids.binning.n_bins[f] for f in offer.features)
+            tables = consistent(Tables(offer.features, answer.values, answer.variance, n_bins))
+            return self._best(offer, tables, update)
+
+        return choose
+
+    def _best(self, offer: Offer, tables: Tables, update: Update) -> Choice | Stop:
+        """The candidate that gains most; ties go to the lower feature."""
+        whole, doubt = totals(tables)
+        unsplit = update.score(whole, doubt)
+        best, taken = 2.0 * self.least_gain, None
+        for position, sets in enumerate(offer.left_sets):
+            left = Sides.of(left_masses(tables.of(position), sets), whole, sets, tables.variance)
+            gain = np.where(self._is_heavy(left, update), left.fits(update) - unsplit, -np.inf)
+            k = int(np.argmax(gain))
+            if gain[k] > best:
+                best, taken = float(gain[k]), (position, k, left)
+        if taken is None:
+            return Stop()
+        position, k, sides = taken
+        split = offer.grids.split(offer.features[position], offer.left_sets[position][k])
+        return Choice(split, best / 2.0, known=sides.known(k))
+
+    def _is_heavy(self, sides: Sides, update: Update) -> BoolArray:
+        """Whether both sides' noisy Hessians are beyond doubt and large enough."""
+        enough = [
+            update.weight(sums)
+            >= np.maximum(STANDS_OUT * np.sqrt(variance) * update.weight_noise, self.least_hessian)
+            for sums, variance in zip(sides.sums, sides.variances, strict=True)
+        ]
+        return np.asarray(enough[0] & enough[1])
+
+
+def known_leaves(update: Update, statistic: Statistic, batch: int) -> LeafFlow:
+    """Leaves from what the last table said of them; a root that never split says nothing."""
+
+    def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+        yield from ()
+        nothing = (np.zeros(statistic.channels), 0.0)
+        known = [nothing if n.known is None else n.known for n in ends]
+        sums, variances = np.stack([m for m, _ in known]), np.array([v for _, v in known])
+        values = update.values(sums, variances / batch)
+        return [LeafValue(v, m, d) for v, (m, d) in zip(values, known, strict=True)]
+
+    return leaves

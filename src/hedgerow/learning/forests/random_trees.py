@@ -1,0 +1,140 @@
+"""Trees drawn from public randomness alone: their shape costs no budget.
+
+Totally random trees (Geurts et al. 2006; Maddock et al. 2022, section 4.3.2) draw each node's
+feature and cut; oblivious ones ask one test per level.
+Departures: a cut is drawn among the bins that can still reach the node, so no side is empty for
+sure; one category is told from all others (oblivious trees: random halves); `missing` goes to a
+random side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.learning.feature_draws import TreeFeatures
+from hedgerow.values.candidates import Grids
+from hedgerow.values.grids import Kind
+from hedgerow.values.regions import EVERYONE, Region, Split, Step
+from hedgerow.values.trees import Tree
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+TreeDraw = Callable[[int, np.random.Generator], Tree]
+"""(number of the tree, public randomness) -> a tree whose leaves say nothing yet."""
+
+OUTER = 0.1  # an oblivious cut leaves at least about this part of the records on each side
+
+
+# ------------------------------------------------------------------------------- totally random
+def totally_random(grids: Grids, features: TreeFeatures, depth: int) -> TreeDraw:
+    """Every node splits at random, down to `depth` or until one bin is left."""
+
+    def draw(number: int, rng: np.random.Generator) -> Tree:
+        mine = features(number, rng)
+        live = {f: np.ones(grids.binning.n_bins[f], bool) for f in mine}
+        leaves = _random_leaves(grids, EVERYONE, live, depth, rng)
+        return Tree.build(grids.schema.names, {region: () for region in leaves})
+
+    return draw
+
+
+def _random_leaves(
+    grids: Grids, region: Region, live: dict[int, BoolArray], depth: int, rng: np.random.Generator
+) -> list[Region]:
+    if depth == 0:
+        return [region]
+    for feature in rng.permutation(list(live)).tolist():
+        left = random_left(grids, feature, live[feature], rng)
+        if left is not None:
+            break
+    else:
+        return [region]
+    split = grids.split(feature, left)
+    found = []
+    for side, bins in enumerate((live[feature] & left, live[feature] & ~left)):
+        below = {**live, feature: bins}
+        found += _random_leaves(grids, (*region, Step(split, side)), below, depth - 1, rng)
+    return found
+
+
+def random_left(
+    grids: Grids, feature: int, live: BoolArray, rng: np.random.Generator
+) -> BoolArray | None:
+    """A random set of bins to send left, of those that can still occur; None if one bin is left."""
+    known = np.flatnonzero(live[:-1])
+    if len(known) < 2:
+        return None
+    if grids.grid(feature).kind is Kind.NUMERIC:
+        left = np.arange(len(live)) < known[rng.integers(1, len(known))]
+    else:
+        left = np.arange(len(live)) == rng.choice(known)
+    left[-1] = rng.random() < 0.5
+    return np.asarray(left)
+
+
+def random_half(n_bins: int, among: NDArray[np.int64], rng: np.random.Generator) -> BoolArray:
+    """Each bin to a random side; of the bins `among`, at least one to each."""
+    left = rng.random(n_bins) < 0.5
+    if left[among].all() or not left[among].any():
+        one = rng.choice(among)
+        left[one] = not left[one]
+    return left
+
+
+# ------------------------------------------------------------------------------------ oblivious
+@dataclass(frozen=True)
+class Known:
+    """What is known of a feature that oblivious trees may test."""
+
+    feature: int
+    mass: FloatArray  # (B,) noisy records per bin
+    weight: float  # how likely it is drawn
+
+
+def oblivious(grids: Grids, known: Sequence[Known], depth: int) -> TreeDraw:
+    """Complete trees, one test per level, cut where the noisy mass is neither thin nor thick."""
+    weights = np.array([k.weight for k in known])
+    chances = weights / weights.sum()
+    width = min(depth, len(known))
+
+    def draw(number: int, rng: np.random.Generator) -> Tree:
+        drawn = rng.choice(len(known), width, replace=False, p=chances)
+        tests = [_cut(grids, known[drawn[i % width]], rng) for i in range(depth)]
+        return oblivious_tree(grids.schema.names, tests)
+
+    return draw
+
+
+def _cut(grids: Grids, known: Known, rng: np.random.Generator) -> Split:
+    left = _left_by_mass(grids, known, rng)
+    return grids.split(known.feature, left)
+
+
+def _left_by_mass(grids: Grids, known: Known, rng: np.random.Generator) -> BoolArray:
+    n_bins = len(known.mass)
+    if grids.grid(known.feature).kind is not Kind.NUMERIC:
+        left = random_half(n_bins, np.arange(n_bins - 1), rng)
+    else:
+        below = np.cumsum(known.mass[:-1])
+        far = np.abs(below[:-1] - rng.uniform(OUTER, 1.0 - OUTER) * below[-1])
+        far[(below[:-1] <= 0.0) | (below[:-1] >= below[-1])] = np.inf  # one side would be empty
+        left = np.arange(n_bins) <= np.argmin(far)
+    left[-1] = rng.random() < 0.5
+    return left
+
+
+def oblivious_tree(names: Sequence[str], tests: Sequence[Split]) -> Tree:
+    """Leaves in the binary order of the tests' outcomes.
+
+    A test that repeats one above it would make a side empty; the tree is complete all the same.
+    """
+    regions = [
+        tuple(Step(test, side) for test, side in zip(tests, sides, strict=True))
+        for sides in product((0, 1), repeat=len(tests))
+    ]
+    return Tree.build(names, {region: () for region in regions})

@@ -1,0 +1,40 @@
+"""Where noise hides every table: trees drawn in public, all of the budget for their leaves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.learning.bins.equal_mass import thinned
+from hedgerow.learning.builder import Grown, Node, assemble
+from hedgerow.learning.feature_draws import random
+from hedgerow.learning.flow import Flow, ask
+from hedgerow.learning.forests.random_trees import totally_random
+from hedgerow.learning.goal import Goal
+from hedgerow.learning.leaves.leaning import lean_of
+from hedgerow.learning.leaves.per_tree import leaf_values
+from hedgerow.queries import Leaves, SumQuery
+from hedgerow.values.candidates import Grids
+from hedgerow.values.regions import EVERYONE
+from hedgerow.values.schema import Schema
+
+HOPELESS = 5.0
+"""Signal below which a tree drawn blindly beats one that noise has drawn."""
+CELLS = 16
+
+
+def drawn_trees(
+    schema: Schema, goal: Goal, n_trees: int, depth: int, share: Fraction, rng: np.random.Generator
+) -> Flow[list[Grown]]:
+    """Totally random trees on an even grid; their leaves lean on the nodes above them."""
+    grids, n = Grids(schema, thinned(schema, CELLS)), len(schema.grids)
+    draw = totally_random(grids, random(n, n), depth)
+    trees = tuple(draw(number, rng) for number in range(n_trees))
+    answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves(trees), share))
+    found = []
+    for tree, masses in zip(trees, answer.values, strict=True):
+        said = leaf_values(tree, masses, answer.variance, goal, lean_of(goal))
+        ends = [Node(region, len(region)) for region in said]
+        found.append(assemble(EVERYONE, ends, list(said.values()), tree.features))
+    return found

@@ -1,0 +1,163 @@
+"""Leaves that lean on the nodes above them: the less sure a node is, the more.
+
+Bottom-up, a node's total is averaged with the sum of its children (Hay et al. 2010); top-down,
+its proportions are p = (N + m p_parent) / (n + m), where m grows with the noise in N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.learning.builder import LeafFlow, LeafValue, Node
+from hedgerow.learning.choosing.histograms import above_of
+from hedgerow.learning.choosing.tables import inverse_variance
+from hedgerow.learning.flow import Flow
+from hedgerow.learning.goal import Goal
+from hedgerow.learning.leaves import per_leaf
+from hedgerow.queries import Answer, SumQuery, Whole
+from hedgerow.values.regions import Region
+
+FloatArray = NDArray[np.float64]
+Estimate = tuple[FloatArray, float]
+"""Channel masses of a node and the variance of each."""
+
+PSEUDO_ROWS = 2.0
+
+
+@dataclass(frozen=True)
+class Lean:
+    """How many pseudo-rows of its parent a node gets: 2 and `per_noise` times variance / rows."""
+
+    per_noise: float
+
+    def proportions(self, masses: FloatArray, variance: float, parent: FloatArray) -> FloatArray:
+        masses = np.maximum(masses, 0.0)
+        n = float(masses.sum())
+        m = PSEUDO_ROWS + self.per_noise * variance * len(masses) / max(n, 1.0)
+        return (masses + m * parent) / (n + m)
+
+
+def lean_of(goal: Goal) -> Lean:
+    """A mean target varies less than a class does, so noise counts for more against it."""
+    return Lean(2.0) if goal.shape is None else Lean(1.0 / goal.shape.spread)
+
+
+def by_unspent(goal: Goal, *, lean: bool, combine: bool = False) -> LeafFlow:
+    """Leaves asked with all that their paths did not spend, read with their parents or alone."""
+    if lean:
+        return by_leaning_on_parents(goal, per_leaf.unspent, lean_of(goal))
+    return per_leaf.by_query(goal.statistic, per_leaf.unspent, per_leaf.proportions, combine)
+
+
+def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean: Lean) -> LeafFlow:
+    """One sum per leaf, in one round; then consistency upwards and shrinkage downwards."""
+
+    def said(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+        replies = yield [SumQuery(n.region, goal.statistic, Whole(), share_of(n)) for n in ends]
+        asked = dict[Region, Estimate]()
+        for node, reply in zip(ends, replies, strict=True):
+            assert isinstance(reply, Answer)
+            asked[node.region] = (np.maximum(reply.values[0, 0], 0.0), reply.variance)
+        p = proportions(consistent_upwards(asked, _above(ends)), lean)
+        return [goal.leaf(p[n.region], *asked[n.region]) for n in ends]
+
+    return said
+
+
+def _above(ends: Sequence[Node]) -> dict[Region, Estimate]:
+    """The totals of all inner nodes, as the choosers left them."""
+    above = dict[Region, Estimate]()
+    for node in ends:
+        start = len(node.region) - len(above_of(node))
+        for k, totals in enumerate(above_of(node)):
+            above[node.region[: start + k]] = (totals.masses, totals.variance)
+    return above
+
+
+def consistent_upwards(
+    leaves: dict[Region, Estimate], above: dict[Region, Estimate]
+) -> dict[Region, Estimate]:
+    """All nodes, each inner one averaged with the sum of its children; parents come first."""
+    children = dict[Region, set[Region]]()
+    for region in [*leaves, *above]:
+        if region[:-1] in above and region:
+            children.setdefault(region[:-1], set()).add(region)
+    best = dict(leaves)
+    for region in sorted(above, key=len, reverse=True):
+        parts = [best[child] for child in children[region]]
+        whole = sum((m for m, _ in parts), np.zeros_like(parts[0][0]))
+        best[region] = inverse_variance([above[region], (whole, sum(v for _, v in parts))])
+    return dict(sorted(best.items(), key=lambda item: len(item[0])))
+
+
+def proportions(nodes: dict[Region, Estimate], lean: Lean) -> dict[Region, FloatArray]:
+    """Of every node, from the root down; the root leans on equal shares."""
+    p = dict[Region, FloatArray]()
+    for region, (masses, variance) in nodes.items():
+        parent = p.get(region[:-1]) if region else None
+        if parent is None:
+            parent = np.full(len(masses), 1.0 / len(masses))
+        p[region] = lean.proportions(masses, variance, parent)
+    return p
+
+
+# ------------------------------------------------------------------------------ complete trees
+def level_sums(leaves: FloatArray) -> list[FloatArray]:
+    """(T, 2^l, C) sums of the nodes of every level l, from the root down."""
+    levels = [leaves]
+    while levels[0].shape[1] > 1:
+        n_trees, n_nodes, channels = levels[0].shape
+        levels.insert(0, levels[0].reshape(n_trees, n_nodes // 2, 2, channels).sum(axis=2))
+    return levels
+
+
+def complete_proportions(
+    leaves: FloatArray, variance: float, prior: FloatArray, per_noise: float
+) -> FloatArray:
+    """(T, nodes, C) proportions of all nodes in heap order, each leaning on its parent.
+
+    A node's noise is that of all leaves below it. Rows are taken to be at least one deviation of
+    it, so that an empty node leans on its parent and not on nothing.
+    """
+    levels = level_sums(leaves)
+    n_trees, _, channels = leaves.shape
+    p = np.broadcast_to(prior, (n_trees, 1, channels))
+    out = []
+    for level, sums in enumerate(levels):
+        masses = np.maximum(sums, 0.0)
+        n = masses.sum(axis=2, keepdims=True)
+        noise = variance * channels * 2 ** (len(levels) - 1 - level)
+        m = PSEUDO_ROWS + per_noise * noise / np.maximum(n, np.sqrt(noise) + 1e-9)
+        parent = p if level == 0 else np.repeat(p, 2, axis=1)
+        p = (masses + m * parent) / (n + m)
+        out.append(p)
+    return np.concatenate(out, axis=1)
+
+
+def complete_means(
+    leaves: FloatArray, count_variance: float, sum_variance: float, second_moment: float
+) -> FloatArray:
+    """(nodes,) means of all nodes of one tree in heap order, by empirical Bayes level by level.
+
+    `leaves` is (2^depth, 2) of noisy rows and noisy sums, each record's part within [-1, 1]. A
+    node's mean has variance noise / n^2 + second_moment / n; the spread of the truth around the
+    parents is what a level's squared differences hold beyond that.
+    """
+    levels = level_sums(leaves[None])
+    mean = np.zeros(1)
+    out = []
+    for level, sums in enumerate(levels):
+        below = 2 ** (len(levels) - 1 - level)
+        n = np.maximum(sums[0, :, 0], np.sqrt(count_variance * below) + 1e-9)
+        raw = np.clip(sums[0, :, 1] / n, -1.0, 1.0)
+        parent = mean if level == 0 else np.repeat(mean, 2)
+        noise = sum_variance * below / n**2 + second_moment / n
+        spread = max(float((n * ((raw - parent) ** 2 - noise)).sum() / n.sum()), 1e-9)
+        mean = parent + spread / (spread + noise) * (raw - parent)
+        out.append(mean)
+    return np.concatenate(out)

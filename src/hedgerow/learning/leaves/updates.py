@@ -1,0 +1,247 @@
+"""What leaves of boosted trees say, and how good a split is, both from the same noisy sums.
+
+Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
+Departures: (g, c h) is asked with the largest c its norm allows, a gift in Hessian noise; a noisy
+Hessian below zero counts as zero; a batch adds the mean of its raw weights (the paper's sum runs
+one term too far and squashes weights); leaves shrink by what is known of their noise.
+
+Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.queries import ClassCounts, Fractions, Gradients, Statistic
+from hedgerow.values.losses import Loss
+from hedgerow.values.models import Additive
+
+FloatArray = NDArray[np.float64]
+Noise = FloatArray | float
+"""Variance of each channel: one for all sums, or one per sum."""
+
+TINY = 1e-9
+DOUBT = 2.0  # Hessian by which a leaf is pulled, per standard deviation of a gradient sum's noise
+
+
+class Update(Protocol):
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        """What a record contributes while the model is `at`."""
+        ...
+
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        """(..., C) -> (...) how well the best leaf value fits; half of what it adds is the gain."""
+        ...
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        """(..., C) -> (...) total Hessian, or number of records."""
+        ...
+
+    @property
+    def weight_noise(self) -> float:
+        """Standard deviation of `weight` per standard deviation of a channel."""
+        ...
+
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        """(L, C) -> (L, O) what all leaves of a tree say, before `rate`.
+
+        `variance` is that of the noise as it enters the model: a batch adds a mean, so the noise
+        of its trees averages out and only a part of the variance is left.
+        """
+        ...
+
+    def rate(self, batch: int) -> float:
+        """How much of a tree enters the model if `batch` trees saw the same gradients."""
+        ...
+
+
+# ------------------------------------------------------------------------------------ averaging
+@dataclass(frozen=True, slots=True)
+class AverageClasses:
+    """Leaves hold class proportions. Counts of disjoint classes have norm 1, not sqrt 2."""
+
+    n_classes: int
+
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        return ClassCounts(self.n_classes)
+
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        return _squares_over_total(sums)
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return np.asarray(sums.sum(axis=-1))
+
+    @property
+    def weight_noise(self) -> float:
+        return float(np.sqrt(self.n_classes))
+
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        return _proportions(sums)
+
+    def rate(self, batch: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AverageTarget:
+    """Leaves hold the mean of a numeric target, asked as complementary fractions."""
+
+    low: float
+    high: float
+
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        return Fractions(self.low, self.high, unit)
+
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        return _squares_over_total(sums)
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return np.asarray(sums.sum(axis=-1))
+
+    @property
+    def weight_noise(self) -> float:
+        return float(np.sqrt(2.0))
+
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        return self.low + (self.high - self.low) * _proportions(sums)[:, 1:]
+
+    def rate(self, batch: int) -> float:
+        return 1.0
+
+
+def _squares_over_total(sums: FloatArray) -> FloatArray:
+    c = np.maximum(sums, 0.0)
+    return np.asarray((c**2).sum(axis=-1) / np.maximum(c.sum(axis=-1), TINY))
+
+
+def _proportions(sums: FloatArray) -> FloatArray:
+    """An empty leaf says nothing: all channels alike."""
+    c = np.maximum(sums, 0.0)
+    n = c.sum(axis=-1, keepdims=True)
+    return np.asarray(np.where(n > 0, c / np.maximum(n, TINY), 1.0 / c.shape[-1]))
+
+
+# ------------------------------------------------------------------------------------- boosting
+def gradients_and_hessians(loss: Loss, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(..., O) each, in the loss's own units; Hessians are not negative."""
+    g = loss.gradient_scale * sums[..., : loss.outputs]
+    h = np.maximum(sums[..., loss.outputs :], 0.0) / loss.hessian_scale
+    return g, np.broadcast_to(h, g.shape)
+
+
+def total_hessian(loss: Loss, sums: FloatArray) -> FloatArray:
+    return np.asarray(sums[..., loss.outputs :].sum(axis=-1) / loss.hessian_scale)
+
+
+def hessian_noise(loss: Loss) -> float:
+    return float(np.sqrt(loss.channels - loss.outputs)) / loss.hessian_scale
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """-G / (H + ridge), clipped: a Newton step, or a gradient step if the loss has h = 1.
+
+    Where few records are, G is mostly noise. The paper's noisier Hessian shrank such leaves by
+    accident. Here a leaf is pulled towards the step of its whole tree, as hard as so many records
+    would pull as G's noise has deviations, times two. (Pulled towards zero, a thin leaf would say
+    that both classes are alike, however rare one of them is.)
+    """
+
+    loss: Loss
+    learning_rate: float = 0.3
+    clip: float = 2.0
+    ridge: float = 1.0
+
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        return Gradients(self.loss, at, unit)
+
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        return np.asarray((g**2 / (h + self.ridge + self._doubt(variance) + TINY)).sum(axis=-1))
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return total_hessian(self.loss, sums)
+
+    @property
+    def weight_noise(self) -> float:
+        return hessian_noise(self.loss)
+
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        noise = np.broadcast_to(np.asarray(variance, np.float64), len(sums))
+        whole = self._pulled(sums.sum(axis=0, keepdims=True), noise.sum(keepdims=True), 0.0)
+        return self._pulled(sums, noise, whole)
+
+    def _pulled(self, sums: FloatArray, noise: Noise, towards: FloatArray | float) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        doubt = self._doubt(noise)
+        steps = (doubt * towards - g) / (h + self.ridge + doubt + TINY)
+        return np.clip(steps, -self.clip, self.clip)
+
+    def _doubt(self, variance: Noise) -> FloatArray:
+        deviation = self.loss.gradient_scale * np.sqrt(np.asarray(variance, np.float64))
+        return np.asarray(DOUBT * deviation[..., None])
+
+    def rate(self, batch: int) -> float:
+        return self.learning_rate / batch
+
+
+@dataclass(frozen=True, slots=True)
+class Wiener:
+    """Posterior means of leaf values, given sums seen through noise of known variance.
+
+    For complete oblivious trees: two leaves that differ in j of the tests have prior covariance
+    deviation^2 * alike^j. Shrinkage follows the noise, so there is no learning rate.
+    """
+
+    loss: Loss
+    deviation: float = 0.15
+    alike: float = 0.5
+    clip: float = 2.0
+
+    def statistic(self, at: Additive, unit: int) -> Statistic:
+        return Gradients(self.loss, at, unit)
+
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        return np.asarray((g**2 / (h + TINY)).sum(axis=-1))
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return total_hessian(self.loss, sums)
+
+    @property
+    def weight_noise(self) -> float:
+        return hessian_noise(self.loss)
+
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        prior = self.deviation**2 * _alike(len(sums), self.alike)
+        noise = np.diag(np.broadcast_to(variance * self.loss.gradient_scale**2 + TINY, len(sums)))
+        means = [
+            prior @ (h[:, o] * np.linalg.solve(h[:, o, None] * prior * h[:, o] + noise, -g[:, o]))
+            for o in range(g.shape[1])
+        ]
+        return np.clip(np.stack(means, axis=1), -self.clip, self.clip)
+
+    def rate(self, batch: int) -> float:
+        return 1.0 / batch
+
+
+@lru_cache(maxsize=16)
+def _alike(n_leaves: int, alike: float) -> FloatArray:
+    """(L, L) alike ** (number of tests in which two leaves differ)."""
+    if n_leaves & (n_leaves - 1):
+        raise SpecError(
+            f"a tree has {n_leaves} leaves; Wiener leaves need complete oblivious trees "
+            "(split='oblivious')."
+        )
+    out = np.ones((1, 1))
+    while len(out) < n_leaves:
+        out = np.kron(out, np.array([[1.0, alike], [alike, 1.0]]))
+    out.flags.writeable = False
+    return out

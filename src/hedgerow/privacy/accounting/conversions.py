@@ -1,0 +1,221 @@
+"""What a budget allows and what noise a cost buys: conversions, all rounded to the safe side.
+
+Budgets and the epsilon of a selection round down, noise and printed epsilons round up. The
+cost of a query is exact: what adds up is epsilon, rho or mu^2 (`Measure`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, Context, Decimal
+from enum import Enum
+from fractions import Fraction
+
+from hedgerow.errors import SpecError
+from hedgerow.privacy.accounting import gaussian, rounding
+from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost, exact
+from hedgerow.privacy.accounting.rounding import context, real
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoNoise
+
+
+class Selection(Enum):
+    """How one of several candidates is drawn by its scores."""
+
+    EXPONENTIAL = "exponential"
+    PERMUTE_AND_FLIP = "permute_and_flip"
+
+
+# -------------------------------------------------------------------------------------- budgets
+def check_promise(epsilon: Fraction, delta: Fraction) -> None:
+    """Refuses numbers that promise nothing."""
+    if exact(epsilon, "epsilon") <= 0:
+        raise SpecError(f"epsilon is {float(epsilon)}; use a finite number > 0.")
+    if not 0 <= exact(delta, "delta") < 1:
+        raise SpecError(
+            f"delta is {float(delta)}; use 0 for pure epsilon, or a public number well below "
+            "1 / (100 x the largest number of records there could be)."
+        )
+
+
+def total(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest budget that keeps (epsilon, delta), in units of the measure, rounded down."""
+    check_promise(epsilon, delta)
+    if measure is Measure.PURE:
+        return epsilon
+    if delta == 0:
+        raise SpecError(
+            f"delta is 0, but noise counted in {measure.value} needs delta > 0; "
+            "use pure epsilon, or name a delta."
+        )
+    if measure is Measure.GDP:
+        return gaussian.mu_squared_within(epsilon, delta)
+    return _rho_within(epsilon, delta)
+
+
+def epsilon_of(measure: Measure, spent: Cost, delta: Fraction) -> float:
+    """The epsilon that `spent` keeps at `delta`, rounded up; infinite if there is none."""
+    spent = checked_cost(spent)
+    check_promise(Fraction(1), delta)
+    if not isinstance(spent, Fraction):
+        return math.inf
+    if measure is Measure.PURE or spent == 0:
+        return rounding.float_above(spent)
+    if delta == 0:
+        return math.inf
+    bound = gaussian.epsilon_at if measure is Measure.GDP else _epsilon_of_rho
+    return rounding.float_above(bound(spent, delta))
+
+
+def printed(epsilon: float) -> str:
+    """Four significant digits, rounded up: a statement never promises more than was kept."""
+    if math.isinf(epsilon):
+        return "infinity"
+    digits = Decimal(repr(epsilon)).normalize(Context(prec=4, rounding=ROUND_CEILING))
+    return f"{digits:f}"
+
+
+# ---------------------------------------------------------------------------------------- noise
+def noise_law(measure: Measure, cost: Cost, sensitivity: Sensitivity) -> NoiseLaw:
+    """The least noise, on integers, whose release costs at most `cost`.
+
+    PURE: discrete Laplace, cost = L1 x rate. ZCDP: discrete Gaussian, cost = L2^2 / (2 sigma^2)
+    (Canonne, Kamath and Steinke 2020). GDP: cost = L2^2 x mu^2 of a unit change, which for
+    integer noise is not 1 / sigma^2. Proof: docs/proofs/discrete_gaussian_gdp.md.
+    """
+    cost = checked_cost(cost)
+    if not isinstance(cost, Fraction):
+        return NoNoise()
+    _check_positive(cost)
+    match measure:
+        case Measure.PURE:
+            return DiscreteLaplace(cost / sensitivity.l1)
+        case Measure.ZCDP:
+            return DiscreteGaussian(sensitivity.l2_squared / (2 * cost))
+        case Measure.GDP:
+            return DiscreteGaussian(gaussian.variance_for(cost / sensitivity.l2_squared))
+
+
+def cost_of(measure: Measure, law: NoiseLaw, sensitivity: Sensitivity) -> Cost:
+    """What a release with this noise costs, rounded up: `noise_law` backwards."""
+    match measure, law:
+        case Measure.PURE, DiscreteLaplace():
+            return sensitivity.l1 * law.rate
+        case Measure.ZCDP, DiscreteLaplace():
+            return rounding.above(_tanh_cost(real(sensitivity.l1 * law.rate)))
+        case Measure.ZCDP, DiscreteGaussian():
+            return sensitivity.l2_squared / (2 * law.sigma2)
+        case Measure.GDP, DiscreteLaplace():
+            return _mu_squared_of_pure(sensitivity.l1 * law.rate)
+        case Measure.GDP, DiscreteGaussian():
+            return sensitivity.l2_squared * gaussian.unit_mu_squared(law.sigma2)
+        case _:
+            return math.inf
+
+
+# ------------------------------------------------------------------------------------ selection
+def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fraction:
+    """The epsilon of a selection that costs `cost`, rounded down.
+
+    The exponential mechanism bounds the *range* of its loss by epsilon, hence half as much
+    counts: rho = eps^2 / 8, mu = 2 Phi^-1(logistic(eps / 2)). Permute-and-flip pays what any
+    eps-DP mechanism pays: rho = eps tanh(eps / 2), mu = 2 Phi^-1(logistic(eps)).
+    Proof: docs/proofs/discrete_gaussian_gdp.md.
+    """
+    _check_positive(cost)
+    ranged = Selection(chooser) is Selection.EXPONENTIAL
+    match measure:
+        case Measure.PURE:
+            return cost
+        case Measure.ZCDP:
+            return _root_below(8 * cost) if ranged else _pure_of_rho(cost)
+        case Measure.GDP:
+            return (2 if ranged else 1) * _pure_of_mu_squared(cost)
+
+
+def lifetime_cost(measure: Measure, spent: Cost, lifetime: Measure) -> Cost:
+    """What a study adds to a site's lifetime budget, which counts in epsilon or in rho."""
+    if measure is lifetime or not isinstance(spent, Fraction):
+        return spent
+    if lifetime is not Measure.ZCDP:
+        raise SpecError(
+            f"this site's lifetime budget counts in {lifetime.value} and the study in "
+            f"{measure.value}; approve studies with delta = 0, or keep the lifetime budget in rho."
+        )
+    if measure is Measure.GDP:
+        return spent / 2
+    return rounding.above(_tanh_cost(real(spent)))
+
+
+def _check_positive(cost: Fraction) -> None:
+    if cost <= 0:
+        raise SpecError(f"a release that costs {cost} cannot say anything; give it a share > 0.")
+
+
+def _root_below(square: Fraction) -> Fraction:
+    """A rational at most the square root, exact where the root is rational."""
+    scale = 1 << (2 * rounding.FINE_BITS)
+    top, bottom = square.numerator * scale, square.denominator * scale
+    return Fraction(math.isqrt(top), math.isqrt(bottom - 1) + 1)
+
+
+def _tanh_cost(epsilon: rounding.Real) -> rounding.Real:
+    """What any eps-DP mechanism costs in rho: the tight form of Bun and Steinke's eps^2 / 2."""
+    return epsilon * context().tanh(epsilon / 2)
+
+
+def _pure_of_rho(rho: Fraction) -> Fraction:
+    goal, high = real(rho), context().mpf(1)
+    while _tanh_cost(high) <= goal:
+        high *= 2
+    low = min(goal, context().sqrt(goal))
+    return rounding.below(rounding.largest(lambda e: bool(_tanh_cost(e) <= goal), low, high))
+
+
+def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:
+    half = context().sqrt(real(mu_squared)) / 2
+    return rounding.below(context().log(context().ncdf(half) / context().ncdf(-half)))
+
+
+def _mu_squared_of_pure(epsilon: Fraction) -> Fraction:
+    ctx = context()
+    miss = 1 / (1 + ctx.exp(real(epsilon)))
+    start = ctx.sqrt(-ctx.log(2 * miss)) + ctx.mpf(1) / 100
+    x = ctx.findroot(lambda z: ctx.log(ctx.erfc(z) / 2) - ctx.log(miss), start)
+    return rounding.above(8 * x**2)
+
+
+# ----------------------------------------------------------------------------------------- zCDP
+def _epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
+    """Least of a rho + log(1 - 1/a) - log(a delta) / (a - 1); every a > 1 is a bound.
+
+    Canonne, Kamath and Steinke 2020, Proposition 12.
+    """
+    ctx, r, d = context(), real(rho), real(delta)
+    a = _best_order(lambda x: x * r + ctx.log(1 - 1 / x) - ctx.log(x * d) / (x - 1))
+    epsilon = a * r + ctx.log(1 - 1 / a) - ctx.log(a * d) / (a - 1)
+    return rounding.above(max(epsilon, ctx.mpf(0)), rounding.FINE_BITS)
+
+
+def _rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The same bound solved for rho, at the order where it is largest."""
+    ctx, e, d = context(), real(epsilon), real(delta)
+
+    def rho(a: rounding.Real) -> rounding.Real:
+        return (e - ctx.log(1 - 1 / a) + ctx.log(a * d) / (a - 1)) / a
+
+    return rounding.below(rho(_best_order(lambda a: -rho(a))))
+
+
+def _best_order(loss: Callable[[rounding.Real], rounding.Real]) -> rounding.Real:
+    """Golden-section search for the order a in (1, 2^80) on the scale of log(a - 1)."""
+    ctx = context()
+    golden, low, high = (ctx.sqrt(5) - 1) / 2, ctx.mpf(-60), ctx.mpf(55)
+    while high - low > ctx.ldexp(1, -40):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        if loss(1 + ctx.exp(left)) < loss(1 + ctx.exp(right)):
+            high = right
+        else:
+            low = left
+    return 1 + ctx.exp((low + high) / 2)

@@ -1,0 +1,90 @@
+"""Directed rounding: a real number enters a promise only through these doors.
+
+Work is done with 60 digits. The result moves outward by 1e-40 of itself, far more than the
+error of any elementary function at that precision, and only then becomes a short rational.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from hedgerow.privacy.accounting.budget import exact
+
+Real = Any
+"""A number of `context()`; mpmath has no types."""
+
+DIGITS = 60
+SLACK = Fraction(1, 10**40)
+BITS = 40
+"""Length of a rounded rational. It is loose by at most 2^-39 of itself and cheap to store."""
+FINE_BITS = 60
+"""Length of a number that is only shown. Finer, so that a budget kept reads as a budget kept."""
+
+
+@cache
+def context() -> Any:
+    """Our own mpmath context, so that nobody else's precision setting reaches a promise."""
+    from mpmath.ctx_mp import MPContext
+
+    own = MPContext()
+    own.dps = DIGITS
+    return own
+
+
+def real(number: Fraction) -> Real:
+    return context().mpf(number.numerator) / number.denominator
+
+
+def below(number: Real) -> Fraction:
+    """A short rational less than a number > 0, by at least 2^-41 and at most 2^-38 of it."""
+    return _short(number * (1 - context().ldexp(1, -BITS)), math.floor, BITS)
+
+
+def above(number: Real, bits: int = BITS) -> Fraction:
+    """A short rational at least a number >= 0."""
+    return _short(number * (1 + real(SLACK)), math.ceil, bits)
+
+
+def short_above(number: Fraction, bits: int = BITS) -> Fraction:
+    """A rational of `bits` bits at least `number` > 0, without leaving exact arithmetic."""
+    shift = bits - (number.numerator.bit_length() - number.denominator.bit_length())
+    return math.ceil(number * Fraction(2) ** shift) / Fraction(2) ** shift
+
+
+def float_above(number: Fraction) -> float:
+    """The smallest float that *reads* as at least `number`: its shortest decimal is the bound."""
+    result = float(number)
+    while exact(result) < number:
+        result = math.nextafter(result, math.inf)
+    return result
+
+
+def largest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
+    """The end of the stretch where `holds` is true: true at `low`, false at `high`.
+
+    What comes back was itself tested, so its quality never decides whether it is safe.
+    """
+    while high - low > low * context().ldexp(1, -FINE_BITS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def smallest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:
+    """The start of the stretch where `holds` is true: false at `low`, true at `high`."""
+    while high - low > high * context().ldexp(1, -FINE_BITS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _short(number: Real, to_integer: Callable[[Real], int], bits: int) -> Fraction:
+    if number == 0:
+        return Fraction(0)
+    _, exponent = context().frexp(number)
+    shift = bits - int(exponent)
+    return Fraction(int(to_integer(context().ldexp(number, shift)))) * Fraction(2) ** -shift

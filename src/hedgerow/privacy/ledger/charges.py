@@ -1,0 +1,214 @@
+"""What records have been charged, by region: reserve first, release afterwards.
+
+A record pays along its path. Two charges whose regions differ in the outcome of one test cannot
+touch the same record, so the worse of them counts; everything else adds up. This holds for
+epsilon, rho and mu^2 alike, also when charges depend on earlier answers.
+Proof: docs/proofs/ledger.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol
+
+from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.privacy.accounting.budget import Cost, checked_cost
+from hedgerow.values.regions import Region
+
+NO_HEAD = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a record in `region` pays; `what` tells a person what for."""
+
+    region: Region
+    cost: Cost
+    what: str
+    study: str
+
+    def __post_init__(self) -> None:
+        checked_cost(self.cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Says that a round is paid for: the end of the ledger after its charge.
+
+    `spent` is what the whole study has cost so far. A durable ledger signs its receipts.
+    """
+
+    study: str
+    round_id: str
+    seq: int
+    head: bytes
+    spent: Cost
+    signature: bytes = b""
+
+
+class Ledger(Protocol):
+    """Says yes before anything is released, or raises; there is no way to pay afterwards."""
+
+    def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
+        """Charges one round of one study, all or nothing.
+
+        Raises BudgetExceeded, with nothing written, unless the study's total stays within its
+        limit. What is reserved stays charged, whatever becomes of the round.
+        """
+        ...
+
+    def spent(self, study: str) -> Cost:
+        """What the worst record has been charged in a study."""
+        ...
+
+
+def total(charges: Iterable[Charge]) -> Cost:
+    """The charge of the worst record: tests add, outcomes of one test do not, studies add."""
+    tally = Tally()
+    tally.add(charges)
+    return tally.total
+
+
+# ------------------------------------------------------------------------------ keeping the total
+@dataclass(slots=True)
+class _Part:
+    """A node, whose total is a sum over tests, or a test, whose total is its worst outcome."""
+
+    total: Cost = Fraction(0)
+    parts: dict[Hashable, _Part] = field(default_factory=dict)
+
+    def part(self, key: Hashable) -> _Part:
+        found = self.parts.get(key)
+        if found is None:
+            found = self.parts[key] = _Part()
+        return found
+
+
+Change = tuple[_Part, Cost]
+
+
+class Tally:
+    """The worst record's charge, kept as charges arrive: a step of work per step of a region."""
+
+    def __init__(self) -> None:
+        self._root = _Part()
+
+    @property
+    def total(self) -> Cost:
+        return self._root.total
+
+    def of(self, study: str) -> Cost:
+        known = self._root.parts.get(study)
+        return known.total if known else Fraction(0)
+
+    def add(self, charges: Iterable[Charge]) -> list[Change]:
+        """Adds charges; the result takes them back by `undo`."""
+        return [change for charge in charges for change in self._add(charge)]
+
+    def undo(self, changes: list[Change]) -> None:
+        for part, before in reversed(changes):
+            part.total = before
+
+    def _add(self, charge: Charge) -> Iterator[Change]:
+        path = [self._root]
+        for test, outcome in _path(charge):
+            path.append(path[-1].part(test))
+            path.append(path[-1].part(outcome))
+        yield from _raise(path[-1], charge.cost)
+        while len(path) > 1:
+            node, test_part, parent = path.pop(), path.pop(), path[-1]
+            # Totals only grow, so a worse outcome is always a positive and finite-or-new step.
+            gain = node.total - test_part.total if node.total > test_part.total else Fraction(0)
+            if not gain:
+                return
+            yield from _raise(test_part, gain)
+            yield from _raise(parent, gain)
+
+
+def _raise(part: _Part, gain: Cost) -> Iterator[Change]:
+    yield part, part.total
+    part.total += gain
+
+
+def _path(charge: Charge) -> Iterator[tuple[Hashable, int]]:
+    """A study is a first test with one outcome: so studies share no node, and add."""
+    yield charge.study, 0
+    for step in charge.region:
+        yield step.test, step.outcome
+
+
+# ------------------------------------------------------------------------------------- refusing
+def study_of(charges: Sequence[Charge], round_id: str) -> str:
+    studies = {charge.study for charge in charges}
+    if len(studies) != 1:
+        raise SpecError(
+            f"round {round_id!r} names {len(studies)} studies; reserve one round of one study."
+        )
+    return studies.pop()
+
+
+def require_new(round_id: str, study: str, used: bool) -> None:
+    if used:
+        raise SpecError(
+            f"round {round_id!r} of study {study!r} was charged before; "
+            "send the stored answer again, or ask under a new round id."
+        )
+
+
+def require_within(spent: Cost, limit: Cost, study: str, round_id: str) -> None:
+    """`total <= limit` and nothing else: no tolerance, and whatever is not a number says no."""
+    if not spent <= limit:
+        raise BudgetExceeded(
+            f"round {round_id!r} would bring study {study!r} to {shown(spent)}; "
+            f"{shown(limit)} is allowed. Nothing was charged and nothing released. "
+            "Ask for less, or approve a new study with a larger budget."
+        )
+
+
+def shown(cost: Cost) -> str:
+    """For messages: readable, and exact where a short decimal would hide the difference."""
+    if not isinstance(cost, Fraction):
+        return "infinity"
+    return str(cost) if cost.denominator < 10**6 else f"{float(cost):.6g} ({cost})"
+
+
+# ------------------------------------------------------------------------------------ in memory
+class MemoryLedger:
+    """A ledger as long as the process, with one limit: for simulated sites and coordinators."""
+
+    def __init__(self, limit: Cost) -> None:
+        self.limit = checked_cost(limit)
+        self.entries: list[tuple[str, tuple[Charge, ...]]] = []
+        self._rounds: set[tuple[str, str]] = set()
+        self._tally = Tally()
+        self._head = NO_HEAD
+
+    @property
+    def total(self) -> Cost:
+        return self._tally.total
+
+    def spent(self, study: str) -> Cost:
+        return self._tally.of(study)
+
+    def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
+        study = study_of(charges, round_id)
+        require_new(round_id, study, used=(study, round_id) in self._rounds)
+        changes = self._tally.add(charges)
+        try:
+            require_within(self.total, self.limit, study, round_id)
+        except BudgetExceeded:
+            self._tally.undo(changes)
+            raise
+        self._rounds.add((study, round_id))
+        self.entries.append((round_id, tuple(charges)))
+        self._head = hashlib.sha256(self._head + round_id.encode()).digest()
+        return Receipt(
+            study=study,
+            round_id=round_id,
+            seq=len(self.entries),
+            head=self._head,
+            spent=self.spent(study),
+        )

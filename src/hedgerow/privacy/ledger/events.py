@@ -1,0 +1,166 @@
+"""What can happen to a site's ledger, as values, and their one spelling in JSON.
+
+Rationals are written "n/d", never as floats: what is signed is what was meant.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hedgerow.errors import LedgerBroken
+from hedgerow.privacy.accounting.budget import Cost, Measure
+from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.values.regions import Fold, Region, Split, Step, Test
+
+Head = tuple[int, bytes]
+"""How many entries a ledger has, and the hash of the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifetimeSet:
+    """The site's own policy: what all studies together may cost, in epsilon or in rho."""
+
+    measure: Measure
+    limit: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A study may spend up to `cap`; all of it counts against the lifetime from now on."""
+
+    study: str
+    measure: Measure
+    cap: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    study: str
+    round_id: str
+    charges: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The study spends no more; what it did not spend is free again."""
+
+    study: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Others hold heads that this file, which ends at `after`, has lost: all counts as spent."""
+
+    after: int
+    lost: tuple[Head, ...]
+
+    @property
+    def last(self) -> int:
+        return max([self.after, *(seq for seq, _ in self.lost)])
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """Receipts for all that was lost were found: what each study had really spent."""
+
+    spent: tuple[tuple[str, Cost], ...]
+
+
+Event = LifetimeSet | Approved | Charged | Closed | Restored | Reconciled
+
+
+def to_json(event: Event) -> str:
+    return json.dumps(_fields(event), separators=(",", ":"), ensure_ascii=True)
+
+
+def from_json(text: str) -> Event:
+    try:
+        return _event(json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise LedgerBroken(
+            f"an entry of the ledger cannot be read ({error}); "
+            "it was not written by this version of hedgerow, or was changed."
+        ) from error
+
+
+def cost_text(cost: Cost) -> str:
+    """A rational as n/d, whatever is not one as inf."""
+    return f"{cost.numerator}/{cost.denominator}" if isinstance(cost, Fraction) else "inf"
+
+
+def cost_of_text(text: str) -> Cost:
+    if text == "inf":
+        return math.inf
+    numerator, denominator = text.split("/")
+    return Fraction(int(numerator), int(denominator))
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    kind: dict[str, Any] = {"kind": type(event).__name__}
+    match event:
+        case LifetimeSet(measure, limit):
+            return kind | {"measure": measure.name, "limit": cost_text(limit)}
+        case Approved(study, measure, cap):
+            return kind | {"study": study, "measure": measure.name, "cap": cost_text(cap)}
+        case Charged(study, round_id, charges):
+            lines = [_charge_fields(charge) for charge in charges]
+            return kind | {"study": study, "round": round_id, "charges": lines}
+        case Closed(study):
+            return kind | {"study": study}
+        case Restored(after, lost):
+            return kind | {"after": after, "lost": [[seq, head.hex()] for seq, head in lost]}
+        case Reconciled(spent):
+            return kind | {"spent": [[study, cost_text(cost)] for study, cost in spent]}
+
+
+def _event(raw: dict[str, Any]) -> Event:
+    match raw["kind"]:
+        case "LifetimeSet":
+            return LifetimeSet(Measure[raw["measure"]], cost_of_text(raw["limit"]))
+        case "Approved":
+            return Approved(raw["study"], Measure[raw["measure"]], cost_of_text(raw["cap"]))
+        case "Charged":
+            charges = tuple(_charge(line, raw["study"]) for line in raw["charges"])
+            return Charged(raw["study"], raw["round"], charges)
+        case "Closed":
+            return Closed(raw["study"])
+        case "Restored":
+            lost = tuple((seq, bytes.fromhex(head)) for seq, head in raw["lost"])
+            return Restored(raw["after"], lost)
+        case "Reconciled":
+            return Reconciled(tuple((s, cost_of_text(c)) for s, c in raw["spent"]))
+    raise ValueError(f"unknown kind {raw['kind']!r}")
+
+
+def _charge_fields(charge: Charge) -> dict[str, Any]:
+    region = [_step_fields(step) for step in charge.region]
+    return {"what": charge.what, "cost": cost_text(charge.cost), "region": region}
+
+
+def _charge(raw: dict[str, Any], study: str) -> Charge:
+    region: Region = tuple(_step(step) for step in raw["region"])
+    return Charge(region, cost_of_text(raw["cost"]), raw["what"], study)
+
+
+def _step_fields(step: Step) -> list[Any]:
+    match step.test:
+        case Split(feature, grid, left):
+            return ["split", feature, grid, f"{left:x}", step.outcome]
+        case Fold(draw, n):
+            return ["fold", draw, n, step.outcome]
+
+
+def _step(raw: list[Any]) -> Step:
+    test: Test
+    match raw:
+        case ["split", feature, grid, left, outcome]:
+            test = Split(feature, grid, int(left, 16))
+        case ["fold", draw, n, outcome]:
+            test = Fold(draw, n)
+        case _:
+            raise ValueError(f"unknown step {raw!r}")
+    return Step(test, outcome)

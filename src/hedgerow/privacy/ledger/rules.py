@@ -1,0 +1,176 @@
+"""What the events of a ledger add up to. No file, no signature: rules only.
+
+Writing an event and reading it back pass through the same rules, so a ledger that breaks them
+can neither be written nor be believed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import singledispatchmethod
+
+from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
+from hedgerow.privacy.ledger.charges import Tally, require_new, require_within, shown
+from hedgerow.privacy.ledger.events import (
+    Approved,
+    Charged,
+    Closed,
+    Event,
+    LifetimeSet,
+    Reconciled,
+    Restored,
+)
+
+
+@dataclass(slots=True)
+class Account:
+    """One study. `recovered` is spending known from receipts alone, without its regions."""
+
+    measure: Measure
+    cap: Cost
+    open: bool = True
+    doubtful: bool = False
+    recovered: Cost = Fraction(0)
+    tally: Tally = field(default_factory=Tally)
+    rounds: set[str] = field(default_factory=set)
+
+    @property
+    def spent(self) -> Cost:
+        """After a restore the file may have forgotten charges, so all counts as spent."""
+        return self.cap if self.doubtful else self.known
+
+    @property
+    def known(self) -> Cost:
+        return self.recovered + self.tally.total
+
+    @property
+    def reserved(self) -> Cost:
+        """What the lifetime has to hold for this study."""
+        return self.cap if self.open else self.spent
+
+
+def next_seq(seq: int, event: Event) -> int:
+    """Entries count up; only a restore jumps, over the numbers that were lost."""
+    return max(seq, event.last) + 1 if isinstance(event, Restored) else seq + 1
+
+
+class Books:
+    """The state after some events."""
+
+    def __init__(self) -> None:
+        self.lifetime: LifetimeSet | None = None
+        self.accounts: dict[str, Account] = {}
+        self.lost_heads: dict[int, bytes] = {}
+        self.missing: set[int] = set()
+
+    def account(self, study: str) -> Account:
+        if study not in self.accounts:
+            raise SpecError(
+                f"study {study!r} is not approved at this site; approve it before it may charge."
+            )
+        return self.accounts[study]
+
+    @property
+    def committed(self) -> Cost:
+        """What all studies hold of the lifetime: caps while open, spending once closed."""
+        return self._committed(self.accounts.values())
+
+    def apply(self, event: Event) -> None:
+        """Takes an event in, or raises and changes nothing."""
+        self._apply(event)
+
+    @singledispatchmethod
+    def _apply(self, event: Event) -> None:
+        raise SpecError(f"{event!r} is not an event of a ledger.")
+
+    @_apply.register
+    def _(self, event: LifetimeSet) -> None:
+        checked_cost(event.limit)
+        if event.measure is Measure.GDP:
+            raise SpecError("a lifetime budget counts in epsilon or in rho; use one of these.")
+        if self.accounts and self.lifetime and event.measure is not self.lifetime.measure:
+            raise SpecError(
+                f"the lifetime budget counts in {self.lifetime.measure.value} and studies were "
+                "approved under it; keep the measure, change the limit alone."
+            )
+        self.lifetime = event
+
+    @_apply.register
+    def _(self, event: Approved) -> None:
+        if event.study in self.accounts:
+            raise SpecError(
+                f"study {event.study!r} was approved before; give a new one a new name."
+            )
+        account = Account(event.measure, checked_cost(event.cap))
+        if self.lifetime is None:
+            raise SpecError("this site has no lifetime budget; set one before approving a study.")
+        committed = self._committed([*self.accounts.values(), account])
+        if not committed <= self.lifetime.limit:
+            raise BudgetExceeded(
+                f"approving study {event.study!r} would commit {shown(committed)} of the lifetime "
+                f"budget; {shown(self.lifetime.limit)} is allowed ({self.lifetime.measure.value}). "
+                "Nothing was approved. Close finished studies, or approve a smaller one."
+            )
+        self.accounts[event.study] = account
+
+    @_apply.register
+    def _(self, event: Charged) -> None:
+        account = self.account(event.study)
+        require_new(event.round_id, event.study, used=event.round_id in account.rounds)
+        if not account.open:
+            raise SpecError(f"study {event.study!r} is closed; approve a new study.")
+        changes = account.tally.add(event.charges)
+        try:
+            _require_certain(account, event)
+            require_within(account.known, account.cap, event.study, event.round_id)
+        except BudgetExceeded:
+            account.tally.undo(changes)
+            raise
+        account.rounds.add(event.round_id)
+
+    @_apply.register
+    def _(self, event: Closed) -> None:
+        account = self.account(event.study)
+        if not account.open:
+            raise SpecError(f"study {event.study!r} is closed already.")
+        account.open = False
+
+    @_apply.register
+    def _(self, event: Restored) -> None:
+        self.lost_heads |= dict(event.lost)
+        self.missing |= set(range(event.after + 1, event.last + 1))
+        for account in self.accounts.values():
+            account.doubtful = account.doubtful or account.open
+
+    @_apply.register
+    def _(self, event: Reconciled) -> None:
+        told = [(self.account(study), checked_cost(spent)) for study, spent in event.spent]
+        for account, spent in told:
+            account.recovered, account.tally = max(spent, account.known), Tally()
+        for account in self.accounts.values():
+            account.doubtful = False
+        self.missing.clear()
+
+    def _committed(self, accounts: Iterable[Account]) -> Cost:
+        if self.lifetime is None:
+            return math.inf
+        held: Cost = Fraction(0)
+        for account in accounts:
+            held += conversions.lifetime_cost(
+                account.measure, account.reserved, self.lifetime.measure
+            )
+        return held
+
+
+def _require_certain(account: Account, event: Charged) -> None:
+    if account.doubtful:
+        raise BudgetExceeded(
+            f"study {event.study!r} was open when this site's files were restored; it counts as "
+            "fully spent until receipts say what was lost. Nothing was charged. "
+            "Reconcile the ledger, or approve a new study."
+        )

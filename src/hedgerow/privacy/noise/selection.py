@@ -1,0 +1,127 @@
+"""Private choice: of all that the scores say, only the index of the winner leaves.
+
+Scores are integers (a floor on a public lattice) and candidates are public. For scores that one
+record moves by amounts within [low, high], the range is high - low, and a coefficient
+epsilon / range makes each mechanism here epsilon-DP. Proofs: docs/proofs/samplers.md, section 7.
+
+| mechanism        | why                                                                          |
+|------------------|------------------------------------------------------------------------------|
+| permute_and_flip | never worse than the exponential mechanism; for pure epsilon                 |
+| exponential      | epsilon^2 / 8 of zCDP, half of what the others cost there                    |
+| noisy_max        | noise on every score, as papers that report a noisy maximum do; index only   |
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from operator import index
+from typing import Final
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.privacy.noise.coins import bernoulli_exp, falls_below_exp
+from hedgerow.privacy.noise.fixed_point import exp_bounds
+from hedgerow.privacy.noise.mechanisms import DiscreteLaplace
+from hedgerow.privacy.noise.randomness import Randomness, below
+from hedgerow.privacy.noise.sampling import draw
+
+_WEIGHT_BITS: Final = 64
+_PRODUCT_BITS: Final = 128
+_PRODUCT_ERROR: Final = 1 << 16  # a product of up to 64 factors loses less than this
+_LARGEST_SCORE: Final = 2**61
+
+
+def coefficient(epsilon: Fraction, change: Fraction | int, *, monotone: bool) -> Fraction:
+    """What multiplies scores that one record changes by at most `change`.
+
+    Monotone: one added record moves all of them the same way. Then the range is `change` and
+    not twice that. It is a property of adding or removing a record, not of replacing one.
+    """
+    if not (epsilon > 0 and change > 0):
+        raise SpecError(f"epsilon {epsilon} and change {change} of the scores must be above 0.")
+    return Fraction(epsilon) / (change if monotone else 2 * change)
+
+
+def exponential(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
+    """Index r with probability proportional to exp(coefficient * scores[r]), exactly.
+
+    McSherry and Talwar 2007. Each candidate owns `high` of the integers below the sum, where
+    low <= 2^64 weight <= high. A uniform integer names a candidate; it stands if it is among
+    the first `low`, else a lazily refined coin decides, and a lost coin starts over.
+    """
+    gaps = _gaps(scores, coefficient)
+    factors = _factors(coefficient, max(gaps).bit_length())
+    bounds = [_weight_bounds(gap, factors) for gap in gaps]
+    ends = list(accumulate(high for _, high in bounds))
+    while True:
+        point = below(ends[-1], secret)
+        chosen = bisect_right(ends, point)
+        low, high = bounds[chosen]
+        offset = point - (ends[chosen] - high)
+        if offset < low or falls_below_exp(
+            offset, _WEIGHT_BITS, coefficient * gaps[chosen], secret
+        ):
+            return chosen
+
+
+def permute_and_flip(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
+    """McKenna and Sheldon 2020, Algorithm 1: in random order, keep r with exp(-coefficient gap)."""
+    gaps = _gaps(scores, coefficient)
+    waiting = list(range(len(gaps)))
+    while True:
+        place = below(len(waiting), secret)
+        candidate = waiting[place]
+        if bernoulli_exp(coefficient * gaps[candidate], secret):
+            return candidate
+        waiting[place] = waiting[-1]  # a best candidate is never turned down, so one stays
+        waiting.pop()
+
+
+def noisy_max(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
+    """Report noisy max: the largest score after DiscreteLaplace(coefficient) noise on each.
+
+    Dwork and Roth 2014, section 3.3, with integer noise; a tie goes to the lower index.
+    """
+    exact = np.array([-gap for gap in _gaps(scores, coefficient)], np.int64)
+    noise = draw(DiscreteLaplace(coefficient), len(exact), secret)
+    return int(np.argmax(exact + noise))
+
+
+def _gaps(scores: Sequence[int], coefficient: Fraction) -> list[int]:
+    """How far each score lies below the best; refuses anything that is not exact."""
+    if not (isinstance(coefficient, Fraction) and coefficient > 0):
+        raise SpecError(f"the coefficient is {coefficient!r}; use a Fraction above 0.")
+    try:
+        whole = [index(score) for score in scores]
+    except TypeError:
+        raise SpecError("a score is not an integer; floor scores on a public lattice.") from None
+    if not whole:
+        raise SpecError("there is no candidate to choose from; the candidate set is public.")
+    if max(map(abs, whole)) > _LARGEST_SCORE:
+        raise SpecError("a score is beyond 2^61; use a coarser lattice.")
+    best = max(whole)
+    return [best - score for score in whole]
+
+
+def _weight_bounds(gap: int, factors: tuple[int, ...]) -> tuple[int, int]:
+    """Bounds low <= 2^64 exp(-coefficient gap) <= high: one factor per binary digit of gap."""
+    if gap == 0:
+        return 1 << _WEIGHT_BITS, 1 << _WEIGHT_BITS
+    product, digits = 1 << _PRODUCT_BITS, gap
+    while digits and product:
+        place = digits.bit_length() - 1  # the largest first: it is the one that may reach 0
+        product = product * factors[place] >> _PRODUCT_BITS
+        digits ^= 1 << place
+    drop = _PRODUCT_BITS - _WEIGHT_BITS
+    return product >> drop, (product + _PRODUCT_ERROR >> drop) + 1
+
+
+@lru_cache(maxsize=64)
+def _factors(coefficient: Fraction, places: int) -> tuple[int, ...]:
+    """2^128 exp(-coefficient 2^place), rounded down, for every place."""
+    return tuple(exp_bounds(coefficient * 2**p, _PRODUCT_BITS)[0] for p in range(places))

@@ -1,0 +1,158 @@
+"""The default for classification: private bins, smoothed curves, stacking, oblivious trees.
+
+Our own recipe; each stage is a component of `growing` that other recipes use as well.
+
+    round 1   noisy number of records; noisy counts of the public fine grid -> at most 32 bins
+    round 2   class histograms of all features -> smoothed curves of log-odds
+    rounds 3-5   one weight per curve, by private Newton steps (two classes)
+    then      random oblivious trees with Wiener leaves, one round per batch, if the signal is
+              strong enough against the noise to pay for them
+
+All constants are functions of public facts and of noisy answers; nothing is left to tune. Shares
+after round 1 depend on the noisy number of records, which the additive filter allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.learning.bins import by_count
+from hedgerow.learning.choosing.tables import Tables
+from hedgerow.learning.curves.smoothing import Shapes, log_prior, shapes
+from hedgerow.learning.curves.stacking import Stacked, stack, unstacked
+from hedgerow.learning.flow import Flow, Quote, ask
+from hedgerow.learning.forests import random_trees
+from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, boost
+from hedgerow.learning.leaves.updates import Wiener
+from hedgerow.queries import (
+    Cells,
+    ClassCounts,
+    Count,
+    SumQuery,
+    Whole,
+)
+from hedgerow.recipes.recipe import Trained
+from hedgerow.values.candidates import Grids
+from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
+from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.regions import EVERYONE
+from hedgerow.values.schema import Schema, Spacing
+
+STACK_PART = Fraction(1, 5)  # of what bins and trees leave
+MOST_FOR_TREES = 0.5
+FEW, PLENTY = 200.0, 600.0  # signal to noise: below `FEW` no trees, above `PLENTY` the most
+LEAST_CHANCE = 0.05  # of a feature whose curve is flat, before chances are made to sum to 1
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the stages after the bins may spend; with the bins they add up to the whole budget."""
+
+    curves: Fraction
+    stacking: Fraction
+    trees: Fraction
+
+    @staticmethod
+    def with_trees(part: Fraction, stacks: bool) -> Shares:
+        trees = part * (1 - by_count.COUNT_SHARE)
+        additive = 1 - by_count.SHARE - trees
+        stacking = additive * STACK_PART if stacks else Fraction(0)
+        return Shares(additive - stacking, stacking, trees)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothedBoost:
+    """Curves, then at most `n_trees` oblivious trees, `batch` of them a round."""
+
+    n_trees: int = 100
+    depth: int = 4
+    batch: int = 1
+    spacing: Spacing = Spacing.FINE
+
+    @property
+    def name(self) -> str:
+        return "smoothed_boost"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        """Unknown: trees are grown only if the noisy number of records pays for them."""
+        return None
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        n_classes = len(schema.classes or ())
+        records, binning = yield from by_count.private_bins(schema)
+        grids = Grids(schema, binning)
+        active = active_features(grids)
+        if not active:
+            return (yield from _prior_alone(n_classes))
+        strength = signal_to_noise(records, len(schema.grids), quote)
+        shares = Shares.with_trees(for_trees(strength), stacks=n_classes == 2)
+        found = yield from _curves(grids, active, n_classes, shares.curves)
+        stacked = unstacked(found)
+        if shares.stacking:
+            stacked = yield from stack(found, grids, shares.stacking, quote.lattice)
+        score = started(found, grids, stacked)
+        if shares.trees:
+            rounds = Rounds(self.n_trees, self.batch, shares.trees)
+            draw = random_trees.oblivious(grids, known(found, stacked), self.depth)
+            update = Wiener(loss_for(n_classes))
+            score = yield from boost(rounds, DrawnTrees(draw, quote.lattice), update, score, rng)
+        return Trained(Model(score, output_for(n_classes)))
+
+
+def active_features(grids: Grids) -> tuple[int, ...]:
+    """Features with two bins besides `missing`; others have nothing to say."""
+    return tuple(j for j, n in enumerate(grids.binning.n_bins) if n > 2)
+
+
+def signal_to_noise(records: float, n_features: int, quote: Quote) -> float:
+    """Records per standard deviation of a count bought with the whole budget, per root feature."""
+    count = SumQuery(EVERYONE, Count(), Whole(), by_count.COUNT_SHARE)
+    deviation = np.sqrt(float(by_count.COUNT_SHARE) * quote.variance(count))
+    return float(records / max(deviation * np.sqrt(n_features), 1e-9))
+
+
+def for_trees(strength: float) -> Fraction:
+    """Nothing below FEW, the most above PLENTY, linear in the logarithm between."""
+    part = np.log(strength / FEW) / np.log(PLENTY / FEW)
+    return Fraction(round(10_000 * MOST_FOR_TREES * float(np.clip(part, 0.0, 1.0))), 10_000)
+
+
+def _curves(grids: Grids, active: Sequence[int], n_classes: int, share: Fraction) -> Flow[Shapes]:
+    by = Cells(tuple(active), grids.binning)
+    answer = yield from ask(SumQuery(EVERYONE, ClassCounts(n_classes), by, share))
+    n_bins = tuple(grids.binning.n_bins[f] for f in active)
+    return shapes(grids, Tables(tuple(active), answer.values, answer.variance, n_bins))
+
+
+def started(found: Shapes, grids: Grids, stacked: Stacked) -> Additive:
+    base = tuple((found.base + stacked.shift).tolist())
+    return Additive(base, found.curves(grids, stacked.weights))
+
+
+def known(found: Shapes, stacked: Stacked) -> list[random_trees.Known]:
+    """Strong features are tested more often."""
+    strengths = found.strengths * stacked.weights**2
+    return [
+        random_trees.Known(feature, mass, float(np.sqrt(s)) + LEAST_CHANCE)
+        for feature, mass, s in zip(found.features, found.masses, strengths, strict=True)
+    ]
+
+
+def loss_for(n_classes: int) -> Loss:
+    return LogLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+
+
+def output_for(n_classes: int) -> Output:
+    return Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
+
+
+def _prior_alone(n_classes: int) -> Flow[Trained]:
+    """No feature has two bins: the classes' shares are all there is to learn."""
+    share = 1 - by_count.SHARE
+    answer = yield from ask(SumQuery(EVERYONE, ClassCounts(n_classes), Whole(), share))
+    base = log_prior(np.maximum(answer.values[0, 0], 1.0))
+    return Trained(Model(Additive(tuple(base.tolist())), output_for(n_classes)))

@@ -1,0 +1,186 @@
+"""Boosted trees for a number: structure from one noisy table, then one small sum a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.learning.choosing.screening import root_tables
+from hedgerow.learning.flow import Flow, Quote, ask
+from hedgerow.learning.forests.guided import Shape, guided_skeletons, on_last_level, shapes_of
+from hedgerow.learning.goal import Goal, TargetShape, opening
+from hedgerow.learning.leaves.leaning import complete_means
+from hedgerow.queries import (
+    Answer,
+    Count,
+    Gradients,
+    Leaves,
+    ResidualCells,
+    SumQuery,
+    TargetClassCounts,
+)
+from hedgerow.recipes.ours.forest import GuidedForest, root_weights
+from hedgerow.recipes.recipe import Trained
+from hedgerow.values.losses import SquaredLoss
+from hedgerow.values.models import Additive, FloatArray, Model, Output
+from hedgerow.values.regions import EVERYONE
+from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
+
+LEAST_SIGNAL = 300.0
+"""Below it the recipe grows a forest instead: boosting is then no better than the mean."""
+TARGET_CLASSES = 8
+BINS = 32
+CELLS = 256
+LOOKS = 6  # how often the size of the residuals is asked
+LOOK_SHARE = Fraction(3, 100)  # for all looks together
+RESIDUAL_CELLS = 64
+RESIDUAL_TAIL = 0.02  # part of the rows whose residual is clipped
+STANDS_OUT = 2.0  # deviations of its noise by which a residual cell must be seen
+
+
+@dataclass(frozen=True)
+class BoostConstants:
+    """What follows from the noisy signal-to-noise ratio alone."""
+
+    n_trees: int
+    depth: int
+    tries: int
+    root_share: Fraction
+
+
+def boost_constants(signal: float, is_pure: bool) -> BoostConstants:
+    if is_pure:
+        return BoostConstants(20, 7, 5, Fraction(1, 5))
+    if signal < 1000:
+        return BoostConstants(120, 5, 3, Fraction(1, 10))
+    return BoostConstants(120, 7, 5, Fraction(1, 10))
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How large residuals are: where they are clipped, and their mean square."""
+
+    clip: float
+    mean_square: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionBoost:
+    """Squared error. A tree's leaves are (rows, clipped residuals), shrunk level by level.
+
+    | round    | asked                                           | share of the budget     |
+    |----------|-------------------------------------------------|-------------------------|
+    | 1        | number of rows, histogram of the target         | 3 %                     |
+    | 2        | target-class tables of all features             | 10 % (pure: 20 %)       |
+    | 6 rounds | histogram of absolute residuals, beside a tree's | 3 % together            |
+    | per tree | leaf sums of (weight, clipped residual)         | equal parts of the rest |
+
+    The residual histogram and the tree that follows are two rounds, since the clip depends on
+    the first. `n_trees` and `max_depth` None follow the signal.
+    """
+
+    n_trees: int | None = None
+    max_depth: int | None = None
+    learning_rate: float = 0.4
+    weight: float = 0.25
+    regression: bool = True
+
+    @property
+    def name(self) -> str:
+        return "regression_boost"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        return None if self.n_trees is None else 2 + self.n_trees + min(LOOKS, self.n_trees)
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        opened = yield from opening(schema, quote)
+        target = opened.goal.shape
+        assert target is not None
+        if opened.signal < LEAST_SIGNAL:
+            forest = GuidedForest(max_depth=self.max_depth, regression=True)
+            return (yield from forest.grown(opened, schema, quote, rng))
+        constants = boost_constants(opened.signal, quote.is_pure)
+        cuts = class_cuts(target)
+        grids, belief = yield from root_tables(
+            schema, Goal(TargetClassCounts(cuts)), constants.root_share, CELLS, BINS
+        )
+        depth, n_trees = self.max_depth or constants.depth, self.n_trees or constants.n_trees
+        skeletons = guided_skeletons(
+            belief, root_weights(belief), n_trees, depth, constants.tries, rng
+        )
+        start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
+        each = (1 - opened.spent - constants.root_share - LOOK_SHARE) / n_trees
+        model = yield from self._boosted(
+            shapes_of(skeletons, grids), depth, target, float(start), each, quote.lattice
+        )
+        return Trained(Model(model, Output.VALUE))
+
+    def _boosted(
+        self,
+        shapes: Sequence[Shape],
+        depth: int,
+        target: TargetShape,
+        start: float,
+        each: Fraction,
+        unit: int,
+    ) -> Flow[Additive]:
+        width = target.high - target.low
+        model = Additive((start,), clip=(target.low, target.high))
+        residuals = Residuals(width, width**2 / 12.0)
+        looks = set(range(0, len(shapes), max(len(shapes) // LOOKS, 1))[:LOOKS])
+        for t, shape in enumerate(shapes):
+            if t in looks:
+                residuals = yield from look(model, residuals, width, LOOK_SHARE / len(looks))
+            loss = SquaredLoss(target.low, target.high, residuals.clip, self.weight)
+            statistic = Gradients(loss, model, unit)
+            answer = yield from ask(SumQuery(EVERYONE, statistic, Leaves((shape.tree,)), each))
+            model = model.plus(self._tree(shape, answer, depth, residuals))
+        return model
+
+    def _tree(self, shape: Shape, answer: Answer, depth: int, residuals: Residuals) -> Tree:
+        """Leaf values in the target's units; the gradient is the residual with its sign turned."""
+        sums = np.stack([answer.values[..., 1] / self.weight, -answer.values[..., 0]], axis=-1)
+        means = complete_means(
+            on_last_level([shape], sums, depth)[0],
+            answer.variance / self.weight**2,
+            answer.variance,
+            residuals.mean_square / residuals.clip**2,
+        )
+        values = self.learning_rate * residuals.clip * means[shape.leaf_at]
+        return shape.tree.with_values(values[:, None])
+
+
+# ------------------------------------------------------------------------------ post-processing
+def class_cuts(target: TargetShape) -> tuple[float, ...]:
+    """Cuts of the target into classes of equal noisy mass; each class has a cell at least."""
+    places = np.searchsorted(target.below, np.arange(1, TARGET_CLASSES) / TARGET_CLASSES)
+    places = np.maximum(places, 1)
+    half = (target.middles[1] - target.middles[0]) / 2.0
+    return tuple(float(v) for v in np.unique(target.middles[places] - half))
+
+
+def class_means(target: TargetShape, cuts: tuple[float, ...]) -> FloatArray:
+    """Mean target of each class."""
+    cell_class = np.searchsorted(np.asarray(cuts), target.middles, side="right")
+    weights = target.weights + 1e-9
+    sums = np.bincount(cell_class, weights * target.middles, minlength=len(cuts) + 1)
+    return np.asarray(sums / np.bincount(cell_class, weights, minlength=len(cuts) + 1))
+
+
+def look(model: Additive, before: Residuals, width: float, share: Fraction) -> Flow[Residuals]:
+    """Where 98 % of the absolute residuals lie now; as before if nothing stands out."""
+    edges = width * np.geomspace(1e-3, 1.0, RESIDUAL_CELLS - 1)
+    by = ResidualCells(model, tuple(float(e) for e in edges))
+    answer = yield from ask(SumQuery(EVERYONE, Count(), by, share))
+    counts = answer.values[0, :, 0]
+    seen = np.where(counts > STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
+    if seen.sum() <= 0.0:
+        return before
+    above = np.append(edges, width)
+    below = np.cumsum(seen) / seen.sum()
+    clip = float(above[np.searchsorted(below, 1.0 - RESIDUAL_TAIL)])
+    return Residuals(min(clip, width), float((seen * above**2).sum() / seen.sum()))

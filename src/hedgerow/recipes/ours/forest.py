@@ -1,0 +1,138 @@
+"""A forest in three rounds: its structure is read off one noisy table, its leaves are one sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.learning.choosing.priors import Belief
+from hedgerow.learning.choosing.scores import prefix_gains
+from hedgerow.learning.choosing.screening import root_tables
+from hedgerow.learning.flow import Flow, Quote, ask
+from hedgerow.learning.forests.guided import (
+    feature_weights,
+    guided_skeletons,
+    on_last_level,
+    shapes_of,
+)
+from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
+from hedgerow.learning.goal import Goal, Opening, opening
+from hedgerow.learning.leaves.leaning import complete_proportions
+from hedgerow.queries import Leaves, SumQuery
+from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.values.models import Additive, FloatArray, Model, Output
+from hedgerow.values.regions import EVERYONE
+from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
+
+BINS = 16
+TRIES = 4
+BLIND_TREES, BLIND_DEPTH = 4, 4
+"""Of a forest that is drawn without looking."""
+
+
+@dataclass(frozen=True)
+class ForestConstants:
+    """What follows from the noisy signal-to-noise ratio alone."""
+
+    n_trees: int
+    depth: int
+    root_share: Fraction
+    cells: int
+    sharpness: float
+
+
+def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
+    shallow, deep = (100, 1000) if is_pure else (30, 300)
+    n_trees = 48 if not is_pure and signal >= 30 else 8 if is_pure and signal < 30 else 16
+    return ForestConstants(
+        n_trees=n_trees,
+        depth=6 if signal < shallow else 8 if signal < deep else 10,
+        root_share=Fraction(1, 2) if is_pure and 30 <= signal < 300 else Fraction(3, 10),
+        cells=16 if signal < 30 else 64 if signal < 1000 else 256,
+        sharpness=1.0 if signal < 30 else 1.5,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuidedForest:
+    """All rows in all trees; a record is in one leaf of each, so T trees cost T together.
+
+    | round | asked                                        | share of the budget              |
+    |-------|----------------------------------------------|----------------------------------|
+    | 1     | number of rows (and the target's histogram)  | 1 % (and 2 %)                    |
+    | 2     | class tables of all features on a thinned grid | 30 % (pure, middling signal: 50 %) |
+    | 3     | class counts of the leaves of all trees      | all the rest                     |
+
+    Classes: trees multiply their odds against the prior, to the power sharpness / trees. Numbers:
+    trees are averaged. `n_trees` and `max_depth` None follow the signal. Where noise hides even the
+    table of round 2, trees are drawn blindly and their leaves get all.
+    """
+
+    n_trees: int | None = None
+    max_depth: int | None = None
+    regression: bool = False
+
+    @property
+    def name(self) -> str:
+        return "forest"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        return 3
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        opened = yield from opening(schema, quote)
+        return (yield from self.grown(opened, schema, quote, rng))
+
+    def grown(
+        self, opened: Opening, schema: Schema, quote: Quote, rng: np.random.Generator
+    ) -> Flow[Trained]:
+        """All that follows the first round."""
+        if opened.signal < HOPELESS:
+            return (yield from self._blind(opened, schema, rng))
+        constants = forest_constants(opened.signal, quote.is_pure)
+        goal, depth = opened.goal, self.max_depth or constants.depth
+        n_trees = self.n_trees or constants.n_trees
+        share = (1 - opened.spent) * constants.root_share
+        grids, belief = yield from root_tables(schema, goal, share, constants.cells, BINS)
+        skeletons = guided_skeletons(belief, root_weights(belief), n_trees, depth, TRIES, rng)
+        shapes = shapes_of(skeletons, grids)
+        by = Leaves(tuple(shape.tree for shape in shapes))
+        rest = 1 - opened.spent - share
+        answer = yield from ask(SumQuery(EVERYONE, goal.statistic, by, rest))
+        prior = belief.totals / belief.totals.sum()
+        leaves = on_last_level(shapes, answer.values, depth)
+        p = complete_proportions(leaves, answer.variance, prior, _per_noise(goal))
+        said = [(s.tree, mine[s.leaf_at]) for s, mine in zip(shapes, p, strict=True)]
+        return Trained(_votes(said, goal, prior, constants.sharpness))
+
+    def _blind(self, opened: Opening, schema: Schema, rng: np.random.Generator) -> Flow[Trained]:
+        n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or BLIND_DEPTH
+        rest = 1 - opened.spent
+        drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
+        return Trained(mean_of(drawn, drawn[0].tree.n_outputs))
+
+
+def root_weights(belief: Belief) -> FloatArray:
+    """Chances of the features, from their noise-penalised gains at the root."""
+    gains = prefix_gains(
+        belief.masses, belief.variances, belief.totals, penalty=0.5, least=5.0, deviations=1.0
+    )
+    return feature_weights(gains.max(axis=1))
+
+
+def _per_noise(goal: Goal) -> float:
+    return 0.5 if goal.shape is None else 0.3 / goal.shape.spread
+
+
+def _votes(
+    said: list[tuple[Tree, FloatArray]], goal: Goal, prior: FloatArray, sharpness: float
+) -> Model:
+    if goal.shape is not None:
+        means = tuple(tree.with_values(goal.value(p)) for tree, p in said)
+        return Model(Additive((0.0,), trees=means), Output.MEAN)
+    base = np.log(prior)
+    odds = tuple(tree.with_values(np.log(p) - base) for tree, p in said)
+    return Model(Additive(tuple(base.tolist()), trees=odds), Output.LOG_MEAN, sharpness)

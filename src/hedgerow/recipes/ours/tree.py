@@ -1,0 +1,100 @@
+"""One tree, as good as noise allows: private bins, screened tables, leaves that lean on parents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.learning.builder import Grown, Node, TreePlan, grow
+from hedgerow.learning.choosing.screening import Refinement, refined
+from hedgerow.learning.flow import Flow, Quote
+from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
+from hedgerow.learning.frontier import LevelOrder
+from hedgerow.learning.goal import opening
+from hedgerow.learning.leaves.leaning import by_unspent
+from hedgerow.learning.leaves.pruning import merge_equal_labels
+from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.values.schema import Schema
+
+ROOT_SHARE = Fraction(35, 100)
+LEAST_ROWS = 5.0
+BLIND_DEPTH = 5
+"""Of a tree that is drawn without looking."""
+
+
+@dataclass(frozen=True)
+class TreeConstants:
+    """What follows from the noisy signal-to-noise ratio alone."""
+
+    pieces: Refinement
+    leaf_share: Fraction = Fraction(1, 5)
+    max_depth: int = 6
+
+
+def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
+    few = 6 if is_pure else 10
+    if signal < 30:
+        # No stop rule: weak splits beat no splits.
+        pieces = Refinement(cells=16, bins=6, keep=few, penalty=0.0, deviations=0.0)
+        return TreeConstants(pieces, Fraction(3, 10), 3)
+    if signal < 300:
+        return TreeConstants(Refinement(cells=32, bins=6, keep=few))
+    if signal < 1000:
+        return TreeConstants(Refinement(cells=64, bins=6, keep=10))
+    return TreeConstants(Refinement(cells=256, bins=16, keep=12))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenedTree:
+    """A tree of depth D in D + 2 rounds.
+
+    | round  | asked                                           | share of the budget       |
+    |--------|-------------------------------------------------|---------------------------|
+    | 1      | number of rows (and the target's histogram)     | 1 % (and 2 %)             |
+    | 2      | class tables of all features on a thinned grid  | 35 % of the rest          |
+    | 3..D+1 | class tables of each node's best features       | 45 % of the rest, equally |
+    | D+2    | class counts of the leaves                      | all a path did not spend  |
+
+    `max_depth` None leaves the depth to the signal: 6, or 3 where noise is as large as the data.
+    Where noise hides even the root's tables, a tree is drawn blindly and its leaves get all.
+    `merge_equal_labels` makes siblings that name one class one leaf, at no charge.
+    """
+
+    max_depth: int | None = None
+    regression: bool = False
+    merge_equal_labels: bool = False
+
+    @property
+    def name(self) -> str:
+        return "tree"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        return (self.max_depth or 6) + 2
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        opened = yield from opening(schema, quote)
+        rest, goal = 1 - opened.spent, opened.goal
+        if opened.signal < HOPELESS:
+            depth = self.max_depth or BLIND_DEPTH
+            (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
+            return self._finished(grown)
+        constants = tree_constants(opened.signal, quote.is_pure)
+        depth = self.max_depth or constants.max_depth
+        levels = rest * (1 - ROOT_SHARE - constants.leaf_share) / max(depth - 1, 1)
+
+        def share_at(node: Node) -> Fraction:
+            return levels if node.depth else rest * ROOT_SHARE
+
+        root, choose = yield from refined(
+            schema, goal, constants.pieces, share_at, least=LEAST_ROWS, spent=opened.spent
+        )
+        plan = TreePlan(choose, LevelOrder(), depth, by_unspent(goal, lean=True))
+        grown = yield from grow(plan, schema.names, rng, root)
+        return self._finished(grown)
+
+    def _finished(self, grown: Grown) -> Trained:
+        if self.merge_equal_labels:
+            grown = merge_equal_labels(grown)
+        return Trained(mean_of([grown], grown.tree.n_outputs), (grown,))

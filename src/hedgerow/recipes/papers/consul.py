@@ -1,0 +1,150 @@
+"""A forest of balanced trees: DiPriMe of Consul and Williamson 2020, made sound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.learning.bins.equal_mass import thinned
+from hedgerow.learning.builder import Chooser, Grown, Node, TreePlan, grow
+from hedgerow.learning.choosing import medians
+from hedgerow.learning.choosing.dyadic import DyadicTables
+from hedgerow.learning.choosing.histograms import HistogramRules
+from hedgerow.learning.choosing.scores import gini
+from hedgerow.learning.flow import Flow, Quote, ask, together
+from hedgerow.learning.frontier import LevelOrder
+from hedgerow.learning.goal import SIZE_SHARE, Goal, declared_goal
+from hedgerow.learning.leaves.leaning import lean_of
+from hedgerow.learning.leaves.per_tree import by_one_sum
+from hedgerow.queries import Chooser as Mechanism
+from hedgerow.queries import Count, Score, Scoring, SumQuery, Whole
+from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.values.candidates import Grids
+from hedgerow.values.regions import EVERYONE, Fold, Step
+from hedgerow.values.schema import Schema
+
+FINE_CELLS = 64
+"""Bins of a numeric feature where more of them cost little: in a choice, in a dyadic table."""
+COARSE_CELLS = 16
+"""And in a flat table, where every bin brings noise."""
+TABLE_FEATURES = 5
+"""Features of a table; each one more divides the budget."""
+SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE)
+"""The number of rows, for the depth."""
+
+
+class Cuts(Enum):
+    """How a node takes its split; see hedgerow.learning.choosing.medians."""
+
+    MEDIAN = "median"  # a feature at random, its private median
+    MEDIANS = "medians"  # the private medians of K features, one of them by the target
+    GRID = "grid"  # one choice among all cuts of K features by the target
+    TABLE = "table"  # medians of K features from noisy tables: any number of holders
+
+
+def _folds_pay(quote: Quote) -> bool:
+    """Laplace noise is the same for a tree on a fold and on all rows; all other noise is not."""
+    return quote.is_pure and quote.variance(SIZE) > 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MedianForest:
+    """Trees on disjoint folds of the rows, or all trees on all rows.
+
+    Of the budget, `split_share` is divided equally among the levels and the rest is for the
+    leaves. With `folds`, every record draws its tree by itself, so a record pays for one tree;
+    without, each of T trees has 1 / T of the budget; None is folds under Laplace noise only.
+    `max_depth` None buys the number of rows for 1 % and lets leaves expect `leaf_rows` rows each.
+    `cuts` None is one choice on the grid for one holder and tables for several. `n_candidates`
+    None looks at all features, in tables at five.
+    `mechanism` None is permute-and-flip for pure epsilon and, under Gaussian noise, the
+    exponential mechanism, which is cheaper there.
+
+    Departures from Algorithms 1 and 2: those of the choosers; folds by independent draws and not
+    by a shuffle into equal parts, which tells more than it charges; leaf means from complementary
+    fractional counts and not with noise scaled by the private number of rows; with `lean`, leaves
+    lean on the nodes above them.
+    """
+
+    n_trees: int = 1
+    max_depth: int | None = None
+    leaf_rows: float = 20.0
+    n_candidates: int | None = None
+    split_share: Fraction = Fraction(7, 10)
+    cuts: Cuts | None = None
+    mechanism: Mechanism | None = None
+    folds: bool | None = None
+    lean: bool = True
+    regression: bool = False
+
+    @property
+    def name(self) -> str:
+        return "median_forest"
+
+    @property
+    def one_holder(self) -> bool:
+        return self.cuts not in (None, Cuts.TABLE)
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        if self.max_depth is None:
+            return None
+        return self.max_depth * (2 if self.cuts is Cuts.MEDIANS else 1) + 1
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        folds = _folds_pay(quote) if self.folds is None else self.folds
+        spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
+        depth = self.max_depth or (yield from self._bought_depth(folds))
+        budget = (1 - spent) / (1 if folds else self.n_trees)
+        goal = declared_goal(schema, quote)
+        choose = self._chooser(schema, goal, quote, budget * self.split_share / depth, depth)
+
+        def tree(number: int) -> Flow[Grown]:
+            root = (Step(Fold("trees", self.n_trees), number),) if folds else EVERYONE
+            lean = lean_of(goal) if self.lean else None
+            ends = by_one_sum(goal, budget * (1 - self.split_share), root, schema.names, lean)
+            plan = TreePlan(choose, LevelOrder(), depth, ends)
+            return grow(plan, schema.names, np.random.default_rng(seeds[number]), Node(root))
+
+        seeds = rng.integers(2**63, size=self.n_trees)
+        grown = yield from together({number: tree(number) for number in range(self.n_trees)})
+        outputs = len(schema.classes or (None,))
+        return Trained(mean_of(list(grown.values()), outputs), tuple(grown.values()))
+
+    def _bought_depth(self, folds: bool) -> Flow[int]:
+        answer = yield from ask(SIZE)
+        rows = float(answer.values[0, 0, 0]) / (self.n_trees if folds else 1)
+        return medians.depth_for(rows, self.leaf_rows)
+
+    def _chooser(
+        self, schema: Schema, goal: Goal, quote: Quote, share: Fraction, depth: int
+    ) -> Chooser:
+        cuts = self.cuts or (Cuts.GRID if quote.parties == 1 else Cuts.TABLE)
+        if cuts is Cuts.TABLE:
+            return self._table_chooser(schema, goal, quote, share)
+        rules = self._rules(Grids(schema, thinned(schema, FINE_CELLS)), quote, self.n_candidates)
+        match cuts:
+            case Cuts.MEDIAN:
+                return medians.at_median(rules, share)
+            case Cuts.MEDIANS:
+                return medians.among_medians(rules, share)
+            case Cuts.GRID:
+                even = medians.balance_below(depth) if self.regression else medians.no_balance
+                return medians.among_cuts(rules, share, even)
+
+    def _table_chooser(self, schema: Schema, goal: Goal, quote: Quote, share: Fraction) -> Chooser:
+        """Flat tables of few bins under Laplace noise, dyadic ones of many under Gaussian noise."""
+        grids = Grids(schema, thinned(schema, COARSE_CELLS if quote.is_pure else FINE_CELLS))
+        rules = self._rules(grids, quote, self.n_candidates or TABLE_FEATURES)
+        if quote.is_pure:
+            tables = medians.flat_tables(HistogramRules(grids, goal.statistic, gini), share)
+        else:
+            tables = medians.dyadic_tables(DyadicTables(grids, goal.statistic), share)
+        return medians.at_noisy_medians(rules, tables, gini, share)
+
+    def _rules(self, grids: Grids, quote: Quote, k: int | None) -> medians.MedianRules:
+        usual = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
+        scoring = Scoring(Score.SQUARED_ERROR if self.regression else Score.GINI)
+        return medians.MedianRules(grids, k, scoring, self.mechanism or usual)

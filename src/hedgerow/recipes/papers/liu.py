@@ -1,0 +1,193 @@
+"""Extremely randomised trees over several sites: Liu et al. 2020, Federated Extra-Trees."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.learning.choosing.random_cuts import Columns, Room
+from hedgerow.learning.choosing.scores import TINY, gini, variance
+from hedgerow.learning.feature_draws import random
+from hedgerow.learning.flow import Flow, Quote, ask, together
+from hedgerow.learning.forests.layered import RandomSplits, assembled, grow_layers
+from hedgerow.learning.forests.random_trees import totally_random
+from hedgerow.learning.goal import Goal, declared_goal
+from hedgerow.learning.leaves.leaning import lean_of
+from hedgerow.learning.leaves.per_tree import leaf_values
+from hedgerow.queries import Binning, Cells, Leaves, Sides, Statistic, SumQuery
+from hedgerow.recipes.recipe import Trained
+from hedgerow.values.candidates import Grids
+from hedgerow.values.layers import ROOT_LAYER, Cuts
+from hedgerow.values.models import Additive, FloatArray, Model, Output
+from hedgerow.values.regions import EVERYONE, Fold, Region, Step
+from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
+
+SPARE = 2
+"""Tests asked for each one considered, where answers are exact and cost nothing."""
+
+
+class Split(Enum):
+    BEST = "best"
+    RANDOM = "random"
+
+
+class Ranges(Enum):
+    """Between what a cut may fall: the schema's bounds, or the cells that hold any row."""
+
+    PUBLIC = "public"
+    OBSERVED = "observed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraTrees:
+    """All trees in lockstep: a forest of depth d takes d rounds, and one more under noise.
+
+    | round | asked, of every tree                                      | share of the budget      |
+    |-------|-----------------------------------------------------------|--------------------------|
+    | 1..d  | 2 x C tables of `max_features` random tests of every node | (1 - leaf_share) / (T d) |
+    | d + 1 | class counts of the leaves                                | leaf_share / T           |
+
+    The tests of one node are charged together, nodes of a level are disjoint. With split RANDOM
+    only the leaves are asked, at 1 / T. Without noise the tables already know the leaves.
+    With `subsample` m a tree sees the records whose own draw for that tree falls on one of m;
+    a record may be in every tree, so trees still add up.
+
+    Departures from the paper: cuts come from the public range or, with `ranges` OBSERVED and no
+    noise, from between the cells that hold rows of all sites together, never from a site's own
+    range; the first `max_features` tests that part the node compete (see RandomSplits); a leaf of
+    a noisy tree is asked once more; sums are over all sites, so no site's label counts are seen.
+    Noisy leaves lean on all leaves together or, with `lean`, on the nodes above them.
+    """
+
+    n_trees: int = 20
+    max_depth: int = 20
+    max_features: int | None = None
+    min_samples_split: float = 2.0
+    min_samples_leaf: float = 1.0
+    split: Split = Split.BEST
+    ranges: Ranges = Ranges.PUBLIC
+    leaf_share: Fraction = Fraction(1, 2)
+    subsample: int | None = None
+    lean: bool = False
+    regression: bool = False
+
+    def __post_init__(self) -> None:
+        if self.split is Split.RANDOM and self.ranges is Ranges.OBSERVED:
+            raise SpecError(
+                "ranges is 'observed' and split is 'random'; totally random trees draw from the "
+                "public range. Use ranges='public', or split='best'."
+            )
+
+    @property
+    def name(self) -> str:
+        return "extra_trees"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        first = int(self.ranges is Ranges.OBSERVED)
+        return first + (1 if self.split is Split.RANDOM else self.max_depth + 1)
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        goal = declared_goal(schema, quote)
+        room = yield from self._room(goal, schema, quote)
+        flows = {
+            t: self._tree(t, goal, room, schema, quote, np.random.default_rng(seed))
+            for t, seed in enumerate(rng.integers(0, 2**63, self.n_trees).tolist())
+        }
+        trees = yield from together(flows)
+        outputs = trees[0].n_outputs
+        score = Additive((0.0,) * outputs, trees=tuple(trees.values()))
+        return Trained(Model(score, Output.MEAN))
+
+    def _room(self, goal: Goal, schema: Schema, quote: Quote) -> Flow[Room]:
+        """Where the roots may be cut."""
+        columns = Columns(schema)
+        if self.ranges is Ranges.PUBLIC:
+            return Room.at_the_root(columns)
+        by = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
+        query = SumQuery(EVERYONE, goal.statistic, by, Fraction(1))
+        if quote.variance(query) > 0.0:
+            raise SpecError(
+                "ranges is 'observed', which tells exact counts of every cell of every feature; "
+                "use it with placement 'nowhere' or 'label', which protect no feature, or use "
+                "ranges='public'."
+            )
+        answer = yield from ask(query)
+        return Room.holding(columns, answer.values.sum(axis=2) > 0.0)
+
+    def _tree(
+        self,
+        t: int,
+        goal: Goal,
+        room: Room,
+        schema: Schema,
+        quote: Quote,
+        rng: np.random.Generator,
+    ) -> Flow[Tree]:
+        region, share = self._rows_of(t), Fraction(1, self.n_trees)
+        if self.split is Split.RANDOM:
+            tree = _random_tree(schema, self.max_depth, rng)
+        else:
+            rules = self._rules(goal.statistic, schema, quote)
+            grown = yield from grow_layers(rules, schema, rng, region, room)
+            tree, masses = assembled(grown, schema, goal.channels)
+            if rules.noise == 0.0 and grown.root is not None:
+                return tree.with_values(_values(masses, 0.0, goal))
+            share *= self.leaf_share
+        answer = yield from ask(SumQuery(region, goal.statistic, Leaves((tree,)), share))
+        masses, noise = answer.values[0], answer.variance
+        if not self.lean:
+            return tree.with_values(_values(masses, noise, goal))
+        leaning = leaf_values(tree, masses, noise, goal, lean_of(goal)).values()
+        return tree.with_values(np.array([leaf.value for leaf in leaning]))
+
+    def _rules(self, statistic: Statistic, schema: Schema, quote: Quote) -> RandomSplits:
+        n = len(schema.grids)
+        usual = n if self.regression else max(2, math.isqrt(n))  # one alone would be no choice
+        considered = min(self.max_features or usual, n)
+        share = (1 - self.leaf_share) / (self.n_trees * self.max_depth)
+        noise = _noise(statistic, considered, share, quote)
+        spare = SPARE if noise == 0.0 else 1
+        return RandomSplits(
+            statistic=statistic,
+            impurity=variance if self.regression else gini,
+            considered=considered,
+            asked=min(considered * spare, n),
+            max_depth=self.max_depth,
+            min_samples_split=self.min_samples_split,
+            min_samples_leaf=self.min_samples_leaf,
+            level_share=share,
+            noise=noise,
+        )
+
+    def _rows_of(self, t: int) -> Region:
+        if self.subsample is None:
+            return EVERYONE
+        return (Step(Fold(f"tree {t}", self.subsample), 0),)
+
+
+def _noise(statistic: Statistic, m: int, share: Fraction, quote: Quote) -> float:
+    """Variance that m tests a node will meet; the table of the root stands for all of them."""
+    cuts = Cuts(np.zeros((1, m), np.int16), np.zeros((1, m, 4), np.uint64))
+    return quote.variance(SumQuery(EVERYONE, statistic, Sides(ROOT_LAYER, cuts), share))
+
+
+def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
+    grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
+    return totally_random(grids, random(n, n), depth)(0, rng)
+
+
+def _values(masses: FloatArray, noise: float, goal: Goal) -> FloatArray:
+    """(L, O) proportions of classes, or means; the noisier a leaf, the more it leans on all."""
+    positive = np.maximum(masses, 0.0)
+    everyone = positive.sum(axis=0) + TINY
+    prior = everyone / everyone.sum()
+    lean = math.sqrt(noise * masses.shape[1]) + TINY
+    rows = positive.sum(axis=1, keepdims=True)
+    p: FloatArray = (positive + lean * prior) / (rows + lean)
+    return goal.value(p)

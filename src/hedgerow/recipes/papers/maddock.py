@@ -1,0 +1,188 @@
+"""The component framework of Maddock et al. 2022, and its named methods as one line each.
+
+Table 1 of the paper: a split method, a weight update, a way to place candidates, an interaction
+rule and a batch size, freely combined. Oblivious trees, Wiener leaves and merged bins are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.learning import feature_draws
+from hedgerow.learning.bins.cut_points import CutPoints, DeclaredCuts, HessianCuts, Setting
+from hedgerow.learning.flow import Flow, Quote
+from hedgerow.learning.forests import greedy_trees, random_trees
+from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.learning.leaves.updates import AverageClasses, AverageTarget, Steps, Update, Wiener
+from hedgerow.recipes.recipe import Trained
+from hedgerow.values.candidates import Grids
+from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.schema import Schema
+
+
+class Splits(Enum):
+    HISTOGRAM = "histogram"
+    PARTIALLY_RANDOM = "partially_random"
+    TOTALLY_RANDOM = "totally_random"
+    OBLIVIOUS = "oblivious"
+
+
+class Updates(Enum):
+    AVERAGING = "averaging"
+    GRADIENT = "gradient"
+    NEWTON = "newton"
+    WIENER = "wiener"
+
+
+class Order(Enum):
+    CYCLIC = "cyclic"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boosted:
+    """One combination. The defaults of the numbers are the paper's (section 6.1).
+
+    `features_per_tree` None means all of them; 1 with cyclic order is the EBM. For a regression
+    the leaf clip counts in halves of the target's range.
+    """
+
+    n_trees: int = 100
+    depth: int = 4
+    batch: int = 1
+    splits: Splits = Splits.TOTALLY_RANDOM
+    updates: Updates = Updates.NEWTON
+    cuts: CutPoints = DeclaredCuts()  # noqa: RUF009  (a frozen value)
+    order: Order = Order.RANDOM
+    features_per_tree: int | None = None
+    learning_rate: float = 0.3
+    leaf_clip: float = 2.0
+    ridge: float = 1.0
+    least_gain: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.updates is Updates.WIENER and self.splits is not Splits.OBLIVIOUS:
+            raise SpecError(
+                f"Wiener leaves were asked of {self.splits.value} trees; use split='oblivious', or "
+                "another update."
+            )
+
+    @property
+    def name(self) -> str:
+        return "boosted"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        """Known if trees are drawn; a greedy tree may stop before its last level."""
+        if self.splits in (Splits.HISTOGRAM, Splits.PARTIALLY_RANDOM):
+            return None
+        return -(-self.n_trees // self.batch) + self.cuts.rounds_for(schema)
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        update, start = self._update(schema), start_of(schema)
+        setting = Setting(schema, loss_of(schema), start, self.n_trees)
+        binning = yield from self.cuts.place(setting, quote)
+        splitting = self._splitting(Grids(schema, binning), quote.lattice)
+        rounds = Rounds(self.n_trees, self.batch, 1 - self.cuts.share(setting))
+        if self.updates is Updates.AVERAGING:
+            start = Additive((0.0,) * len(schema.classes or (0,)))
+        score = yield from boost(rounds, splitting, update, start, rng)
+        return Trained(Model(score, self._output(schema)))
+
+    # ---------------------------------------------------------------------------- components
+    def _splitting(self, grids: Grids, unit: int) -> Splitting:
+        features = self._features(grids.n_features)
+        match self.splits:
+            case Splits.TOTALLY_RANDOM:
+                return DrawnTrees(random_trees.totally_random(grids, features, self.depth), unit)
+            case Splits.OBLIVIOUS:
+                known = [
+                    random_trees.Known(j, np.ones(n), 1.0)
+                    for j, n in enumerate(grids.binning.n_bins)
+                    if n > 2
+                ]
+                return DrawnTrees(random_trees.oblivious(grids, known, self.depth), unit)
+        offers = (
+            greedy_trees.every_cut(grids)
+            if self.splits is Splits.HISTOGRAM
+            else greedy_trees.one_random_cut(grids)
+        )
+        return greedy_trees.GreedyTrees(
+            offers, grids.schema.names, features, self.depth, unit, self.least_gain
+        )
+
+    def _features(self, n_features: int) -> feature_draws.TreeFeatures:
+        k = self.features_per_tree or n_features
+        rule = feature_draws.cyclic if self.order is Order.CYCLIC else feature_draws.random
+        return rule(n_features, k)
+
+    def _update(self, schema: Schema) -> Update:
+        loss, scale = loss_of(schema), half_range(schema)
+        match self.updates:
+            case Updates.AVERAGING if schema.target is not None:
+                return AverageTarget(schema.target.low, schema.target.high)
+            case Updates.AVERAGING:
+                return AverageClasses(len(schema.classes or ()))
+            case Updates.WIENER:
+                return Wiener(loss, deviation=0.15 * scale, clip=self.leaf_clip * scale)
+            case Updates.GRADIENT if not isinstance(loss, SquaredLoss):
+                assert isinstance(loss, LogLoss | SoftmaxLoss)
+                loss = FirstOrder(loss)
+        return Steps(loss, self.learning_rate, self.leaf_clip * scale, self.ridge)
+
+    def _output(self, schema: Schema) -> Output:
+        if self.updates is Updates.AVERAGING:
+            return Output.MEAN
+        if schema.target is not None:
+            return Output.VALUE
+        return Output.SIGMOID if len(schema.classes or ()) == 2 else Output.SOFTMAX
+
+
+def loss_of(schema: Schema) -> Loss:
+    """Log-loss for classes; squared error, residuals clipped at half the range, for a target."""
+    if schema.target is not None:
+        return SquaredLoss(schema.target.low, schema.target.high, half_range(schema))
+    n_classes = len(schema.classes or ())
+    return LogLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+
+
+def half_range(schema: Schema) -> float:
+    """What a step of 1 is worth: 1 in log-odds, half the public range of a target."""
+    target = schema.target
+    return 1.0 if target is None else (target.high - target.low) / 2.0
+
+
+def start_of(schema: Schema) -> Additive:
+    """Scores of zero, or the middle of a target's range, to which predictions stay clipped."""
+    target = schema.target
+    if target is None:
+        return Additive((0.0,) * loss_of(schema).outputs)
+    return Additive(((target.low + target.high) / 2.0,), clip=(target.low, target.high))
+
+
+# -------------------------------------------------------------------------------- named methods
+Method = Callable[[int, int], Boosted]
+"""(number of trees T, number of features m) -> the recipe of a row of Tables 2 and 6."""
+
+_IH = HessianCuts()
+_EBM = partial(Boosted, order=Order.CYCLIC, features_per_tree=1)
+_HIST = partial(Boosted, splits=Splits.HISTOGRAM)
+
+NAMED: dict[str, Method] = {
+    "DP-EBM": lambda T, m: _EBM(n_trees=T * m, updates=Updates.GRADIENT),
+    "DP-EBM Newton": lambda T, m: _EBM(n_trees=T),
+    "DP-RF": lambda T, m: Boosted(n_trees=T, batch=T, updates=Updates.AVERAGING),
+    "FEVERLESS (uniform)": lambda T, m: _HIST(n_trees=T),
+    "DP-GBM": lambda T, m: _HIST(n_trees=T, updates=Updates.GRADIENT),
+    "DP-TR Newton": lambda T, m: Boosted(n_trees=T),
+    "DP-TR Newton IH": lambda T, m: Boosted(n_trees=T, cuts=_IH),
+    "DP-TR Newton IH EBM": lambda T, m: _EBM(n_trees=T, cuts=_IH),
+    "DP-TR Batch IH EBM p=0.25": lambda T, m: _EBM(n_trees=T, cuts=_IH, batch=max(T // 4, 1)),
+    "DP-TR Batch IH EBM p=1": lambda T, m: _EBM(n_trees=T, cuts=_IH, batch=T),
+}

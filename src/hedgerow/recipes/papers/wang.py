@@ -1,0 +1,207 @@
+"""A best-first tree: DP-TopDown of Wang, Dick and Balcan 2020, with three ways to find a split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.learning.builder import ROOT, Chooser, Node, TreePlan, grow
+from hedgerow.learning.choosing import histograms
+from hedgerow.learning.choosing.scores import entropy, full_gini, root_gini
+from hedgerow.learning.choosing.screening import Refinement, refined
+from hedgerow.learning.choosing.selection import (
+    INDEX_PART,
+    SelectionRules,
+    by_local_choice,
+    by_noisy_max,
+)
+from hedgerow.learning.choosing.stopping import if_audible, if_worthwhile
+from hedgerow.learning.flow import Flow, Quote
+from hedgerow.learning.frontier import BestFirst
+from hedgerow.learning.goal import Goal
+from hedgerow.learning.leaves.leaning import by_unspent
+from hedgerow.queries import (
+    MOST_ROWS,
+    Binning,
+    Cells,
+    ClassCounts,
+    Score,
+    Scoring,
+    SumQuery,
+)
+from hedgerow.queries import Chooser as Mechanism
+from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.values.candidates import Grids, all_features
+from hedgerow.values.schema import Schema
+
+
+class Finding(Enum):
+    """How a node finds its split (the paper's PrivateSplit)."""
+
+    NOISY_MAX = "noisy_max"
+    NOISY_COUNTS = "noisy_counts"
+    LOCAL_CHOICE = "local_choice"
+
+
+class Criterion(Enum):
+    """The paper's G, scaled to 1 where two classes are even."""
+
+    ENTROPY = "entropy"
+    GINI = "gini"
+    ROOT_GINI = "root_gini"
+
+
+IMPURITIES = {
+    Criterion.ENTROPY: entropy,
+    Criterion.GINI: full_gini,
+    Criterion.ROOT_GINI: root_gini,
+}
+SCORES = {Criterion.ENTROPY: Score.ENTROPY, Criterion.GINI: Score.GINI}
+
+Budget = Callable[[int], Fraction]
+"""B(d): what a node at depth d = 1, 2, ... may spend, of what the leaves do not keep."""
+
+
+def even(max_splits: int) -> Budget:
+    """The same for every depth that a tree of so many splits can have."""
+    return lambda depth: Fraction(1, max_splits)
+
+
+def decay(depth: int) -> Fraction:
+    """Half for the root, and half as much with every level."""
+    return Fraction(1, 2**depth)
+
+
+def slow(depth: int) -> Fraction:
+    """A fifth for the root, and four fifths as much with every level: deep trees stay audible."""
+    return Fraction(1, 5) * Fraction(4, 5) ** (depth - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopDown:
+    """Best-first growth by the noisy count-scaled gain n J, at most `max_splits` splits.
+
+    A node at depth d spends (1 - leaf_share) B(d); a leaf gets all that its path did not spend,
+    at least `leaf_share`. Since sum_d B(d) <= 1 over the `max_splits` depths there are, no path
+    can spend more than the whole. Departures from Algorithm 1: children of the last split are
+    not asked (the paper asks them, at a depth its budget does not count); NoisyCounts asks one
+    histogram per feature instead of one table per threshold; weights and gains come from one
+    answer; nodes that noise would drown are not asked. The choosers list theirs. Pieces of our own
+    tree, off by default: leaves that `lean` on the nodes above them, and tables asked and read
+    with `refine`; docs/decisions/0063-pieces-for-every-tree.md.
+    """
+
+    max_splits: int = 512
+    finding: Finding = Finding.NOISY_COUNTS
+    criterion: Criterion = Criterion.GINI
+    budget: Budget = decay
+    leaf_share: Fraction = Fraction(1, 2)
+    min_weight: float = 0.1 / 512
+    min_gain: float = 0.01
+    rows_at_most: int = MOST_ROWS
+    consistency: bool = True
+    lean: bool = False
+    refine: Refinement | None = None
+
+    def __post_init__(self) -> None:
+        from_tables = (Finding.NOISY_COUNTS, Criterion.GINI, True)
+        given = (self.finding, self.criterion, self.consistency)
+        if self.refine is not None and given != from_tables:
+            raise SpecError(
+                "refine needs split='noisy_counts', criterion='gini' and consistency=True: it "
+                "refines noisy tables, which agree on their totals, and its penalty is Gini's."
+            )
+        if self.finding is not Finding.NOISY_COUNTS and self.criterion not in SCORES:
+            raise SpecError(
+                f"criterion 'root_gini' cannot be used with split {self.finding.value!r}: one "
+                "record can move its score by 2 sqrt(n), so no useful choice is private. Use "
+                "'entropy' or 'gini', or split='noisy_counts', where the score is computed from "
+                "noisy tables."
+            )
+        shares = [self.budget(depth) for depth in range(1, self.max_splits + 1)]
+        if min(shares) <= 0 or sum(shares) > 1:
+            raise SpecError(
+                f"the budget spends {float(sum(shares)):.6g} on a path of {self.max_splits} "
+                "splits; every depth must have more than 0, and all of them together at most 1."
+            )
+
+    @property
+    def name(self) -> str:
+        return "topdown"
+
+    @property
+    def one_holder(self) -> bool:
+        return self.finding is Finding.NOISY_MAX
+
+    @property
+    def local_choices(self) -> bool:
+        return self.finding is Finding.LOCAL_CHOICE
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        """One round for the leaves; both children of a split are asked together."""
+        a_split = 1 if self.finding is Finding.NOISY_COUNTS else 2
+        return a_split * self.max_splits + 1
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        counts = ClassCounts(len(schema.classes or ()))
+        goal, grids = Goal(counts), Grids(schema, Binning.of_cells(schema))
+        root, min_gain = ROOT, self.min_gain
+        if self.refine is None:
+            choose = self._chooser(grids, counts, quote)
+        else:
+            root, choose = yield from refined(schema, goal, self.refine, self._share, least=0.0)
+            choose = if_audible(choose, self._tables(grids, counts, self.refine.keep), quote)
+            min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
+        choose = if_worthwhile(choose, min_weight=self.min_weight, min_gain=min_gain)
+        ends = by_unspent(goal, lean=self.lean)
+        plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, ends)
+        grown = yield from grow(plan, schema.names, rng, root)
+        return Trained(mean_of([grown], counts.n_classes), (grown,))
+
+    def _chooser(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
+        if self.finding is Finding.NOISY_COUNTS:
+            return self._by_tables(grids, counts, quote)
+        return self._by_selection(grids, counts, quote)
+
+    def _by_tables(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
+        rules = histograms.HistogramRules(
+            grids,
+            counts,
+            IMPURITIES[self.criterion],
+            consistency=self.consistency,
+            known_zeros=self.consistency,
+        )
+        choose = histograms.by_histogram(rules, all_features(grids.n_features), self._share)
+        return if_audible(choose, self._tables(grids, counts, None), quote)
+
+    def _tables(
+        self, grids: Grids, counts: ClassCounts, most: int | None
+    ) -> Callable[[Node], SumQuery]:
+        """A node's tables of at most so many features; which ones does not change their noise."""
+        by = Cells(tuple(range(grids.n_features))[:most], grids.binning)
+        return lambda node: SumQuery(node.region, counts, by, self._share(node))
+
+    def _by_selection(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
+        rules = SelectionRules(
+            grids,
+            counts,
+            IMPURITIES[self.criterion],
+            Scoring(SCORES[self.criterion], self.rows_at_most),
+            Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL,
+            self.consistency,
+        )
+        longest = rules.splitting_class[: quote.parties]  # a pick per site
+
+        def shortlist(node: Node) -> SumQuery:
+            return rules.sides(node, longest, self._share(node) * (1 - INDEX_PART))
+
+        by = by_noisy_max if self.finding is Finding.NOISY_MAX else by_local_choice
+        return if_audible(by(rules, self._share), shortlist, quote)
+
+    def _share(self, node: Node) -> Fraction:
+        return (1 - self.leaf_share) * self.budget(node.depth + 1)

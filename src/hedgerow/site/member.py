@@ -1,0 +1,225 @@
+"""A site's own word: what it allows, what it charges, what leaves it.
+
+The site derives sensitivity, noise and charge from the approved study and the query; a round
+message names queries only. Refusals go out as constant codes; reasons stay in the site's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import PartyRefused, UnsupportedQuery
+from hedgerow.kernels import dispatch as kernels
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.noise import sampling, selection
+from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.privacy.noise.response import Bits, BloomReports
+from hedgerow.queries import (
+    BoundQuery,
+    Cells,
+    Chooser,
+    LabelReports,
+    LocalChoice,
+    Query,
+    Selecting,
+    SelectQuery,
+    Summed,
+    SumQuery,
+)
+from hedgerow.site.answer import Answering
+from hedgerow.site.rows import Rows
+from hedgerow.site.scoring import scores
+from hedgerow.study.terms import Study
+from hedgerow.values.regions import EVERYONE, Fold
+from hedgerow.values.schema import Grid
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a site allows. Empty sets allow everything; the ceiling is per study."""
+
+    recipes: frozenset[str] = field(default=frozenset())
+    features: frozenset[str] = field(default=frozenset())
+    max_epsilon: Fraction | None = None
+    min_parties: int = 1
+    allow_no_noise: bool = True
+
+    def check(self, study: Study) -> None:
+        """Raises the code a stranger may see; `why` says it to the site's own log."""
+        if self.why(study) is not None:
+            raise PartyRefused("PolicyRefused")
+
+    def why(self, study: Study) -> str | None:
+        """The reason for refusing a study, or None."""
+        if self.recipes and study.recipe not in self.recipes:
+            return f"recipe {study.recipe!r} is not among {sorted(self.recipes)}"
+        if study.placement is Placement.NOWHERE and not self.allow_no_noise:
+            return "the study adds no noise"
+        if self.max_epsilon is not None and study.epsilon > self.max_epsilon:
+            return f"epsilon {study.epsilon} is above the ceiling {self.max_epsilon}"
+        if study.parties < self.min_parties:
+            return f"{study.parties} parties are fewer than {self.min_parties}"
+        strange = {g.feature for g in study.schema.grids} - self.features
+        if self.features and strange:
+            return f"features {sorted(strange)} are not allowed"
+        return None
+
+
+@dataclass(frozen=True)
+class Response:
+    """What leaves the site in one round: one integer vector and one index per selection."""
+
+    vector: IntArray
+    picks: tuple[int, ...]
+
+
+class Member:
+    """One site: its rows and the study it approved."""
+
+    def __init__(self, study: Study, rows: Rows, policy: Policy | None = None) -> None:
+        (policy or Policy()).check(study)
+        self.study = study
+        self._permanent: Bits | None = None
+        if study.label_reports is not None:
+            self._permanent = permanent_bits(rows, study.label_reports)
+            rows = without_labels(rows)
+        elif study.placement is Placement.LABEL:
+            rows = told_once(rows, study)
+        self.answering = Answering(rows, study.schema)
+
+    def entry_charges(self) -> list[Charge]:
+        """What records pay on entering the run; to be reserved before anything else."""
+        if self.study.entry_cost == 0:
+            return []
+        what = "labels, randomised once per record for the whole run"
+        return [Charge(EVERYONE, self.study.entry_cost, what, self.study.name)]
+
+    def charges(self, bundle: Sequence[Query]) -> list[Charge]:
+        """What the bundle costs a record, by region: to be reserved before `respond`."""
+        return [
+            Charge(q.region, self.study.cost(q), describe(q, self.study), self.study.name)
+            for q in bundle
+        ]
+
+    def respond(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
+        """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
+        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
+        noise = [self._noise(q, secret) for q in summed]
+        parts = [self._release(q, z, secret) for q, z in zip(summed, noise, strict=True)]
+        vector = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        picks = tuple(
+            self._pick(q, secret) for q in bundle if isinstance(q, SelectQuery | LocalChoice)
+        )
+        return Response(vector, picks)
+
+    def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
+        size = int(np.prod(query.shape))
+        return sampling.draw(self.study.site_law(query), size, secret, invert=kernels.invert)
+
+    def _release(self, query: Summed, noise: IntArray, secret: SecretRandomness) -> IntArray:
+        return self._integers(query, secret) * self.study.refinement(query) + noise
+
+    def _integers(self, query: Summed, secret: SecretRandomness) -> IntArray:
+        if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):
+            return self.answering.integers_of(query, self._reports(secret))
+        return self.answering.integers(query)
+
+    def _reports(self, secret: SecretRandomness) -> IntArray:
+        """(n, bits + 1) an instant report of each record's permanent bits, and 1 for itself."""
+        if self._permanent is None or self.study.label_reports is None:
+            raise UnsupportedQuery("label reports were asked where labels are not told in bits.")
+        bits = self.study.label_reports.instant(self._permanent, secret).astype(np.int64)
+        return np.concatenate([bits, np.ones((len(bits), 1), np.int64)], axis=1)
+
+    def _pick(self, query: Selecting, secret: SecretRandomness) -> int:
+        if self.study.placement is Placement.NOWHERE:
+            exact = scores(query, self.answering.rows, self.study.schema)
+            return int(np.argmax(exact))
+        epsilon = self.study.selection_epsilon(query)
+        coefficient = epsilon / (query.scoring.reach * self.study.records_per_person)
+        exact = scores(query, self.answering.rows, self.study.schema)
+        return CHOOSERS[query.chooser](exact, coefficient, secret)
+
+
+def told_once(rows: Rows, study: Study) -> Rows:
+    """The rows with randomised labels: a record's own draw decides, whatever is asked later."""
+    if rows.labels is None:
+        raise UnsupportedQuery("placement 'label' was asked of rows without classes.")
+    told = study.response.respond(rows.labels.astype(np.int64), rows.draw("label"))
+    return rows.with_labels(told.astype(np.uint8))
+
+
+def permanent_bits(rows: Rows, reports: BloomReports) -> Bits:
+    """(n, bits) a record's permanent string: its own draws decide, for the whole run."""
+    if rows.labels is None:
+        raise UnsupportedQuery("placement 'label' was asked of rows without classes.")
+    words = np.stack([rows.draw(f"label bit {b}") for b in range(reports.bits)], axis=1)
+    return reports.permanent(rows.labels.astype(np.int64), words)
+
+
+def without_labels(rows: Rows) -> Rows:
+    """The rows with one label for all: what the permanent strings protect is not kept beside."""
+    return rows.with_labels(np.zeros(rows.n, np.uint8))
+
+
+CHOOSERS: dict[Chooser, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
+    Chooser.EXPONENTIAL: selection.exponential,
+    Chooser.PERMUTE_AND_FLIP: selection.permute_and_flip,
+}
+
+
+def describe(query: Query, study: Study) -> str:
+    """One line a person can read: what is asked of which rows."""
+    where = " and ".join(_step_words(query, study)) or "all rows"
+    match query:
+        case SumQuery():
+            by = query.by
+            what = type(query.statistic).__name__
+            if isinstance(by, Cells):
+                return f"{what} in the bins of {_asked(by.features, study)}, of {where}"
+            return f"{what} by {type(by).__name__} ({by.groups} x {by.n_cells}), of {where}"
+        case BoundQuery():
+            return f"best local impurity of {_asked(query.features, study)}, of {where}"
+        case LocalChoice():
+            return f"each site's choice among {len(query.splits)} splits, of {where}"
+        case SelectQuery():
+            return f"choice among {len(query.splits)} splits, of {where}"
+
+
+def _asked(features: Sequence[int], study: Study) -> str:
+    """Which features, and of how many: what a node did not ask was saved."""
+    every = study.schema.names
+    if len(features) == len(every):
+        return f"all {len(every)} features"
+    named = ", ".join(every[f] for f in features[:3])
+    return (
+        f"{named}{', ...' if len(features) > 3 else ''} ({len(features)} of {len(every)} features)"
+    )
+
+
+def _step_words(query: Query, study: Study) -> list[str]:
+    words = []
+    for step in query.region:
+        if isinstance(step.test, Fold):
+            words.append(f"fold {step.outcome} of {step.test.n}")
+            continue
+        grid = study.schema.grids[study.schema.index(step.test.feature)]
+        everything = (1 << grid.n_cells) - 1
+        left = step.test.left
+        words.append(_in_words(grid, left if step.outcome == 0 else everything & ~left))
+    return words
+
+
+@lru_cache(maxsize=1 << 14)
+def _in_words(grid: Grid, cells: int) -> str:
+    """Kept: the nodes of a tree share their steps, and every site describes every query."""
+    return grid.describe(cells)

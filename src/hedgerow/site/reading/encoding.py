@@ -1,0 +1,333 @@
+"""From rows to cell codes, once per run, streamed.
+
+Two manners. `check=True` is for people looking at their own data: the first thing that does not
+fit the schema is a `DataError` that names it. Without it nothing about a single row is ever an
+error, for a site that has joined a study must not let one record decide whether it answers: a
+number that cannot be parsed is missing, an unknown category is `other`, a row without a usable
+label is skipped. All are counted, and the counts stay at the site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import DataError, SpecError
+from hedgerow.kernels import dispatch as kernels
+from hedgerow.site.reading.columns import (
+    Column,
+    Strange,
+    as_column,
+    counted,
+    is_number,
+    is_utf8,
+    numbers,
+    refused_type,
+    texts,
+)
+from hedgerow.site.reading.sources import Csv, Source, Table, open_table
+from hedgerow.values.grids import Grid, Kind
+from hedgerow.values.schema import MAX_VALUES, Categorical, Feature, Hashed, Numeric, Schema, Target
+
+CHUNK_ROWS = 65_536
+LABEL = "label"
+"""What counts and messages call labels that came as an array, without a column name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """Rows on the schema's grid: all that a run needs of them.
+
+    `clamped` (values outside the range), `unknown` (texts that are no number or no listed value)
+    and `skipped` (rows without a usable label, broken lines) are for the site's own eyes.
+    """
+
+    codes: NDArray[np.uint8]  # (F, n), C-contiguous
+    y: NDArray[np.uint8] | NDArray[np.float64] | None  # (n,) class codes, or clamped targets
+    record_ids: NDArray[np.uint64] | None  # (n, 2); None: the record's content names it
+    clamped: dict[str, int]
+    unknown: dict[str, int]
+    skipped: int
+
+    @property
+    def n(self) -> int:
+        return int(self.codes.shape[1])
+
+
+def encode(
+    source: Source,
+    schema: Schema,
+    *,
+    y: Any = None,
+    target: str | None = None,
+    ids: str | None = None,
+    check: bool = False,
+    chunk_rows: int = CHUNK_ROWS,
+) -> Encoded:
+    """Reads `source` chunk by chunk.
+
+    Labels are the column `target` of the source, or the array `y`; with neither, only features
+    are read. `ids` names a column that tells records apart: rows with the same id share every
+    secret draw, so that all rows of one person fall in one fold.
+    """
+    if y is not None and target is not None:
+        raise SpecError("labels were given twice, as y and as the column `target`; give one.")
+    table = open_table(source, schema.names)
+    labels = None if y is None else _labels_for(table, y)
+    encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
+    extra = [name for name in (target, ids) if name is not None]
+    at = 0
+    for columns in table.chunks([*schema.names, *extra], chunk_rows):
+        features, rest = columns[: len(schema.names)], columns[len(schema.names) :]
+        label = rest[0] if target is not None else None
+        if labels is not None:
+            label = labels[at : at + len(columns[0])]
+        encoder.add(features, label, rest[-1] if ids is not None else None)
+        at += len(columns[0])
+    return encoder.finish()
+
+
+def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
+    """(F, n) codes of rows to be predicted; every row given gets a column."""
+    return encode(X, schema, check=True).codes
+
+
+def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schema:
+    """Ranges, categories and classes as they stand in the rows. This protects nothing of them.
+
+    A boolean or text column becomes categorical; more values than one byte holds are hashed.
+    """
+    table = open_table(X)
+    whole = next(table.chunks(table.names, max(table.capacity, 1)), None)
+    if whole is None:
+        raise DataError(f"{table.where} holds no rows; give at least one, or a schema.")
+    features = [_inferred(name, column) for name, column in zip(table.names, whole, strict=True)]
+    if y is None:
+        return Schema(tuple(features))
+    labels = _labels_for(table, y)
+    if regression:
+        return Schema(tuple(features), target=Target(*_range(labels)))
+    return Schema(tuple(features), classes=_inferred_classes(labels))
+
+
+def class_labels(schema: Schema) -> NDArray[Any]:
+    """The classes as the labels of rows would be: numbers or booleans if all of them read so."""
+    classes = schema.classes or ()
+    if set(classes) <= {"True", "False"}:
+        return np.array([label == "True" for label in classes])
+    for kind in (int, float):
+        try:
+            values = [kind(label) for label in classes]
+        except ValueError:
+            continue
+        if [str(value) for value in values] == list(classes):
+            return np.array(values)
+    return np.array(classes)
+
+
+def _inferred(name: str, column: Column) -> Feature:
+    refused = refused_type(column)
+    if refused is not None:
+        raise DataError(f"column {name!r} holds {refused}; use numbers, text or booleans.")
+    if is_number(column):
+        return Numeric(name, *_range(column))
+    distinct = _met(column)
+    if set(distinct) <= {"True", "False"}:
+        return Categorical(name, ("False", "True"))
+    return Categorical(name, distinct) if len(distinct) <= MAX_VALUES else Hashed(name)
+
+
+def _range(column: Column) -> tuple[float, float]:
+    """Of the finite numbers; a constant is given some room towards zero."""
+    values = numbers(column)[0]
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    room = max(1.0, abs(low)) if low == high else 0.0
+    return (low - room, high) if low > 0 else (low, high + room)
+
+
+def _met(column: Column) -> tuple[str, ...]:
+    """The texts that occur, numbers in order of size."""
+    distinct, index = texts(column)
+    met = {text for text, n in zip(distinct, np.bincount(index), strict=False) if n and text}
+    try:
+        return tuple(sorted(met, key=float))
+    except ValueError:
+        return tuple(sorted(met))
+
+
+def _inferred_classes(labels: Column) -> tuple[str, ...]:
+    classes = _met(labels)
+    if len(classes) < 2:
+        raise DataError(
+            f"y holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give a "
+            "schema that lists all classes if this site simply never met the others."
+        )
+    return classes
+
+
+def _labels_for(table: Table, y: Any) -> Column:
+    column = as_column(y)
+    if getattr(column, "ndim", 1) != 1 or len(column) != table.capacity:
+        raise DataError(
+            f"y has shape {np.shape(y)} and {table.where} has {table.capacity} rows; give one "
+            "label per row."
+        )
+    return column
+
+
+class _Encoder:
+    """Fills arrays that were reserved once, at the most rows there can be."""
+
+    def __init__(
+        self, schema: Schema, table: Table, check: bool, label_name: str, has_labels: bool
+    ) -> None:
+        if has_labels and schema.classes is None and schema.target is None:
+            raise SpecError("the schema declares neither classes nor a target; add one of them.")
+        self._schema, self._table, self._check = schema, table, check
+        self._label_name = label_name
+        self._codes = np.empty((len(schema.features), table.capacity), np.uint8)
+        kind = np.uint8 if schema.classes is not None else np.float64
+        self._y: NDArray[Any] | None = np.empty(table.capacity, kind) if has_labels else None
+        self._ids: list[NDArray[np.uint64]] = []
+        self._clamped: dict[str, int] = {}
+        self._unknown: dict[str, int] = {}
+        self._n = self._skipped = 0
+
+    def add(self, features: list[Column], label: Column | None, ids: Column | None) -> None:
+        keep: NDArray[np.bool_] | slice = slice(None)
+        n = len(features[0])
+        if label is not None and self._y is not None:
+            values, keep = self._labels(label)
+            n = int(keep.sum())
+            self._skipped += len(keep) - n
+            self._y[self._n : self._n + n] = values[keep]
+        for grid, column, out in zip(self._schema.grids, features, self._codes, strict=True):
+            out[self._n : self._n + n] = self._feature(grid, column)[keep]
+        if ids is not None:
+            self._ids.append(_hashed_ids(ids)[keep])
+        self._n += n
+
+    def finish(self) -> Encoded:
+        self._skipped += self._broken_lines()
+        if self._check and self._n == 0:
+            raise DataError(f"{self._table.where} holds no rows; give at least one.")
+        return Encoded(
+            codes=_without_the_rest(self._codes, self._n),
+            y=None if self._y is None else self._y[: self._n],
+            record_ids=np.concatenate(self._ids) if self._ids else None,
+            clamped=self._clamped,
+            unknown=self._unknown,
+            skipped=self._skipped,
+        )
+
+    def _broken_lines(self) -> int:
+        broken = self._table.malformed if isinstance(self._table, Csv) else 0
+        if broken and self._check:
+            raise DataError(
+                f"{self._table.where} has {broken} line(s) with another number of cells than its "
+                "header; correct or remove them."
+            )
+        return broken
+
+    def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
+        self._check_column(grid.feature, column)
+        if grid.kind is Kind.NUMERIC:
+            values, strange = numbers(column)
+            self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
+            codes = np.empty(len(values), np.uint8)
+            kernels.encode_edges(values, grid.edges, codes)
+            self._count(self._clamped, grid.feature, grid.n_outside(values))
+            return codes
+        distinct, index = texts(column)
+        strange = counted([not grid.knows(text) for text in distinct], distinct, index)
+        advice = f"Allowed are {list(grid.values[:20])}; set other to true to admit any value."
+        self._note(grid.feature, strange, "is no value of the schema", advice, grid.other)
+        return grid.encode_category(distinct)[0][index]
+
+    def _labels(self, column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """A value for each row, and whether the row has one."""
+        name = self._label_name
+        self._check_column(name, column)
+        values: NDArray[Any]
+        if self._schema.target is not None:
+            values, strange = numbers(column)
+            self._note(name, strange, "is not a number", "Correct it or remove the row.")
+            missing = np.isnan(values)
+            values = self._within(self._schema.target, values)
+        else:
+            values, missing, strange = self._class_codes(column)
+            self._note(name, strange, "is no class", f"Allowed are {self._schema.classes}.")
+        if self._check and missing.any():
+            raise DataError(
+                f"{self._table.where}, column {name!r}: {int(missing.sum())} label(s) are missing "
+                "(empty or NaN); remove those rows."
+            )
+        return values, ~missing
+
+    def _class_codes(self, column: Column) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Strange]:
+        distinct, index = texts(column)
+        found = [self._schema.class_code(text) for text in distinct]
+        strange = [
+            code is None and text is not None for code, text in zip(found, distinct, strict=True)
+        ]
+        codes = np.array([code or 0 for code in found], np.uint8)
+        missing = np.array([code is None for code in found], np.bool_)
+        return codes[index], missing[index], counted(strange, distinct, index)
+
+    def _within(self, bound: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        outside = (values < bound.low) | (values > bound.high)
+        self._count(self._clamped, self._label_name, int(outside.sum()))
+        return np.clip(values, bound.low, bound.high)
+
+    def _check_column(self, name: str, column: Column) -> None:
+        """The type of a column is no fact about a row, so this is refused in both manners."""
+        refused = refused_type(column)
+        if refused is not None:
+            raise DataError(
+                f"{self._table.where}, column {name!r} holds {refused}; use numbers, text or "
+                "booleans. Turn a date into a number first, such as days since a public date."
+            )
+        if self._check and not is_utf8(column):
+            raise DataError(
+                f"{self._table.where}, column {name!r} is not UTF-8 text; save the file as UTF-8."
+            )
+
+    def _note(
+        self, name: str, strange: Strange, what: str, advice: str, allowed: bool = False
+    ) -> None:
+        if strange and self._check and not allowed:
+            found = next(iter(strange))
+            raise DataError(f"{self._table.where}, column {name!r}: {found!r} {what}. {advice}")
+        self._count(self._unknown, name, sum(strange.values()))
+
+    def _count(self, counts: dict[str, int], name: str, n: int) -> None:
+        if n:
+            counts[name] = counts.get(name, 0) + n
+
+
+def _without_the_rest(table: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    """The first n columns, moved together in place: a copy would double the memory."""
+    n_features, capacity = table.shape
+    if n == capacity:
+        return table
+    flat = table.reshape(-1)
+    for f in range(1, n_features):
+        flat[f * n : (f + 1) * n] = table[f, :n]
+    return flat[: n_features * n].reshape(n_features, n)
+
+
+def _hashed_ids(column: Column) -> NDArray[np.uint64]:
+    """(n, 2): 128 bits of each id's text, so that any type of id will do."""
+    distinct, index = texts(column)
+    digests = b"".join(
+        hashlib.blake2b(str(text).encode("utf-8", "replace"), digest_size=16).digest()
+        for text in distinct
+    )
+    return np.frombuffer(digests, "<u8").reshape(-1, 2)[index]

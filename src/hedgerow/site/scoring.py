@@ -1,0 +1,155 @@
+"""Exact integer scores of splits on a site's own rows, for selections. Index out, never a score.
+
+Scores are integers in units of 1 / LATTICE, so selection can be drawn with exact coins. The
+candidate set is the query's; nothing is filtered by counts.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import UnsupportedQuery
+from hedgerow.kernels import dispatch as kernels
+from hedgerow.queries import LATTICE, Chain, Score, Scoring, Selecting
+from hedgerow.site.answer import half_gini_units
+from hedgerow.site.rows import Rows
+from hedgerow.values.regions import Split
+from hedgerow.values.schema import Schema
+
+IntArray = NDArray[np.int64]
+
+N_CODES = 256  # a cell code is one byte
+
+
+def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:
+    """One score per candidate of the query's region."""
+    children = _children(query, rows, schema)
+    held = children[..., 0] if _of_target(query) else children.sum(axis=2)
+    largest = held.max(axis=1)
+    match query.scoring.score:
+        case Score.GINI:
+            loss = 2 * half_gini_units(children).sum(axis=1)
+        case Score.ENTROPY:
+            loss = entropy_units(children, query.scoring).sum(axis=1)
+        case Score.BALANCE:
+            loss = LATTICE * (2 * largest - held.sum(axis=1))
+        case Score.SQUARED_ERROR:
+            loss = _squared_error_units(children).sum(axis=1)
+    return [-v for v in (loss + query.scoring.balance * largest).tolist()]
+
+
+def _of_target(query: Selecting) -> bool:
+    """Whether sums are n, sum y and sum y^2, and not class counts."""
+    return query.scoring.score is Score.SQUARED_ERROR
+
+
+# --------------------------------------------------------------------------- sums of the children
+def _children(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
+    """(k, m, C) sums of each candidate's children, from one histogram per feature.
+
+    Candidates with fewer than m children have empty ones.
+    """
+    families = _families(query.splits)
+    features = [schema.index(family.feature) for family in families]
+    tables = _tables(query, rows, features)
+    m = max(family.sets.shape[1] for family in families)
+    children = np.zeros((len(query.splits), m + 1, tables.shape[2]), np.int64)
+    for family, table in zip(families, tables, strict=True):
+        children[family.members, : family.sets.shape[1]] = family.sets @ table
+    children[:, m] = tables[0].sum(axis=0) - children.sum(axis=1)
+    return children
+
+
+class _Family(NamedTuple):
+    """The candidates on one feature: their places, and (k, m, 256) the cells of all children
+    but the last.
+    """
+
+    feature: str
+    members: NDArray[np.intp]  # (k,)
+    sets: IntArray  # (k, m, 256)
+
+
+@lru_cache(maxsize=8)
+def _families(candidates: tuple[Split | Chain, ...]) -> tuple[_Family, ...]:
+    """Candidates by feature. Kept: the nodes of a round mostly have the same ones."""
+    places: dict[str, list[int]] = {}
+    for k, candidate in enumerate(candidates):
+        places.setdefault(_tests(candidate)[0].feature, []).append(k)
+    return tuple(
+        _Family(feature, np.asarray(ks), _cell_sets([_tests(candidates[k]) for k in ks]))
+        for feature, ks in places.items()
+    )
+
+
+def _tests(candidate: Split | Chain) -> tuple[Split, ...]:
+    return candidate.tests if isinstance(candidate, Chain) else (candidate,)
+
+
+def _cell_sets(chains: list[tuple[Split, ...]]) -> IntArray:
+    """(k, m, 256) the cells that each test sends left of those the tests before it left over."""
+    m, lefts = max(map(len, chains)), list[int]()
+    for tests in chains:
+        taken = 0
+        for test in tests:
+            lefts.append(test.left & ~taken)
+            taken |= test.left
+        lefts += [0] * (m - len(tests))
+    octets = b"".join(left.to_bytes(N_CODES // 8, "little") for left in lefts)
+    bits = np.unpackbits(np.frombuffer(octets, np.uint8), bitorder="little")
+    return bits.reshape(len(chains), m, N_CODES).astype(np.int64)
+
+
+def _tables(query: Selecting, rows: Rows, features: list[int]) -> IntArray:
+    """(f, 256, C) class counts, or n, sum y and sum y^2 of the target in units, by cell."""
+    index = rows.select(query.region)
+    if _of_target(query):
+        u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
+        moments = np.stack([np.ones_like(u), u, u * u], axis=1)
+        codes = rows.codes[np.asarray(features)[:, None], index]
+        return kernels.sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
+    if query.scoring.score is Score.BALANCE:  # needs no target, so any rows have it
+        return kernels.count_cells(rows.codes, index, features, _one_class(rows), N_CODES, 1)
+    if rows.labels is None:
+        raise UnsupportedQuery("class scores were asked of rows without classes.")
+    return kernels.count_cells(rows.codes, index, features, rows.labels, N_CODES, rows.n_classes)
+
+
+def _one_class(rows: Rows) -> NDArray[np.uint8]:
+    return np.zeros(rows.n, np.uint8)
+
+
+# ----------------------------------------------------------------------------------------- losses
+def entropy_units(counts: IntArray, scoring: Scoring) -> IntArray:
+    """(..., C) counts -> n times their entropy in nats, phi(n) - sum phi(c) with phi = x log x.
+
+    Each phi is an integer on its own, so that rounding touches the four terms which one record
+    can move and no others. Beyond `rows_at_most` phi goes on as a straight line: the change by
+    one record then keeps its bound for any data, and larger sets are scored less sharply.
+    """
+    n = counts.sum(axis=-1)
+    most = scoring.rows_at_most
+    return np.asarray(_phi_units(n, most) - _phi_units(counts, most).sum(axis=-1))
+
+
+def _phi_units(count: IntArray, most: int) -> IntArray:
+    bent = _x_log_x(np.minimum(count, most))
+    slope = int(_x_log_x(np.int64(most + 1)) - _x_log_x(np.int64(most)))
+    return np.asarray(bent + np.maximum(count - most, 0) * slope)
+
+
+def _x_log_x(count: IntArray | np.int64) -> IntArray:
+    """Units of x log x, within 2 of the truth up to x = 2^32: see docs/proofs/selection.md."""
+    x = np.asarray(count, np.float64)
+    return np.asarray(np.rint(LATTICE * x * np.log(np.maximum(x, 1.0))), np.int64)
+
+
+def _squared_error_units(sums: IntArray) -> IntArray:
+    """(..., 3) of n, sum y, sum y^2 in units -> floor((n sum y^2 - (sum y)^2) / (n LATTICE))."""
+    fits = int(sums[..., 0].max(initial=0)) < 1 << 17  # n sum y^2 <= n^2 LATTICE^2 < 2^62
+    n, y, yy = (sums[..., i] if fits else sums[..., i].astype(object) for i in range(3))
+    return np.asarray((n * yy - y * y) // np.maximum(n * LATTICE, 1), np.int64)

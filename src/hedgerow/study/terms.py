@@ -1,0 +1,276 @@
+"""What all sites approved: the numbers that no round message may change.
+
+Noise law, scale and charge of a query follow from the study and the query alone, so a site
+derives them itself and a coordinator cannot name its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.coalition import Release
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.privacy.noise import sampling
+from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
+from hedgerow.privacy.noise.response import BloomReports, RandomisedResponse
+from hedgerow.queries import (
+    LATTICE,
+    ClassCounts,
+    Count,
+    LabelReports,
+    Query,
+    Selecting,
+    SelectQuery,
+    Summed,
+    SumQuery,
+)
+from hedgerow.values.schema import Schema
+
+PROTOCOL_VERSION = 1
+NOISE_LAW_VERSION = 1
+
+COARSE_LATTICE = 64
+"""Polya shares are drawn exactly down to a rate of 2^-15 per unit."""
+
+SMOOTH_SHARE = 16
+"""Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
+10 h exp(-16 pi^2) < 1e-65 h of one discrete Gaussian, per coordinate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    name: str
+    schema: Schema
+    recipe: str
+    epsilon: Fraction
+    delta: Fraction
+    placement: Placement
+    parties: int
+    colluders: int
+    threshold: int
+    records_per_person: int = 1
+    retry_reserve: Fraction = Fraction(0)
+    label_reports: BloomReports | None = None
+    """Under placement `label`: noisy bits instead of k-ary randomised response."""
+
+    def __post_init__(self) -> None:
+        if self.placement is Placement.NOWHERE:
+            return
+        conversions.check_promise(self.epsilon, self.delta)
+        if self.placement is Placement.CURATOR and self.parties != 1:
+            raise SpecError(
+                f"placement 'curator' needs one holder, but {self.parties} parties hold rows; "
+                "use 'shares' or 'silo'."
+            )
+        if self.placement is Placement.SHARES and self.parties < 2:
+            raise SpecError(
+                "placement 'shares' divides noise among parties, but one party holds all rows; "
+                "use 'curator'."
+            )
+        if self.placement is Placement.LABEL and (self.delta > 0 or self.schema.classes is None):
+            raise SpecError(
+                "placement 'label' randomises class labels under pure epsilon; use delta = 0 and "
+                "a schema with classes."
+            )
+        self._check_reports()
+        if self.records_per_person < 1:
+            raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
+
+    def _check_reports(self) -> None:
+        reports = self.label_reports
+        if reports is None:
+            return
+        if self.placement is not Placement.LABEL:
+            raise SpecError(
+                f"label reports were given under placement {self.placement.name.lower()!r}; they "
+                "belong to placement 'label'."
+            )
+        if reports.classes != len(self.schema.classes or ()):
+            raise SpecError(
+                f"label reports are for {reports.classes} classes; the schema has "
+                f"{len(self.schema.classes or ())}."
+            )
+        if reports.epsilon_forever > self.epsilon:
+            raise SpecError(
+                f"label reports cost epsilon {reports.epsilon_forever:.4g} for ever; the study "
+                f"promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
+            )
+
+    # ------------------------------------------------------------------------------- budget
+    @property
+    def honest(self) -> int:
+        """Noise shares counted on: fewest survivors less tolerated colluders."""
+        return self.threshold - self.colluders
+
+    @property
+    def measure(self) -> Measure:
+        return Measure.PURE if self.delta == 0 else Measure.GDP
+
+    @cached_property
+    def total(self) -> Fraction:
+        """The whole budget in units of the measure, rounded down."""
+        return conversions.total(self.measure, self.epsilon, self.delta)
+
+    @property
+    def spendable(self) -> Fraction:
+        """What queries divide among themselves; the rest is for void rounds."""
+        return self.total * (1 - self.retry_reserve)
+
+    @property
+    def lattice(self) -> int:
+        """Units per 1.0 of fractional statistics; coarse where Laplace noise is divided."""
+        divided = self.placement is Placement.SHARES and self.measure is Measure.PURE
+        return COARSE_LATTICE if divided else LATTICE
+
+    @property
+    def limit(self) -> Cost:
+        return math.inf if self.placement is Placement.NOWHERE else self.total
+
+    def cost(self, query: Query) -> Cost:
+        """What a record in the query's region pays."""
+        if isinstance(query, SelectQuery) and self.parties > 1:
+            raise UnsupportedQuery(
+                "a selection on exact scores needs one holder of all rows; with several parties "
+                "ask noisy tables (split='noisy_counts', cuts='table') or local choices "
+                "(split='local_choice')."
+            )
+        if self.placement is Placement.NOWHERE:
+            return math.inf
+        if self.placement is Placement.LABEL:
+            return self._label_cost(query)
+        if query.share <= 0:
+            raise SpecError(f"a query asks for the share {query.share} of the budget; use > 0.")
+        return query.share * self.spendable
+
+    @cached_property
+    def response(self) -> RandomisedResponse:
+        """How labels are told under placement `label`: once per record, for the whole run."""
+        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), self.epsilon)
+
+    @property
+    def entry_cost(self) -> Cost:
+        """What every record pays on entering, before any query: its randomised label."""
+        if self.placement is not Placement.LABEL:
+            return Fraction(0)
+        if self.label_reports is not None:
+            return Fraction(self.label_reports.epsilon_forever)
+        return self.epsilon
+
+    def as_told(self, query: Query) -> Query:
+        """The query as sites may answer it: where labels are told in bits, so are class counts."""
+        if self.label_reports is None or not isinstance(query, SumQuery):
+            return query
+        if not isinstance(query.statistic, ClassCounts):
+            return query
+        return replace(query, statistic=LabelReports(self.label_reports.bits))
+
+    # -------------------------------------------------------------------------------- noise
+    def sum_law(self, query: Summed) -> NoiseLaw:
+        """The law that protects the sum, in the query's units times `refinement`."""
+        if self.placement in (Placement.NOWHERE, Placement.LABEL):
+            return NoNoise()
+        return _law(self.measure, self._cost(query), self._scaled(query))
+
+    def site_law(self, query: Summed) -> NoiseLaw:
+        """What one site draws."""
+        law = self.sum_law(query)
+        return law.share(self.honest) if self.placement is Placement.SHARES else law
+
+    def variance(self, query: Summed) -> float:
+        """Of the noise in the sum of all sites, in natural units."""
+        unit = query.unit * self.refinement(query)
+        return self.site_law(query).variance * self.parties / unit**2
+
+    def refinement(self, query: Summed) -> int:
+        """Extra units, so that shares of a discrete Gaussian stay smooth at small scales."""
+        if self.placement in (Placement.NOWHERE, Placement.LABEL):
+            return 1
+        if self.measure is Measure.PURE:
+            return 1
+        law = _law(self.measure, self._cost(query), self._sensitivity(query))
+        assert isinstance(law, DiscreteGaussian)
+        shares = self.honest if self.placement is Placement.SHARES else 1
+        factor = 1
+        while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
+            factor *= 2
+        return factor
+
+    def release(self, query: Summed) -> Release:
+        """The sum as the accountant of coalitions sees it."""
+        touched = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
+        return Release(law=self.sum_law(query), sensitivity=self._scaled(query), touched=touched)
+
+    def slack(self, query: Summed) -> Fraction:
+        """Total variation between the noise of all sites, as drawn, and its law."""
+        draws = self.parties * math.prod(query.shape)
+        return draws * _total_variation(self.site_law(query))
+
+    def selection_epsilon(self, query: Selecting) -> Fraction:
+        return conversions.selection_epsilon(self.measure, self._cost(query), query.chooser.value)
+
+    def _cost(self, query: Query) -> Fraction:
+        cost = self.cost(query)
+        assert isinstance(cost, Fraction)
+        return cost
+
+    def _sensitivity(self, query: Summed) -> Sensitivity:
+        return query.sensitivity.of_person(self.records_per_person)
+
+    def _scaled(self, query: Summed) -> Sensitivity:
+        return self._sensitivity(query).of_person(self.refinement(query))
+
+    def _label_cost(self, query: Query) -> Fraction:
+        """Nothing more: the label was told on entering, and features are not protected."""
+        told = ClassCounts if self.label_reports is None else LabelReports
+        if isinstance(query, SumQuery) and isinstance(query.statistic, told | Count):
+            return Fraction(0)
+        raise UnsupportedQuery(
+            f"{type(query).__name__} needs true labels; under placement 'label' ask class counts, "
+            "or use another placement."
+        )
+
+    # ----------------------------------------------------------------------------- identity
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "schema": self.schema.to_dict(),
+            "recipe": self.recipe,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "placement": self.placement.name,
+            "parties": self.parties,
+            "colluders": self.colluders,
+            "threshold": self.threshold,
+            "records_per_person": self.records_per_person,
+            "retry_reserve": str(self.retry_reserve),
+            "label_reports": None if self.label_reports is None else self._reports_to_dict(),
+            "protocol": PROTOCOL_VERSION,
+            "noise_law": NOISE_LAW_VERSION,
+        }
+
+    def _reports_to_dict(self) -> dict[str, str]:
+        reports = self.label_reports
+        return {f.name: str(getattr(reports, f.name)) for f in fields(BloomReports)}
+
+    @cached_property
+    def hash(self) -> bytes:
+        """Over the parsed content, so that spelling does not matter and versions do."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(b"hedgerow/study/1/" + text.encode()).digest()
+
+
+_total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
+
+
+@lru_cache(maxsize=4096)
+def _law(measure: Measure, cost: Fraction, sensitivity: Sensitivity) -> NoiseLaw:
+    return conversions.noise_law(measure, cost, sensitivity)

@@ -1,0 +1,109 @@
+"""Which (feature, set of bins sent left) are on the table. Public, or read from answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.values.binning import Binning
+from hedgerow.values.regions import Region, Split
+from hedgerow.values.schema import Grid, Kind, Schema
+
+BoolArray = NDArray[np.bool_]
+
+
+def prefix_sets(n_bins: int) -> BoolArray:
+    """(B - 2, B): bins below each cut go left; the last bin, `missing`, goes right."""
+    return np.arange(n_bins)[None, :] < np.arange(1, n_bins - 1)[:, None]
+
+
+def prefix_sets_missing_left(n_bins: int) -> BoolArray:
+    """As `prefix_sets`, with `missing` sent left."""
+    sets = prefix_sets(n_bins)
+    sets[:, -1] = True
+    return sets
+
+
+def one_value_sets(n_bins: int) -> BoolArray:
+    """(B, B): one category against all others, `missing` and `other` being categories too."""
+    return np.eye(n_bins, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Positions of features that share their candidates, and those: (k, B), 1 goes left."""
+
+    positions: NDArray[np.intp]
+    left_sets: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Grids:
+    """The schema's cells merged by a binning, as the candidates see them."""
+
+    schema: Schema
+    binning: Binning
+
+    @property
+    def n_features(self) -> int:
+        return len(self.schema.grids)
+
+    def grid(self, feature: int) -> Grid:
+        return self.schema.grids[feature]
+
+    @cached_property
+    def left_sets(self) -> tuple[BoolArray, ...]:
+        """Per feature, the sets of bins a split may send left."""
+        return tuple(self._sets(j) for j in range(self.n_features))
+
+    def _sets(self, feature: int) -> BoolArray:
+        n_bins = self.binning.n_bins[feature]
+        if self.grid(feature).kind is not Kind.NUMERIC:
+            return one_value_sets(n_bins)
+        return np.concatenate([prefix_sets(n_bins), prefix_sets_missing_left(n_bins)])
+
+    @cached_property
+    def _families(self) -> dict[tuple[int, ...], tuple[Family, ...]]:
+        return {}
+
+    def families(self, features: tuple[int, ...]) -> tuple[Family, ...]:
+        """The features by their candidates, so that alike histograms are scored at once."""
+        if features not in self._families:
+            self._families[features] = tuple(self._alike(features))
+        return self._families[features]
+
+    def _alike(self, features: tuple[int, ...]) -> Iterator[Family]:
+        groups: dict[tuple[bool, int], list[int]] = {}
+        for position, feature in enumerate(features):
+            kind = (self.grid(feature).kind is Kind.NUMERIC, self.binning.n_bins[feature])
+            groups.setdefault(kind, []).append(position)
+        for positions in groups.values():
+            sets = self.left_sets[features[positions[0]]]
+            yield Family(np.asarray(positions), sets.astype(np.float64))
+
+    def reachable(self, region: Region, feature: int) -> BoolArray:
+        """(B,) which bins of a feature the region's own tests leave in reach."""
+        grid, bins = self.grid(feature), self.binning.bins[feature]
+        allowed = (1 << grid.n_cells) - 1
+        for step in region:
+            if isinstance(step.test, Split) and step.test.feature == grid.feature:
+                allowed &= step.test.left if step.outcome == 0 else ~step.test.left
+        out = np.zeros(self.binning.n_bins[feature], bool)
+        out[[b for cell, b in enumerate(bins) if allowed >> cell & 1]] = True
+        return out
+
+    def split(self, feature: int, left: BoolArray) -> Split:
+        chosen = frozenset(int(b) for b in np.flatnonzero(left))
+        return self.binning.split(self.grid(feature), feature, chosen)
+
+
+FeatureDraw = Callable[[np.random.Generator], tuple[int, ...]]
+"""Which features a node looks at."""
+
+
+def all_features(n: int) -> FeatureDraw:
+    return lambda rng: tuple(range(n))

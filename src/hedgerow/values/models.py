@@ -1,0 +1,157 @@
+"""What a training run gives: trees and curves that add up, or trees that vote.
+
+Knows nothing of how they were grown. A model reads cell codes (F, n), never raw values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.values.losses import sigmoid, softmax
+from hedgerow.values.trees import Tree
+
+Codes = NDArray[np.uint8]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The contribution of one feature by its cell: `values[cell]` is a vector of O outputs."""
+
+    feature: int
+    values: tuple[tuple[float, ...], ...]
+
+    @cached_property
+    def table(self) -> FloatArray:
+        """(256, O); cells beyond the grid contribute nothing."""
+        out = np.zeros((256, len(self.values[0])))
+        out[: len(self.values)] = self.values
+        return out
+
+    def at(self, codes: Codes) -> FloatArray:
+        return np.asarray(self.table[codes[self.feature]])
+
+    def scaled(self, weight: float) -> Curve:
+        return replace(self, values=tuple(tuple(weight * v for v in row) for row in self.values))
+
+
+@dataclass(frozen=True)
+class Additive:
+    """raw(x) = base + curves + trees; with `clip`, clipped after every tree."""
+
+    base: tuple[float, ...]
+    curves: tuple[Curve, ...] = ()
+    trees: tuple[Tree, ...] = ()
+    clip: tuple[float, float] | None = None
+
+    @property
+    def outputs(self) -> int:
+        return len(self.base)
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the value: two models with one digest predict alike."""
+        h = hashlib.sha256(repr((self.base, self.curves, self.clip)).encode())
+        for tree in self.trees:
+            h.update(tree.digest.encode())
+        return h.hexdigest()[:32]
+
+    def plus(self, *trees: Tree) -> Additive:
+        return replace(self, trees=self.trees + trees)
+
+    def start(self, codes: Codes) -> FloatArray:
+        """Base and curves alone: (n, O)."""
+        raw = np.tile(np.asarray(self.base, np.float64), (codes.shape[1], 1))
+        for curve in self.curves:
+            raw += curve.at(codes)
+        return raw
+
+    def advance(self, raw: FloatArray, codes: Codes, done: int) -> FloatArray:
+        """Adds, in place, the trees from number `done` on."""
+        for tree in self.trees[done:]:
+            raw += tree.predict(codes)
+            if self.clip is not None:
+                np.clip(raw, *self.clip, out=raw)
+        return raw
+
+    def raw(self, codes: Codes) -> FloatArray:
+        return self.advance(self.start(codes), codes, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "base": list(self.base),
+            "curves": [{"feature": c.feature, "values": c.values} for c in self.curves],
+            "trees": [t.to_dict() for t in self.trees],
+            "clip": self.clip,
+        }
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> Additive:
+        curves = tuple(
+            Curve(c["feature"], tuple(tuple(float(v) for v in row) for row in c["values"]))
+            for c in d["curves"]
+        )
+        trees = tuple(Tree.from_dict(t) for t in d["trees"])
+        clip = None if d["clip"] is None else (float(d["clip"][0]), float(d["clip"][1]))
+        return Additive(tuple(float(b) for b in d["base"]), curves, trees, clip)
+
+
+class Output(Enum):
+    """How raw outputs become what a user sees."""
+
+    MEAN = "mean of the trees' outputs"
+    LOG_MEAN = "prior times the geometric mean of the trees' odds against it"
+    SIGMOID = "probability of the second class by the logistic function"
+    SOFTMAX = "probabilities by softmax"
+    VALUE = "the raw output itself"
+
+
+@dataclass(frozen=True)
+class Model:
+    """An additive score and the way to read it.
+
+    For votes the trees carry probabilities: MEAN averages them; LOG_MEAN averages their logs
+    (the trees then hold log p - log prior) and multiplies the mean by `sharpness`.
+    """
+
+    score: Additive
+    output: Output
+    sharpness: float = 1.0
+
+    def predict(self, codes: Codes) -> FloatArray:
+        """(n, classes) probabilities, or (n, 1) values for regression."""
+        return self.read(self.score.raw(codes))
+
+    def read(self, raw: FloatArray) -> FloatArray:
+        """Outputs from raw scores."""
+        match self.output:
+            case Output.MEAN:
+                return raw / max(len(self.score.trees), 1)
+            case Output.LOG_MEAN:
+                base = np.asarray(self.score.base)
+                return softmax(base + self.sharpness * (raw - base) / len(self.score.trees))
+            case Output.SIGMOID:
+                p = sigmoid(raw[:, 0])
+                return np.stack([1.0 - p, p], axis=1)
+            case Output.SOFTMAX:
+                return softmax(raw)
+            case Output.VALUE:
+                return raw
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "score": self.score.to_dict(),
+            "output": self.output.name,
+            "sharpness": self.sharpness,
+        }
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> Model:
+        return Model(Additive.from_dict(d["score"]), Output[d["output"]], float(d["sharpness"]))

@@ -1,0 +1,82 @@
+"""What `python -m studies boosted` has measured, by cell, and what others measured beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+DASH = "-"
+
+
+class Cells:
+    """Measured cells; a mean is over the splits that were run."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        keys = ["dataset", "recipe", "epsilon", "parties"]
+        self.table = table
+        grouped = table.drop(columns="split").groupby(keys)
+        self.means, self.deviations = grouped.mean(), grouped.std(ddof=0)
+        by_split = table.set_index([*keys, "split"]).auc
+        self._aucs = {k: v.droplevel(keys) for k, v in by_split.groupby(keys)}
+
+    def value(
+        self, dataset: str, recipe: str, epsilon: float, measure: str = "auc", parties: int = 1
+    ) -> float | None:
+        key = (dataset, recipe, epsilon, parties)
+        return float(self.means.loc[key, measure]) if key in self.means.index else None
+
+    def deviation(self, dataset: str, recipe: str, epsilon: float) -> float:
+        return float(self.deviations.loc[(dataset, recipe, epsilon, 1), "auc"])
+
+    def aucs(self, dataset: str, recipe: str, epsilon: float, parties: int = 1) -> pd.Series:
+        """By split; empty if the cell was not run."""
+        return self._aucs.get((dataset, recipe, epsilon, parties), NOTHING)
+
+    def seconds(self, dataset: str, recipe: str, epsilon: float) -> float | None:
+        """Median over splits: the first fit of a process also compiles."""
+        t = self.table
+        rows = t[(t.dataset == dataset) & (t.recipe == recipe) & (t.epsilon == epsilon)]
+        return _median(rows[rows.parties == 1].seconds)
+
+    def splits(self, recipe: str, parties: int = 1) -> int:
+        """How many splits a recipe was run on."""
+        rows = self.table[(self.table.recipe == recipe) & (self.table.parties == parties)]
+        return int(rows.split.nunique())
+
+
+NOTHING = pd.Series(dtype=float)
+
+
+class Peer:
+    """A program whose script in benchmarks/peers has left its results; empty if it was not run."""
+
+    def __init__(self, path: Path) -> None:
+        table = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["dataset", "epsilon"])
+        self._rows = {
+            key: rows.set_index("split") for key, rows in table.groupby(["dataset", "epsilon"])
+        }
+
+    def aucs(self, dataset: str, epsilon: float) -> pd.Series:
+        rows = self._rows.get((dataset, epsilon))
+        return NOTHING if rows is None else rows.auc
+
+    def seconds(self, dataset: str, epsilon: float) -> float | None:
+        rows = self._rows.get((dataset, epsilon))
+        return None if rows is None else _median(rows.seconds)
+
+    def value(self, dataset: str, epsilon: float) -> float | None:
+        found = self.aucs(dataset, epsilon)
+        return float(found.mean()) if len(found) else None
+
+    @property
+    def splits(self) -> int:
+        return max((len(rows) for rows in self._rows.values()), default=0)
+
+
+def _median(values: pd.Series) -> float | None:
+    return float(values.median()) if len(values) else None
+
+
+def shown(value: float | None) -> str:
+    return DASH if value is None else f"{value:.4f}".lstrip("0")

@@ -1,0 +1,271 @@
+"""The private forests that Consul and Williamson 2020 compare with: DP-ERT, DP-RF and DP-DF.
+
+DP-RF and DP-DF take numbers in 5 bins. A node chooses a feature by the exponential mechanism and
+has one child for each of its bins; a feature is used once on a path. A node with k children is a
+chain of k - 1 binary tests, so their trees are trees like all others here. Each of T trees has
+1 / T of the budget and sees all rows. Leaves say proportions, which the forest averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.learning.bins.equal_mass import thinned
+from hedgerow.learning.choosing.scores import gini
+from hedgerow.learning.flow import Flow, Quote, ask, pick, together
+from hedgerow.learning.forests.random_trees import totally_random
+from hedgerow.learning.goal import Goal, declared_goal
+from hedgerow.learning.leaves.per_leaf import proportions
+from hedgerow.queries import Chain, Chooser, Leaves, Score, Scoring, SelectQuery, SumQuery
+from hedgerow.recipes.recipe import Trained
+from hedgerow.values.candidates import Grids
+from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.regions import EVERYONE, Region
+from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
+
+FloatArray = NDArray[np.float64]
+
+ERT_BINS, KARY_BINS = 64, 5
+"""Bins of equal width of a numeric feature."""
+NEVER_PRUNED = 2
+"""Levels at the top of a tree that pruning leaves alone."""
+
+
+@dataclass(frozen=True)
+class RandomSplits:
+    """DP-ERT: random splits of all rows; the whole budget is for the leaves.
+
+    Bojarski et al. 2014, with the leaves of median forests: complementary fractional counts.
+    """
+
+    n_trees: int
+    depth: int
+
+    @property
+    def name(self) -> str:
+        return "random_splits"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        return 1
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        goal = declared_goal(schema, quote)
+        grids = Grids(schema, thinned(schema, ERT_BINS))
+        every = tuple(range(grids.n_features))
+        draw = totally_random(grids, lambda number, rng: every, self.depth)
+        trees = tuple(draw(number, rng) for number in range(self.n_trees))
+        answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves(trees), Fraction(1)))
+        said = [
+            _saying(schema, goal, dict(zip(tree.regions(), masses, strict=False)), answer.variance)
+            for tree, masses in zip(trees, answer.values, strict=True)
+        ]
+        return _forest(schema, said)
+
+
+@dataclass(frozen=True)
+class KaryForest:
+    """DP-RF: Patil and Singh 2014, after Friedman and Schuster 2010; for classes and numbers.
+
+    Half of a tree's budget is for its choices, half for its leaves. A node chooses among K random
+    features by the Gini index, or by squared errors.
+    Departures: all rows and no bootstrap sample, in which one record may appear many times;
+    scores are scaled by counts, so that their bound is free of the private number of rows; the
+    depth alone ends a path, and no counts of inner nodes are asked.
+    """
+
+    n_trees: int
+    depth: int
+    n_candidates: int
+    regression: bool
+
+    @property
+    def name(self) -> str:
+        return "kary_forest"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        return self.depth + 1
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        goal, half = declared_goal(schema, quote), Fraction(1, 2 * self.n_trees)
+        scoring = Scoring(Score.SQUARED_ERROR if self.regression else Score.GINI)
+        parting = Parting(schema, scoring, half / self.depth)
+
+        def tree(draws: np.random.Generator) -> Flow[Tree]:
+            level, ends = [parting.root], list[Region]()
+            for _ in range(self.depth):
+                asking = {b: parting.below(b, self._drawn(b, draws)) for b in level}
+                found = yield from together(asking)
+                ends += [b.region for b, children in found.items() if not children]
+                level = [child for children in found.values() for child in children]
+            masses, variance = yield from _sums(
+                schema, goal, [*ends, *(b.region for b in level)], half
+            )
+            return _saying(schema, goal, masses, variance)
+
+        seeds = rng.integers(2**63, size=self.n_trees)
+        flows = {number: tree(np.random.default_rng(seed)) for number, seed in enumerate(seeds)}
+        trees = yield from together(flows)
+        return _forest(schema, list(trees.values()))
+
+    def _drawn(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
+        """The features that a node looks at."""
+        order: list[int] = rng.permutation(np.asarray(branch.features, np.int64)).tolist()
+        return tuple(sorted(order[: self.n_candidates]))
+
+
+@dataclass(frozen=True)
+class PrunedKaryForest:
+    """DP-DF: Fletcher and Islam 2015; for classes.
+
+    Noisy class counts of every level, and the choices of every level but the last, have equal
+    parts of a tree's budget. A node looks at all features; trees differ in the feature of the
+    root while there are others. A node with fewer than `least_rows` by its noisy counts stays a
+    leaf. Children that together are no purer than their parent, by noisy counts, are pruned.
+    Departure: there the noise of a choice follows the sensitivity of the Gini index at the
+    private number of rows, which has no bound; here scores are scaled by counts.
+    """
+
+    n_trees: int
+    depth: int
+    least_rows: float
+
+    @property
+    def name(self) -> str:
+        return "pruned_kary_forest"
+
+    def expected_rounds(self, schema: Schema) -> int | None:
+        return None
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        goal = declared_goal(schema, quote)
+        share = Fraction(1, self.n_trees * (2 * self.depth + 1))
+        parting = Parting(schema, Scoring(Score.GINI), share)
+        roots = yield from self._roots(parting)
+        flows = {
+            number: self._tree(schema, goal, parting, children, share)
+            for number, children in enumerate(roots)
+        }
+        trees = yield from together(flows)
+        return _forest(schema, list(trees.values()))
+
+    def _roots(self, parting: Parting) -> Flow[list[list[Branch]]]:
+        """The children of each tree's root."""
+        roots, unused = list[list[Branch]](), parting.root.features
+        for _ in range(self.n_trees):
+            children = yield from parting.below(parting.root, unused)
+            taken = set(unused) - set(children[0].features)
+            unused = tuple(f for f in unused if f not in taken) or parting.root.features
+            roots.append(children)
+        return roots
+
+    def _tree(
+        self, schema: Schema, goal: Goal, parting: Parting, first: list[Branch], share: Fraction
+    ) -> Flow[Tree]:
+        held, variance = yield from _sums(schema, goal, [EVERYONE], share)
+        level, ends, families = first, list[Region](), {parting.root: first}
+        for depth in range(1, self.depth + 1):
+            regions = [*ends, *(b.region for b in level)]
+            masses, variance = yield from _sums(schema, goal, regions, share)
+            held |= {b.region: masses[b.region] for b in level}
+            asking = {
+                b: parting.below(b, b.features)
+                for b in level
+                if depth < self.depth and held[b.region].sum() >= self.least_rows
+            }
+            found = yield from together(asking)
+            families |= {b: children for b, children in found.items() if children}
+            ends += [b.region for b in level if b not in families]
+            level = [child for children in found.values() for child in children]
+        return _saying(schema, goal, _pruned(held, families), variance)
+
+
+def _pruned(
+    held: dict[Region, FloatArray], families: dict[Branch, list[Branch]]
+) -> dict[Region, FloatArray]:
+    """Noisy counts of the leaves that are left, the deepest parents being looked at first."""
+    kept = dict(families)
+    for parent, children in reversed(families.items()):
+        impurity = sum(float(gini(held[c.region])) for c in children)
+        if (
+            parent.level >= NEVER_PRUNED
+            and not any(c in kept for c in children)
+            and impurity >= gini(held[parent.region])
+        ):
+            del kept[parent]
+    leaves = [c for children in kept.values() for c in children if c not in kept]
+    return {leaf.region: held[leaf.region] for leaf in leaves}
+
+
+# ----------------------------------------------------------------------------- k-ary branches
+@dataclass(frozen=True)
+class Branch:
+    """A node of a k-ary tree, with the features that its path has not used."""
+
+    region: Region
+    features: tuple[int, ...]
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Parting:
+    """How a node takes a feature and has a child for each of its bins."""
+
+    schema: Schema
+    scoring: Scoring
+    share: Fraction
+
+    @cached_property
+    def grids(self) -> Grids:
+        return Grids(self.schema, thinned(self.schema, KARY_BINS))
+
+    @cached_property
+    def root(self) -> Branch:
+        n_known = [n_bins - 1 for n_bins in self.grids.binning.n_bins]
+        return Branch(EVERYONE, tuple(f for f, n in enumerate(n_known) if n > 1))
+
+    @cached_property
+    def chains(self) -> dict[int, Chain]:
+        """A test for each bin of a feature but the last, with which `missing` stays."""
+        return {
+            f: Chain(tuple(self.grids.split(f, row) for row in np.eye(n, dtype=bool)[: n - 2]))
+            for f, n in enumerate(self.grids.binning.n_bins)
+            if f in self.root.features
+        }
+
+    def below(self, branch: Branch, features: Sequence[int]) -> Flow[list[Branch]]:
+        """The children of a node by the feature that it chooses; none if there is none."""
+        if not features:
+            return []
+        chains = tuple(self.chains[f] for f in features)
+        (k,) = yield from pick(
+            SelectQuery(branch.region, chains, self.scoring, self.share, Chooser.EXPONENTIAL)
+        )
+        left = tuple(f for f in branch.features if f != features[k])
+        return [Branch(r, left, branch.level + 1) for r in chains[k].children(branch.region)]
+
+
+# --------------------------------------------------------------------------------------- leaves
+def _sums(
+    schema: Schema, goal: Goal, regions: Sequence[Region], share: Fraction
+) -> Flow[tuple[dict[Region, FloatArray], float]]:
+    """Noisy sums of all leaves of one tree, and their variance."""
+    tree = Tree.build(schema.names, {region: () for region in regions})
+    answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves((tree,)), share))
+    return dict(zip(tree.regions(), answer.values[0], strict=True)), answer.variance
+
+
+def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Tree:
+    values = {region: goal.value(proportions(m, variance)) for region, m in masses.items()}
+    return Tree.build(schema.names, {region: value.tolist() for region, value in values.items()})
+
+
+def _forest(schema: Schema, trees: Sequence[Tree]) -> Trained:
+    outputs = len(schema.classes or (None,))
+    return Trained(Model(Additive((0.0,) * outputs, trees=tuple(trees)), Output.MEAN))

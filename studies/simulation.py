@@ -1,0 +1,139 @@
+"""Many runs in one process: the sites' own integers and noise, added in the clear.
+
+Masks cancel and travel only to hide what each site says, so leaving them out changes no answer.
+That makes a simulation study of thousands of fits possible. A model for use is never made here:
+the estimators run the whole secure sum.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.coordinator.federation import Collected, Federation
+from hedgerow.kernels import dispatch as kernels
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Cost, Placement, exact
+from hedgerow.privacy.ledger.charges import Ledger, MemoryLedger
+from hedgerow.privacy.noise import sampling
+from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.queries import BoundQuery, LocalChoice, Query, SelectQuery, Summed, SumQuery
+from hedgerow.recipes.recipe import Recipe, Trained
+from hedgerow.site.answer import Answering
+from hedgerow.site.member import Member
+from hedgerow.site.reading import encoding
+from hedgerow.site.rows import Draws, Rows
+from hedgerow.study.terms import Study
+from hedgerow.values.schema import Schema
+
+IntArray = NDArray[np.int64]
+
+
+class Sites:
+    """Encoded rows of several sites, made once for many runs."""
+
+    def __init__(self, X: Any, y: Any, party: NDArray[Any], schema: Schema) -> None:
+        self.schema = schema
+        self._draws = Draws(os.urandom(32), "simulation")
+        self.pooled = Answering(self._rows(X, y), schema)
+        self.each = [
+            Answering(self._rows(_take(X, party == k), np.asarray(y)[party == k]), schema)
+            for k in np.unique(party)
+        ]
+
+    def _rows(self, X: Any, y: Any) -> Rows:
+        encoded = encoding.encode(X, self.schema, y=y, check=True)
+        return Rows(encoded, self.schema, self._draws)
+
+    def integers(self, query: Summed) -> IntArray:
+        """Sums over all sites' rows are sums over the pooled rows; bounds are each site's own."""
+        if isinstance(query, SumQuery):
+            return self.pooled.integers(query)
+        return np.asarray(sum(site.integers(query) for site in self.each))
+
+
+class InTheClear:
+    """A link without masks. Sums are taken over the pooled rows, selections at each site."""
+
+    def __init__(self, study: Study, sites: Sites, ledger: Ledger) -> None:
+        self.study, self.sites, self.ledger = study, sites, ledger
+        self.members = [Member(study, site.rows) for site in sites.each]
+
+    def round(self, number: int, bundle: Sequence[Query]) -> Collected:
+        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
+        selecting = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
+        secret = SecretRandomness()
+        parts = [
+            self.sites.integers(q) * self.study.refinement(q) + self._noise(q, secret)
+            for q in summed
+        ]
+        picks = tuple(m.respond(selecting, secret).picks for m in self.members if selecting)
+        return Collected(np.concatenate(parts or [np.zeros(0, np.int64)]), picks, 0, 0)
+
+    def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
+        """All sites' shares together; if all of them count, one draw has exactly their law."""
+        size = int(np.prod(query.shape))
+        silo = self.study.placement is Placement.SILO
+        if not silo and self.study.honest == self.study.parties:
+            return sampling.draw(self.study.sum_law(query), size, secret, invert=kernels.invert)
+        law, shape = self.study.site_law(query), (self.study.parties, size)
+        draws = sampling.draw(law, shape[0] * size, secret, invert=kernels.invert)
+        return np.asarray(draws.reshape(shape).sum(axis=0))
+
+    def spent(self) -> Cost:
+        return self.ledger.spent(self.study.name)
+
+    def describe(self, query: Query) -> str:
+        return type(query).__name__
+
+
+def study_of(
+    recipe: Recipe,
+    sites: Sites,
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    colluders: int = 0,
+    threshold: int | None = None,
+    placement: Placement = Placement.SHARES,
+) -> Study:
+    """A study over these sites; by default every site's share of the noise is counted on."""
+    return Study(
+        name="simulation",
+        schema=sites.schema,
+        recipe=recipe.name,
+        epsilon=exact(epsilon, "epsilon"),
+        delta=exact(delta, "delta"),
+        placement=placement,
+        parties=len(sites.each),
+        colluders=colluders,
+        threshold=len(sites.each) if threshold is None else threshold,
+    )
+
+
+def train(
+    recipe: Recipe, study: Study, sites: Sites, seed: int, limit: Cost | None = None
+) -> tuple[Trained, Cost]:
+    """The trained model and what its worst path cost, in units of the study's measure."""
+    ledger = MemoryLedger(study.limit if limit is None else limit)
+    federation = Federation(study, InTheClear(study, sites, ledger), ledger)
+    trained = run(recipe.flow(study.schema, federation, np.random.default_rng(seed)), federation)
+    return trained, ledger.spent(study.name)
+
+
+def probabilities(trained: Trained, X: Any, schema: Schema) -> NDArray[np.float64]:
+    return trained.model.predict(encoding.encode_features(X, schema))
+
+
+def no_limit() -> Cost:
+    """For methods whose own accounting is wrong: the ledger then says what they really cost."""
+    return math.inf
+
+
+def _take(X: Any, mask: NDArray[np.bool_]) -> Any:
+    return X[mask] if not hasattr(X, "loc") else X.loc[mask]

@@ -1,0 +1,99 @@
+"""The results page tells what was run, what holds, and what does not."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from studies.boosted import default, page, recipes, run
+from studies.boosted.paper import weight_updates
+
+MEASURES = ("auc", "log_loss", "accuracy", "calibration_error", "seconds", "rounds", "bytes")
+
+
+def table(*cells):
+    return pd.DataFrame(
+        [
+            {
+                **run._cell(dataset, recipe, epsilon, 0),
+                **dict.fromkeys(MEASURES, 0.5),
+                "auc": auc,
+            }
+            for dataset, recipe, epsilon, auc in cells
+        ]
+    )
+
+
+def written(tmp_path, rows):
+    page.write(rows, tmp_path, "python -m studies boosted")
+    return (tmp_path / "README.md").read_text()
+
+
+def test_a_target_that_is_missed_is_called_missed_and_one_that_is_met_held(tmp_path):
+    text = written(
+        tmp_path,
+        table(("adult", recipes.DEFAULT, 1.0, 0.91), ("bank", recipes.DEFAULT, 1.0, 0.90)),
+    )
+    assert ".9060 held" in text
+    assert ".9120 MISSED" in text
+
+
+def test_a_cell_below_the_papers_deviation_is_listed_and_one_not_run_is_a_dash(tmp_path):
+    mean, deviation = weight_updates(0.5)["totally_random", "newton", "adult"]
+    recipe = recipes.components("totally_random", "newton")
+    text = written(tmp_path, table(("adult", recipe, 0.5, mean - 2 * deviation)))
+    assert "These fall short" in text
+    assert "- / .8486" in text  # Bank, not run
+    good = written(tmp_path, table(("adult", recipe, 0.5, mean)))
+    assert "None falls short" in good
+
+
+def test_every_recipe_of_the_grid_is_one_the_estimator_knows():
+    from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
+    from hedgerow.values.schema import Numeric, Schema
+
+    schema = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))
+    for recipe in {cell["recipe"] for cell in run.cells(1)}:
+        BoostedTreesClassifier(schema, **run.options(recipe))._recipe(schema)
+
+
+@pytest.mark.parametrize(("given", "error"), [([0.5, 0.5], 0.0), ([0.95, 0.05], 0.05)])
+def test_calibration_error_is_the_gap_between_promise_and_outcome(given, error):
+    import numpy as np
+
+    hit = np.array([1.0, 0.0])
+    assert run.calibration_error(hit, np.array(given)) == pytest.approx(error)
+
+
+def test_the_default_is_called_behind_where_its_paired_lead_is_negative_beyond_the_scatter(
+    tmp_path,
+):
+    rivals = {"DP-RF": (-0.02, -0.021), "DP-TR Newton": (0.03, 0.031), "DP-GBM": (-0.01, 0.02)}
+    rows = []
+    for split in (0, 1):
+        rows.append((split, recipes.DEFAULT, 0.8))
+        rows += [(split, recipes.named(n, 100), 0.8 - lead[split]) for n, lead in rivals.items()]
+    cells = page.Cells(
+        pd.DataFrame(
+            [{**run._cell("adult", recipe, 1.0, split), "auc": auc} for split, recipe, auc in rows]
+        )
+    )
+    text = default.Rivals(cells, {}).section()
+    assert "-0.0205 ± 0.0005 BEHIND" in text
+    assert "+0.0305 ± 0.0005 |" in text
+    assert "+0.0050 ± 0.0150 =" in text
+    assert "Of 3 comparisons the default is clearly ahead in 1, within the scatter in 1" in text
+
+
+def test_five_sites_together_add_the_noise_of_every_record():
+    from fractions import Fraction
+
+    from hedgerow.privacy.accounting import gaussian
+
+    delta = Fraction(1, 1000)
+    record = gaussian.mu_squared_within(Fraction(1), delta)
+    local = run.promise(1.0, recipes.EVERY_RECORD, 1000)
+    site = gaussian.mu_squared_within(Fraction(local["epsilon"]), delta)
+    assert local["placement"] == "silo"
+    assert float(5 / site) == pytest.approx(float(1000 / record), rel=1e-3)
+    assert run.promise(1.0, 5, 1000) == {"epsilon": 1.0}

@@ -1,0 +1,102 @@
+"""The study of Gubler's tree: its simulation is the product's run, its costs are the true ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from contract.worlds import TWO, federation, holders, sample, study
+from hedgerow.errors import BudgetExceeded
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, total
+from hedgerow.queries import Answer, BoundQuery
+from hedgerow.recipes.papers.gubler import HistogramTree
+from studies.gubler.methods import METHODS, SavingAsPrinted, honest_factor, saving_as_printed
+from studies.gubler.mixture import mixture, mixture_schema
+from studies.simulation import InTheClear, Sites, study_of, train
+
+PARTY = np.arange(400) % 5
+
+
+def sites():
+    X, y = sample(400, TWO)
+    return Sites(X, y, PARTY, TWO)
+
+
+@pytest.mark.parametrize("saving", [False, True])
+def test_without_noise_the_simulation_grows_the_tree_of_the_secure_run(saving):
+    recipe = HistogramTree(max_depth=3, save_budget=saving)
+    X, y = sample(400, TWO)
+    secure = federation(study(TWO, 5, placement=Placement.NOWHERE), holders(X, y, PARTY, 5, TWO))
+    real = run(recipe.flow(TWO, secure, np.random.default_rng(0)), secure)
+    simulated, _ = train(recipe, secure.study, sites(), 0)
+    assert simulated.grown[0].tree == real.grown[0].tree
+
+
+@pytest.mark.parametrize(("colluders", "threshold", "factor"), [(0, 5, 1.0), (1, 4, 5 / 3)])
+def test_the_simulated_noise_has_the_variance_that_the_study_declares(colluders, threshold, factor):
+    recipe, world = HistogramTree(max_depth=1), sites()
+    the_study = study_of(recipe, world, 1.0, colluders=colluders, threshold=threshold)
+    (query,) = next(recipe.flow(TWO, _Quote(the_study), np.random.default_rng(0)))
+    link = InTheClear(the_study, world, MemoryLedger(the_study.limit))
+    draws = np.concatenate([link.round(1, [query]).total for _ in range(60)]).astype(float)
+    spread = draws - np.tile(world.integers(query), 60)
+    assert the_study.variance(query) == pytest.approx(
+        factor * the_study.sum_law(query).variance, rel=1e-9
+    )
+    # 60 x 54 draws; the relative error of a Laplace variance is about sqrt(5 / 3240) = 4 %.
+    assert spread.var() == pytest.approx(the_study.variance(query), rel=0.35)
+
+
+class _Quote:
+    def __init__(self, the_study):
+        self.lattice, self.is_pure, self.variance = the_study.lattice, True, the_study.variance
+
+
+@pytest.mark.parametrize(("p", "factor"), [(10, "2.125"), (25, "4"), (50, "7.125")])
+def test_algorithm_6_as_printed_costs_more_than_it_claims(p, factor):
+    assert honest_factor(p, Fraction(1, 2), Fraction(1, 4)) == Fraction(factor)
+
+
+class NothingSaved:
+    """Answers that never let a bound rule a feature out; counts shares as a ledger would."""
+
+    def __init__(self):
+        self.charges = []
+
+    def ask(self, queries):
+        self.charges += [Charge(q.region, q.share, "", "test") for q in queries]
+        return [Answer(np.full(q.shape, self._value(q)), 1.0) for q in queries]
+
+    def _value(self, query):
+        return -1e9 if isinstance(query, BoundQuery) else 5.0
+
+
+@pytest.mark.parametrize("p", [3, 10])
+def test_without_savings_the_shares_add_up_to_the_formula(p):
+    recipe, asked = SavingAsPrinted(max_depth=3, min_samples_leaf=1.0), NothingSaved()
+    schema = mixture_schema(p)
+    the_study = study(schema, 5)
+    run(recipe.flow(schema, _Quote(the_study), np.random.default_rng(0)), asked)
+    formula = honest_factor(p, Fraction(1, 2), Fraction(1, 4))
+    # Shares are rounded down to six binary digits.
+    assert formula * Fraction(31, 32) <= total(asked.charges) <= formula
+
+
+def test_the_products_ledger_would_not_let_it_run():
+    """Twin: with the claimed epsilon as the limit, a round is refused."""
+    drawn = mixture(100, 50, 0.3, 0)
+    recipe = saving_as_printed(5, -1e9)
+    with pytest.raises(BudgetExceeded):
+        train(recipe, study_of(recipe, drawn.sites, 1.0), drawn.sites, 0)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "saving as printed"])
+def test_every_other_method_keeps_to_its_epsilon(method):
+    drawn = mixture(100, 10, 0.3, 0)
+    recipe = METHODS[method](3, 10.0)
+    _, spent = train(recipe, study_of(recipe, drawn.sites, 1.0), drawn.sites, 0)
+    assert spent <= 1
