@@ -40,7 +40,7 @@ def site_rows(who: str, parameters: Parameters, most_seconds: float) -> list[Row
     best = race(
         {
             "round": lambda: answer(site, next(requests), vector),
-            "streams": lambda: masks.fold(np.zeros(LENGTH, masks.WORD), keys, ()),
+            "streams": lambda: masks.fold(np.zeros(LENGTH, masks.MASK_WORD), keys, ()),
         },
         ROUNDS,
     )

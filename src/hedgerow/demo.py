@@ -19,7 +19,7 @@ PARTIES = 5
 EPSILON = 2.0
 DELTA = 1e-6
 DEPTH = 3
-SPLITS = 5
+N_SPLITS = 5
 """One split of 569 patients says little: accuracies are means over this many."""
 
 # Ranges a clinician would state beforehand; no row was read for them.
@@ -77,7 +77,7 @@ def _estimator(progress: bool = False) -> HistogramTreeClassifier:
 
 def _accuracies() -> Table:
     """All ways to train, each on the same splits; noise is fresh, so numbers move a little."""
-    scores = np.array([_scores(*rows(seed)) for seed in range(SPLITS)])
+    scores = np.array([_scores(*rows(seed)) for seed in range(N_SPLITS)])
     promise = f"epsilon {EPSILON:g}, delta {DELTA:g}"
     ways = [
         ("all hospitals together, rows stay", promise),
@@ -85,7 +85,7 @@ def _accuracies() -> Table:
         ("each hospital alone (mean)", "none"),
         ("all rows pooled", "none"),
     ]
-    title = f"test accuracy, mean of {SPLITS} splits"
+    title = f"test accuracy, mean of {N_SPLITS} splits"
     table = Table("who trains", "privacy", title)
     for (who, privacy), mean, spread in zip(ways, scores.mean(0), scores.std(0), strict=True):
         table.add_row(who, privacy, f"{mean:.3f} +- {spread:.3f}")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Chooser
+from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import Cuts, MedianForest
 from hedgerow.recipes.recipe import Recipe, Trained
 from hedgerow.values.regions import Region
@@ -66,7 +66,7 @@ def _dp_df(setting: Setting, rows: Halves) -> Recipe:
 
 
 def _paper(
-    setting: Setting, rows: Halves, cuts: Cuts, mechanism: Chooser, share: Fraction | None = None
+    setting: Setting, rows: Halves, cuts: Cuts, mechanism: Mechanism, share: Fraction | None = None
 ) -> Recipe:
     """The paper's sizes and plain leaves, every median paid."""
     return MedianForest(
@@ -99,7 +99,7 @@ def _ours(setting: Setting, rows: Halves, **changes: Any) -> Recipe:
 
 
 def _joint(setting: Setting, rows: Halves) -> Recipe:
-    return _paper(setting, rows, Cuts.GRID, Chooser.PERMUTE_AND_FLIP)
+    return _paper(setting, rows, Cuts.GRID, Mechanism.PERMUTE_AND_FLIP)
 
 
 PRINTED = Fraction(15, 8)
@@ -107,7 +107,7 @@ PRINTED = Fraction(15, 8)
 PRINTED_SHARE = Fraction(11, 15)
 """The part of that which its splits spend."""
 
-EXP, FLIP = Chooser.EXPONENTIAL, Chooser.PERMUTE_AND_FLIP
+EXP, FLIP = Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP
 RECIPES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
     "DP-RF": _dp_rf,

@@ -21,8 +21,8 @@ from hedgerow.learning.choosing.scores import gini
 from hedgerow.learning.flow import Flow, Quote, ask, pick, together
 from hedgerow.learning.forests.random_trees import totally_random
 from hedgerow.learning.goal import Goal, declared_goal
-from hedgerow.learning.leaves.per_leaf import proportions
-from hedgerow.queries import Chain, Chooser, Leaves, Score, Scoring, SelectQuery, SumQuery
+from hedgerow.learning.leaves.per_leaf import plain_proportions
+from hedgerow.queries import Chain, Leaves, Mechanism, Score, Scoring, SelectQuery, SumQuery
 from hedgerow.recipes.recipe import Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.models import Additive, Model, Output
@@ -245,7 +245,7 @@ class Parting:
             return []
         chains = tuple(self.chains[f] for f in features)
         (k,) = yield from pick(
-            SelectQuery(branch.region, chains, self.scoring, self.share, Chooser.EXPONENTIAL)
+            SelectQuery(branch.region, chains, self.scoring, self.share, Mechanism.EXPONENTIAL)
         )
         left = tuple(f for f in branch.features if f != features[k])
         return [Branch(r, left, branch.level + 1) for r in chains[k].children(branch.region)]
@@ -262,7 +262,7 @@ def _sums(
 
 
 def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Tree:
-    values = {region: goal.value(proportions(m, variance)) for region, m in masses.items()}
+    values = {region: goal.value(plain_proportions(m, variance)) for region, m in masses.items()}
     return Tree.build(schema.names, {region: value.tolist() for region, value in values.items()})
 
 

@@ -63,7 +63,9 @@ class SavingAsPrinted:
         choose = histograms.by_bounds(
             rules, all_features(p), share_at, p * self.bounds_share / true_cost, 1, quote
         )
-        ends = per_leaf.by_query(counts, lambda node: self.leaf_share, per_leaf.proportions, False)
+        ends = per_leaf.by_query(
+            counts, lambda node: self.leaf_share, per_leaf.plain_proportions, False
+        )
         plan = TreePlan(choose, LevelOrder(), self.max_depth, ends)
         grown = yield from grow(plan, schema.names, rng)
         return Trained(mean_of([grown], counts.n_classes), (grown,))

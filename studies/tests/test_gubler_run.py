@@ -11,7 +11,7 @@ from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import BudgetExceeded
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, total
+from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, worst_total
 from hedgerow.queries import Answer, BoundQuery
 from hedgerow.recipes.papers.gubler import HistogramTree
 from studies.gubler.methods import METHODS, SavingAsPrinted, honest_factor, saving_as_printed
@@ -83,7 +83,7 @@ def test_without_savings_the_shares_add_up_to_the_formula(p):
     run(recipe.flow(schema, _Quote(the_study), np.random.default_rng(0)), asked)
     formula = honest_factor(p, Fraction(1, 2), Fraction(1, 4))
     # Shares are rounded down to six binary digits.
-    assert formula * Fraction(31, 32) <= total(asked.charges) <= formula
+    assert formula * Fraction(31, 32) <= worst_total(asked.charges) <= formula
 
 
 def test_the_products_ledger_would_not_let_it_run():

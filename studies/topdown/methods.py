@@ -14,12 +14,11 @@ from hedgerow.learning.choosing.selection import SelectionRules
 from hedgerow.learning.choosing.stopping import if_audible
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Chooser as Mechanism
-from hedgerow.queries import ClassCounts, Score, Scoring, SumQuery
+from hedgerow.queries import ClassCounts, Mechanism, Score, Scoring, SumQuery
 from hedgerow.recipes.papers.wang import IMPURITIES, Criterion, Finding, TopDown
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import Split
-from hedgerow.values.schema import Kind
+from hedgerow.values.schema import ColumnKind
 
 PARTIES = 4
 DELTA = 1e-6  # of the one line with Gaussian noise
@@ -35,7 +34,7 @@ class OneTablePerSplit(SelectionRules):
 
     def _splits(self, feature: int) -> list[Split]:
         grid, sets = self.grids.grid(feature), self.grids.left_sets[feature]
-        once = len(sets) // 2 if grid.kind is Kind.NUMERIC else len(grid.values)
+        once = len(sets) // 2 if grid.kind is ColumnKind.NUMERIC else len(grid.values)
         return [self.grids.split(feature, left) for left in sets[:once]]
 
 

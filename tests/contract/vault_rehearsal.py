@@ -23,7 +23,7 @@ from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import no_hook
 from hedgerow.secagg.envelope import LedgerHead
 from hedgerow.secagg.keys import Identity
-from hedgerow.secagg.memory import RoundRecord
+from hedgerow.secagg.memory import StoredRound
 from hedgerow.site.vault import Vault, open_ledger
 
 IDENTITY = Identity.from_bytes(bytes(range(32)))
@@ -56,9 +56,9 @@ def charge(cost: Q = COST, study: str = STUDY) -> Charge:
 
 def record_of(
     round: int, ledger: LedgerHead, message: bytes = b"", run: bytes = RUN
-) -> RoundRecord:
+) -> StoredRound:
     message = message or b"masked " + os.urandom(8).hex().encode()
-    return RoundRecord(
+    return StoredRound(
         run_id=run, epoch_id=b"e" * 32, round=round, request=b"r" * 32, participants=(0, 1, 2),
         context=b"c" * 32, ledger=ledger, message=message, own_share=SECRET,
         seeds={1: b"1" * 32, 2: b"2" * 32}, share_keys={1: b"3" * 32, 2: b"4" * 32},
@@ -95,7 +95,7 @@ def serve(vault: Vault, round: int, wire: int) -> None:
 def serve_too_early(vault: Vault, round: int, wire: int) -> None:
     """The mistake the vault is there to prevent: bytes leave before their charge is durable."""
 
-    def mask(end: LedgerHead) -> RoundRecord:
+    def mask(end: LedgerHead) -> StoredRound:
         record = record_of(round, end)
         os.write(wire, f"{round} {record.message.decode()}\n".encode())
         return record

@@ -70,10 +70,10 @@ def test_curve_values_that_are_not_scaled_to_the_radius_would_be_seen(monkeypatc
 
 
 def test_a_share_of_the_stacking_budget_is_a_fraction_of_the_whole():
-    from hedgerow.recipes.ours.boost_classes import Shares
+    from hedgerow.recipes.ours.boost_classes import StageShares
 
     for part in (Fraction(0), Fraction(1, 7), Fraction(1, 2)):
-        shares = Shares.with_trees(part, stacks=True)
+        shares = StageShares.with_trees(part, stacks=True)
         from hedgerow.learning.bins import by_count
 
         assert shares.curves + shares.stacking + shares.trees + by_count.SHARE == 1

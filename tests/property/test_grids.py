@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import SpecError
-from hedgerow.values.grids import MISSING_TEXTS, Grid, Kind
+from hedgerow.values.grids import MISSING_TEXTS, ColumnKind, Grid
 from hedgerow.values.regions import cells
 from hedgerow.values.schema import Categorical, Feature, Hashed, Numeric, Schema, Spacing, Target
 
@@ -154,18 +154,18 @@ def test_two_grids_share_a_digest_only_if_they_share_every_code(a: Feature, b: F
     assert (a.grid.digest == b.grid.digest) == same
 
 
-BASE = Grid(feature="f", kind=Kind.CATEGORICAL, values=("a", "b"), other=True)
+BASE = Grid(feature="f", kind=ColumnKind.CATEGORICAL, values=("a", "b"), other=True)
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        Grid(feature="g", kind=Kind.CATEGORICAL, values=("a", "b"), other=True),
-        Grid(feature="f", kind=Kind.HASHED, values=("a", "b"), other=True),
-        Grid(feature="f", kind=Kind.CATEGORICAL, values=("b", "a"), other=True),
-        Grid(feature="f", kind=Kind.CATEGORICAL, values=("a", "b", "c"), other=True),
-        Grid(feature="f", kind=Kind.CATEGORICAL, values=("a", "b"), other=False),
-        Grid(feature="f", kind=Kind.CATEGORICAL, values=('a","b',), other=True),
+        Grid(feature="g", kind=ColumnKind.CATEGORICAL, values=("a", "b"), other=True),
+        Grid(feature="f", kind=ColumnKind.HASHED, values=("a", "b"), other=True),
+        Grid(feature="f", kind=ColumnKind.CATEGORICAL, values=("b", "a"), other=True),
+        Grid(feature="f", kind=ColumnKind.CATEGORICAL, values=("a", "b", "c"), other=True),
+        Grid(feature="f", kind=ColumnKind.CATEGORICAL, values=("a", "b"), other=False),
+        Grid(feature="f", kind=ColumnKind.CATEGORICAL, values=('a","b',), other=True),
     ],
 )
 def test_the_digest_changes_with_anything_that_decides_a_code(changed: Grid) -> None:

@@ -15,7 +15,7 @@ from hedgerow.site.answer import Answering
 from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Draws, Rows
 from hedgerow.transport.wire import Receiver, Sender
-from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Cuts, Layer
+from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
 from hedgerow.values.regions import EVERYONE, Fold, Step
 from hedgerow.values.schema import Categorical, Numeric, Schema, Target
 from property.test_kernels import in_both_forms
@@ -42,7 +42,7 @@ def some_cuts(rng, n_nodes, m):
     feature = rng.integers(NO_TEST, len(FEATURES), (n_nodes, m)).astype(np.int16)
     left = rng.integers(0, 2**64, (n_nodes, m, 4), dtype=np.uint64)
     left[..., 0] |= np.uint64(1)  # no empty set
-    return Cuts(feature, left)
+    return NodeTests(feature, left)
 
 
 def some_layer(rng, depth):
@@ -87,7 +87,7 @@ def test_a_side_of_a_test_holds_what_the_region_behind_it_holds(schema, seed, de
             if cuts.feature[q, j] == NO_TEST:
                 assert not got[j, 2 * q : 2 * q + 2].any()
                 continue
-            split = Cuts(cuts.feature[q, j : j + 1], cuts.left[q, j : j + 1]).split(0, schema)
+            split = NodeTests(cuts.feature[q, j : j + 1], cuts.left[q, j : j + 1]).split(0, schema)
             for side in (0, 1):
                 there = (*root, *region, Step(split, side))
                 whole = SumQuery(there, statistic, Whole(), SHARE)
@@ -131,9 +131,9 @@ def test_tests_that_do_not_fit_their_nodes_are_refused():
     with pytest.raises(SpecError, match="same number of tests"):
         Sides(ROOT_LAYER, cuts)
     with pytest.raises(SpecError, match="words for each"):
-        Cuts(cuts.feature, cuts.left[:1])
+        NodeTests(cuts.feature, cuts.left[:1])
     packed = cuts.to_dict()
     with pytest.raises(SpecError, match="does not hold"):
-        Cuts.from_dict({**packed, "shape": [2, 1]})
+        NodeTests.from_dict({**packed, "shape": [2, 1]})
     with pytest.raises(SpecError, match="at most"):
-        Cuts.from_dict({**packed, "shape": [1 << 20, 1 << 20]})
+        NodeTests.from_dict({**packed, "shape": [1 << 20, 1 << 20]})

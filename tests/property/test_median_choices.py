@@ -23,7 +23,7 @@ from hedgerow.learning.choosing.medians import (
     at_median,
     balance_below,
 )
-from hedgerow.queries import LATTICE, Binning, Chooser, Picks, Score, Scoring, SelectQuery
+from hedgerow.queries import LATTICE, Binning, Mechanism, Picks, Score, Scoring, SelectQuery
 from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Draws, Rows
 from hedgerow.site.scoring import scores
@@ -39,8 +39,8 @@ BY_CLASS = Schema(FEATURES, classes=("no", "yes"))
 BY_VALUE = Schema(FEATURES, target=Target(0.0, 1.0))
 RECORDS = list(itertools.product(range(3), range(2), (0, 1)))
 PMF = {
-    Chooser.EXPONENTIAL: exponential_pmf,
-    Chooser.PERMUTE_AND_FLIP: permute_and_flip_pmf,
+    Mechanism.EXPONENTIAL: exponential_pmf,
+    Mechanism.PERMUTE_AND_FLIP: permute_and_flip_pmf,
 }
 MECHANISMS = pytest.mark.parametrize("mechanism", list(PMF), ids=lambda m: m.value)
 SCHEMAS = pytest.mark.parametrize("schema", [BY_CLASS, BY_VALUE], ids=["classes", "numbers"])
@@ -142,16 +142,16 @@ def test_medians_and_the_choice_among_them_lose_no_more_than_their_charge(schema
 
 def test_half_the_declared_range_would_lose_more_than_the_charge():
     """Twin: the enumeration sees a score whose range is declared too small."""
-    choose = at_median(rules(BY_CLASS, Chooser.EXPONENTIAL, 1), Fraction(1))
+    choose = at_median(rules(BY_CLASS, Mechanism.EXPONENTIAL, 1), Fraction(1))
     assert worst_loss(choose, BY_CLASS, 2, reach=BALANCE.reach // 2) > EPSILON + TOLERANCE
 
 
 @SCHEMAS
 def test_a_chooser_spends_its_share_and_no_more(schema):
     for choose in (
-        at_median(rules(schema, Chooser.EXPONENTIAL, 1), Fraction(1, 7)),
-        among_medians(rules(schema, Chooser.EXPONENTIAL), Fraction(1, 7)),
-        among_cuts(rules(schema, Chooser.EXPONENTIAL), Fraction(1, 7), balance_below(2)),
+        at_median(rules(schema, Mechanism.EXPONENTIAL, 1), Fraction(1, 7)),
+        among_medians(rules(schema, Mechanism.EXPONENTIAL), Fraction(1, 7)),
+        among_cuts(rules(schema, Mechanism.EXPONENTIAL), Fraction(1, 7), balance_below(2)),
     ):
         picks, spent = [], Fraction(0)
         asked, choice = step(choose, picks)

@@ -23,9 +23,9 @@ from hedgerow.queries import (
     MOST_ROWS,
     Binning,
     Cells,
-    Chooser,
     ClassCounts,
     LocalChoice,
+    Mechanism,
     Score,
     Scoring,
     SelectQuery,
@@ -53,8 +53,8 @@ NODES = [node for n in range(3) for node in itertools.combinations_with_replacem
     [(0, 0, 0)] * 30 + [(1, 1, 0)] * 30,
 ]
 PMFS = {
-    Chooser.EXPONENTIAL: exponential_pmf,
-    Chooser.PERMUTE_AND_FLIP: permute_and_flip_pmf,
+    Mechanism.EXPONENTIAL: exponential_pmf,
+    Mechanism.PERMUTE_AND_FLIP: permute_and_flip_pmf,
 }
 SHARE = Fraction(1, 4)
 SLACK = 1e-9
@@ -114,7 +114,7 @@ def loss_of_sum(query, the_study, before, after) -> float:
     return float(np.abs(ratios).max(axis=0).sum())
 
 
-def rules(score: Score, chooser: Chooser) -> SelectionRules:
+def rules(score: Score, chooser: Mechanism) -> SelectionRules:
     return SelectionRules(GRIDS, COUNTS, entropy, Scoring(score, rows_at_most=64), chooser)
 
 
@@ -123,7 +123,7 @@ def test_the_small_nodes_have_at_most_eight_candidates():
 
 
 # ------------------------------------------------------------------------------- what is charged
-@pytest.mark.parametrize("chooser", Chooser)
+@pytest.mark.parametrize("chooser", Mechanism)
 @pytest.mark.parametrize("score", [Score.GINI, Score.ENTROPY])
 @pytest.mark.parametrize("kind", [SelectQuery, LocalChoice])
 def test_an_index_and_fresh_counts_never_lose_more_than_both_are_charged(kind, score, chooser):
@@ -142,7 +142,7 @@ def test_an_index_and_fresh_counts_never_lose_more_than_both_are_charged(kind, s
     assert 0.5 * charge < worst <= charge + SLACK
 
 
-@pytest.mark.parametrize("chooser", Chooser)
+@pytest.mark.parametrize("chooser", Mechanism)
 @pytest.mark.parametrize("score", [Score.GINI, Score.ENTROPY])
 def test_a_choice_twice_as_sharp_would_lose_more_than_it_is_charged(score, chooser):
     """Twin: half the reach."""

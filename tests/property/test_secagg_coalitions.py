@@ -17,7 +17,7 @@ import pytest
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.certificate import set_digest
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, Kind
+from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
 from hedgerow.secagg.keys import open_share
 from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.parameters import Parameters
@@ -61,7 +61,7 @@ class Attack:
         views = [everyone, self.some_set() if self.choose.random() < 0.2 else everyone]
         for me in everyone:
             view = self.choose.choice([v for v in views if me in v])
-            request = self.message(Kind.ROUND, Round(b"q", view).to_bytes(), me)
+            request = self.message(MessageKind.ROUND, Round(b"q", view).to_bytes(), me)
             message = answer(self.group, me, request, vectors[me])
             self.records[me] = self.group.memories[me].outbox(
                 self.group.coordinator.run_id, self.round
@@ -82,7 +82,7 @@ class Attack:
         return self.group.forge(kind, body, round=self.round, **held)
 
     def ask_signature(self, me, members):
-        message = self.message(Kind.SURVIVORS, Survivors(members).to_bytes(), me)
+        message = self.message(MessageKind.SURVIVORS, Survivors(members).to_bytes(), me)
         try:
             signed = self.group.sites[me].sign_set(message)
         except PartyRefused:
@@ -108,7 +108,7 @@ class Attack:
         sealed = {p: self.masked[p].sealed.get(me, bytes(48)) for p in members if p != me}
         body = Unmask(members, self.certificate(context, members), sealed).to_bytes()
         try:
-            given = self.group.sites[me].unmask(self.message(Kind.UNMASK, body, me))
+            given = self.group.sites[me].unmask(self.message(MessageKind.UNMASK, body, me))
         except PartyRefused:
             return
         answer = Shares.read(Envelope.parse(given).body)
@@ -170,7 +170,7 @@ class Attack:
                 yield component
 
     def strip(self, component, self_keys):
-        total = np.zeros(DIM, masks.WORD)
+        total = np.zeros(DIM, masks.MASK_WORD)
         for owner, self_key in zip(component, self_keys, strict=True):
             total += self.masked[owner].vector
             seeds = {p: s for p, s in self.records[owner].seeds.items() if s in self.seeds}

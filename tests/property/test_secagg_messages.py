@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg import messages
 from hedgerow.secagg.encoding import SEALED_SHARE, SEED, SIGNATURE
-from hedgerow.secagg.envelope import Envelope, Kind
-from hedgerow.secagg.memory import RoundRecord
+from hedgerow.secagg.envelope import Envelope, MessageKind
+from hedgerow.secagg.memory import StoredRound
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import consortium, masked_round, some_vectors
@@ -71,7 +71,7 @@ def test_a_masked_vector_comes_back_and_no_other_length_does(words, sealed):
 
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_are_refused_with_a_code(data):
-    for read in (Envelope.parse, RoundRecord.from_bytes):
+    for read in (Envelope.parse, StoredRound.from_bytes):
         with pytest.raises(PartyRefused):
             read(data)
 
@@ -79,15 +79,18 @@ def test_arbitrary_bytes_are_refused_with_a_code(data):
 GROUP = consortium(3)
 ROUND = masked_round(GROUP, some_vectors(3))
 BODIES = {
-    Kind.OPEN: GROUP.sites[0].open,
-    Kind.ROUND: GROUP.sites[0].begin,
-    Kind.SURVIVORS: GROUP.sites[0].sign_set,
-    Kind.UNMASK: GROUP.sites[0].unmask,
+    MessageKind.OPEN: GROUP.sites[0].open,
+    MessageKind.ROUND: GROUP.sites[0].begin,
+    MessageKind.SURVIVORS: GROUP.sites[0].sign_set,
+    MessageKind.UNMASK: GROUP.sites[0].unmask,
 }
 
 
 @settings(deadline=None)
-@given(st.sampled_from([Kind.ROUND, Kind.SURVIVORS, Kind.UNMASK]), st.binary(max_size=200))
+@given(
+    st.sampled_from([MessageKind.ROUND, MessageKind.SURVIVORS, MessageKind.UNMASK]),
+    st.binary(max_size=200),
+)
 def test_a_body_the_coordinator_signs_but_nobody_can_read_is_refused(kind, body):
     with pytest.raises(PartyRefused):
         BODIES[kind](GROUP.forge(kind, body, round=1))

@@ -45,7 +45,7 @@ from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Rows
 from hedgerow.site.scoring import scores
 from hedgerow.values.candidates import Grids
-from hedgerow.values.layers import ROOT_LAYER, Cuts, Layer
+from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.values.losses import LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve
 from hedgerow.values.regions import EVERYONE, Split, Step
@@ -67,11 +67,11 @@ SHARE = Fraction(1, 10)
 OTHER = BY_CLASS.grids[2].split_values([1])
 
 
-def cuts_of(*nodes: list[Split | None]) -> Cuts:
+def cuts_of(*nodes: list[Split | None]) -> NodeTests:
     """The tests of each node."""
     feature = [[-1 if s is None else BY_CLASS.index(s.feature) for s in node] for node in nodes]
     left = [[[0 if s is None else s.left, 0, 0, 0] for s in node] for node in nodes]
-    return Cuts(np.array(feature, np.int16), np.array(left, np.uint64))
+    return NodeTests(np.array(feature, np.int16), np.array(left, np.uint64))
 
 
 TESTS = cuts_of([SPLIT, OTHER])

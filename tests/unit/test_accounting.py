@@ -48,20 +48,22 @@ def delta_of_unit_shift(sigma2: float, epsilon: float) -> float:
 def test_a_budget_spent_to_the_end_keeps_its_promise_and_wastes_next_to_nothing(
     measure, epsilon, delta
 ):
-    kept = Q(conversions.epsilon_of(measure, conversions.total(measure, epsilon, delta), delta))
+    kept = Q(
+        conversions.epsilon_of(measure, conversions.whole_budget(measure, epsilon, delta), delta)
+    )
     assert epsilon * (1 - Q(1, 10**10)) <= kept <= Q(float(epsilon))
 
 
 @pytest.mark.parametrize("measure", [Measure.ZCDP, Measure.GDP])
 def test_a_budget_that_is_a_millionth_larger_breaks_the_promise(measure):
-    more = conversions.total(measure, Q(1), Q(1, 10**6)) * Q(1000001, 1000000)
+    more = conversions.whole_budget(measure, Q(1), Q(1, 10**6)) * Q(1000001, 1000000)
     assert conversions.epsilon_of(measure, more, Q(1, 10**6)) > 1
 
 
 def test_gaussian_budgets_agree_with_the_published_noise_multipliers():
     # sigma for 100 compositions at delta = 1 / 32561, exact Gaussian accounting.
     for epsilon, sigma in ((Q(1, 10), 278.05), (Q(1, 2), 64.93), (Q(1), 34.72)):
-        mu_squared = conversions.total(Measure.GDP, epsilon, Q(1, 32561))
+        mu_squared = conversions.whole_budget(Measure.GDP, epsilon, Q(1, 32561))
         assert 10 / math.sqrt(mu_squared) == pytest.approx(sigma, abs=0.006)
 
 
@@ -88,7 +90,7 @@ def test_a_release_without_noise_has_infinite_epsilon(measure):
 def test_gaussian_noise_keeps_no_epsilon_at_delta_zero(measure):
     assert conversions.epsilon_of(measure, Q(1, 10), Q(0)) == math.inf
     with pytest.raises(SpecError, match="needs delta > 0"):
-        conversions.total(measure, Q(1), Q(0))
+        conversions.whole_budget(measure, Q(1), Q(0))
 
 
 @pytest.mark.parametrize("spent", [float("nan"), 0.5, Q(-1), 1])
@@ -110,7 +112,7 @@ def test_what_is_not_an_exact_cost_has_no_epsilon(spent):
 )
 def test_a_promise_of_nothing_is_refused(epsilon, delta):
     with pytest.raises(SpecError):
-        conversions.total(Measure.PURE, epsilon, delta)
+        conversions.whole_budget(Measure.PURE, epsilon, delta)
 
 
 # -------------------------------------------------------------------------------------- rounding
@@ -141,7 +143,12 @@ def test_a_float_reads_as_at_least_the_rational_it_stands_for(number):
 def test_short_rationals_lie_on_the_promised_side():
     for number in (Q(1, 3), Q(10**20, 7), Q(5), Q(1, 10**15)):
         real = rounding.real(number)
-        assert number * (1 - Q(1, 2**37)) <= rounding.below(real) < number <= rounding.above(real)
+        assert (
+            number * (1 - Q(1, 2**37))
+            <= rounding.rounded_down(real)
+            < number
+            <= rounding.above(real)
+        )
         assert number <= rounding.short_above(number) <= number * (1 + Q(1, 2**38))
 
 
@@ -215,10 +222,10 @@ def test_the_discrete_gaussian_lies_under_its_gaussian_curve(sigma2):
 
 
 def test_one_over_sigma_would_promise_too_much():
-    sigma2 = 1 / conversions.total(Measure.GDP, Q(2), Q(1, 10**6))
+    sigma2 = 1 / conversions.whole_budget(Measure.GDP, Q(2), Q(1, 10**6))
     assert delta_of_unit_shift(float(sigma2), 2.0) > 1.05e-6
     ours = conversions.noise_law(
-        Measure.GDP, conversions.total(Measure.GDP, Q(2), Q(1, 10**6)), ONE
+        Measure.GDP, conversions.whole_budget(Measure.GDP, Q(2), Q(1, 10**6)), ONE
     )
     assert delta_of_unit_shift(float(ours.sigma2), 2.0) <= 1e-6
 

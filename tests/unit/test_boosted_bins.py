@@ -19,7 +19,7 @@ from hedgerow.learning.bins.cut_points import (
     QuantileCuts,
     Setting,
     even_runs,
-    refined,
+    refined_runs,
 )
 from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.learning.flow import run
@@ -62,14 +62,14 @@ def test_counts_below_the_noise_share_what_is_left_of_the_records():
 
 
 def test_the_missing_cell_is_always_a_bin_of_its_own():
-    _, binning = run(by_count.private_bins(FINE), open_study(epsilon="5"))
+    _, binning = run(by_count.bins_by_count(FINE), open_study(epsilon="5"))
     for grid, bins in zip(FINE.grids, binning.bins, strict=True):
         assert bins[grid.missing] not in bins[: grid.missing]
 
 
 def test_records_and_cells_are_asked_in_one_round():
     fed = open_study()
-    run(by_count.private_bins(FINE), fed)
+    run(by_count.bins_by_count(FINE), fed)
     assert len(fed.record.rounds) == 1
 
 
@@ -116,7 +116,7 @@ def test_the_iterative_hessian_finds_a_crowd_near_zero():
 
     assert sum(edges[end] <= 1e3 for _, end in runs) == 0
     for _ in range(5):
-        runs = refined(SKEWED, runs, hessians(runs), 32)
+        runs = refined_runs(SKEWED, runs, hessians(runs), 32)
         assert [a for a, _ in runs[1:]] == [b for _, b in runs[:-1]]
     assert len(runs) >= 32
     assert sum(edges[end] <= 1.1e3 for _, end in runs) >= 4

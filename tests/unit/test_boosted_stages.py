@@ -177,7 +177,9 @@ def test_no_random_split_sends_all_that_can_reach_it_one_way():
 
 def test_an_oblivious_tree_is_complete_with_one_test_a_level():
     rng = np.random.default_rng(0)
-    known = [random_trees.Known(j, np.ones(GRIDS.binning.n_bins[j]), 1.0) for j in range(3)]
+    known = [
+        random_trees.DrawableFeature(j, np.ones(GRIDS.binning.n_bins[j]), 1.0) for j in range(3)
+    ]
     tree = random_trees.oblivious(GRIDS, known, 3)(0, rng)
     levels = {tuple(step.test for step in region) for region in tree.regions()}
     assert len(levels) == 1
@@ -189,5 +191,5 @@ def test_oblivious_cuts_leave_records_on_both_sides():
     mass = np.zeros(GRIDS.binning.n_bins[0])
     mass[2:6] = 100.0
     for _ in range(50):
-        left = random_trees._left_by_mass(GRIDS, random_trees.Known(0, mass, 1.0), rng)
+        left = random_trees._left_by_mass(GRIDS, random_trees.DrawableFeature(0, mass, 1.0), rng)
         assert 0 < mass[left].sum() < mass.sum()

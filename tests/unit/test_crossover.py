@@ -17,7 +17,7 @@ EPSILONS = [Fraction(e) for e in ("0.1", "0.5", "1", "2", "5", "10")]
 
 
 def crossover(epsilon: Fraction, delta: Fraction) -> float:
-    return float(epsilon**2 / (2 * conversions.total(Measure.GDP, epsilon, delta)))
+    return float(epsilon**2 / (2 * conversions.whole_budget(Measure.GDP, epsilon, delta)))
 
 
 def rows_of_the_table() -> list[tuple[Fraction, list[float]]]:
@@ -43,7 +43,9 @@ def test_the_noise_itself_changes_sides_at_the_crossover(k, smaller):
     lattice = 1 << 10  # fine units, so that the laws are not cut off by the integers
     variance = {}
     for measure in (Measure.PURE, Measure.GDP):
-        cost = conversions.total(measure, epsilon, delta if measure is Measure.GDP else Fraction(0))
+        cost = conversions.whole_budget(
+            measure, epsilon, delta if measure is Measure.GDP else Fraction(0)
+        )
         bound = Sensitivity(lattice, lattice**2, lattice)
         variance[measure] = conversions.noise_law(measure, cost / k, bound).variance
     assert min(variance, key=lambda m: variance[m]) is smaller

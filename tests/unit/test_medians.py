@@ -15,7 +15,7 @@ from hedgerow.learning.flow import run
 from hedgerow.learning.leaves.leaning import Lean
 from hedgerow.learning.leaves.per_tree import said, sums_above
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import LATTICE, Binning, Chooser, Score, Scoring
+from hedgerow.queries import LATTICE, Binning, Mechanism, Score, Scoring
 from hedgerow.recipes.papers.consul import Cuts, MedianForest
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import EVERYONE, Step
@@ -24,7 +24,7 @@ from hedgerow.values.schema import Numeric, Schema
 
 def rules(k=None):
     grids = Grids(TWO, Binning.of_cells(TWO))
-    return MedianRules(grids, k, Scoring(Score.GINI), Chooser.EXPONENTIAL)
+    return MedianRules(grids, k, Scoring(Score.GINI), Mechanism.EXPONENTIAL)
 
 
 # ---------------------------------------------------------------------------------- candidates

@@ -90,7 +90,7 @@ def exact_probability(coin, depth):
 @pytest.mark.parametrize("x", [Fraction(1, 2), Fraction(1), Fraction(3, 2)])
 def test_the_exp_coin_has_exactly_its_bias_as_far_as_enumerated(x, monkeypatch):
     """Every uniform below 2^j reads whole bytes of which only the top bits count."""
-    monkeypatch.setattr(coins, "below", _below_by_single_bits)
+    monkeypatch.setattr(coins, "uniform_below", _below_by_single_bits)
     low, high = exact_probability(lambda s: coins.bernoulli_exp(x, s), 12)
     assert low <= float(exp_times(x, 0)) <= high
     assert high - low < Fraction(1, 8)

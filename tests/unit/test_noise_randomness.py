@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hedgerow.privacy.noise.randomness import SecretRandomness, below
+from hedgerow.privacy.noise.randomness import SecretRandomness, uniform_below
 
 FORK_WARNING = "ignore:.*multi-threaded.*:DeprecationWarning"  # newer Pythons, with BLAS threads
 
@@ -115,14 +115,14 @@ class Scripted:
 
 def test_below_throws_away_what_would_make_it_uneven():
     # 3 needs two bits: the top two of a byte; 0b11 is outside and must be drawn again.
-    assert below(3, Scripted(b"\xff", b"\xc0", b"\x80")) == 2
+    assert uniform_below(3, Scripted(b"\xff", b"\xc0", b"\x80")) == 2
 
 
 def test_below_gives_every_value_for_exactly_as_many_bytes():
     counts = Counter()
     for byte in range(256):
         try:
-            counts[below(5, Scripted(bytes([byte])))] += 1
+            counts[uniform_below(5, Scripted(bytes([byte])))] += 1
         except IndexError:  # thrown away: the script is over
             counts["again"] += 1
     assert counts == {0: 32, 1: 32, 2: 32, 3: 32, 4: 32, "again": 96}
@@ -131,4 +131,4 @@ def test_below_gives_every_value_for_exactly_as_many_bytes():
 @pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 10**30])
 def test_below_stays_below(n):
     source = SecretRandomness()
-    assert all(0 <= below(n, source) < n for _ in range(200))
+    assert all(0 <= uniform_below(n, source) < n for _ in range(200))

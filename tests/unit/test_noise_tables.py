@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.privacy.noise import sampling
-from hedgerow.privacy.noise.laws import BITS, Digit, Gaussian, HalfGaussian, Poisson, Polya
+from hedgerow.privacy.noise.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Poisson, Polya
 from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -103,7 +103,7 @@ def test_every_threshold_of_192_bits_is_within_two_units(law):
     _, probabilities = law.probabilities()
     with mpmath.workprec(PRECISION):
         for total, exact in zip(accumulate(probabilities), cumulative(law).values(), strict=True):
-            error = exact * mpmath.mpf(2) ** EXACT_BITS - (total >> (BITS - EXACT_BITS))
+            error = exact * mpmath.mpf(2) ** EXACT_BITS - (total >> (LAW_BITS - EXACT_BITS))
             assert -0.5 < error < 1.5
 
 
@@ -139,7 +139,7 @@ def looked_up(law, words, more):
 def exact_thresholds(law):
     lowest, probabilities = law.probabilities()
     totals = accumulate(probabilities)
-    return {k: t >> (BITS - EXACT_BITS) for k, t in enumerate(totals, start=lowest)}
+    return {k: t >> (LAW_BITS - EXACT_BITS) for k, t in enumerate(totals, start=lowest)}
 
 
 @pytest.mark.parametrize("law", LAWS, ids=NAMES)
@@ -292,7 +292,7 @@ def test_the_probabilities_of_the_digits_multiply_to_the_geometric_law(rate, k):
         digit = k // place % law.base if isinstance(law, Digit) else k // place
         if digit >= law.entries():
             return  # below 2^-320
-        product *= Fraction(next(islice(law.probabilities()[1], digit, None), 0), 2**BITS)
+        product *= Fraction(next(islice(law.probabilities()[1], digit, None), 0), 2**LAW_BITS)
     with mpmath.workprec(PRECISION):
         exact = (1 - mpmath.exp(-real(rate))) * mpmath.exp(-real(rate) * k)
         assert abs(real(product) - exact) < exact * mpmath.mpf(2) ** -100

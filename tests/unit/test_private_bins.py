@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.learning.bins.equal_mass import (
+    bins_of_equal_mass,
     by_target_rate,
     fine_schema,
-    private_bins,
     quantile_runs,
     thinned,
 )
@@ -118,7 +118,7 @@ def test_every_cell_has_a_bin_and_thinned_cells_are_not_parted():
     schema = fine_schema(SCHEMA)
     rng = np.random.default_rng(1)
     thin, tables = root(schema, lambda j, n: rng.normal(30.0, 20.0, (n, 2)), 400.0)
-    bins = private_bins(schema, thin, consistent(tables), 6)
+    bins = bins_of_equal_mass(schema, thin, consistent(tables), 6)
     for cells, merged, grid in zip(thin.bins, bins.bins, schema.grids, strict=True):
         assert len(merged) == grid.n_cells
         assert len(set(zip(cells, merged, strict=True))) == max(cells) + 1
@@ -135,7 +135,7 @@ def test_missing_rows_get_a_bin_of_their_own_at_the_end_they_resemble():
         return out
 
     thin, tables = root(schema, table)
-    bins = private_bins(schema, thin, tables, 6).bins[0]
+    bins = bins_of_equal_mass(schema, thin, tables, 6).bins[0]
     assert bins[-1] == 0
     assert bins.count(0) == 1
 
@@ -149,5 +149,5 @@ def test_where_nobody_seems_to_be_missing_the_cell_joins_the_heaviest_bin():
         return out
 
     thin, tables = root(schema, table, 25.0)
-    bins = private_bins(schema, thin, tables, 6).bins[0]
+    bins = bins_of_equal_mass(schema, thin, tables, 6).bins[0]
     assert bins.count(bins[-1]) > 1

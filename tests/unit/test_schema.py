@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.values.schema import Categorical, Hashed, Kind, Numeric, Schema, Spacing, Target
+from hedgerow.values.schema import Categorical, ColumnKind, Hashed, Numeric, Schema, Spacing, Target
 
 AGE = Numeric("age", 0, 100, bins=10)
 JOB = Categorical("job", ("nurse", "clerk"))
@@ -256,4 +256,4 @@ def test_the_digest_covers_ranges_and_classes() -> None:
 
 def test_kinds_are_told_apart() -> None:
     kinds = [grid.kind for grid in Schema((AGE, JOB, Hashed("zip"))).grids]
-    assert kinds == [Kind.NUMERIC, Kind.CATEGORICAL, Kind.HASHED]
+    assert kinds == [ColumnKind.NUMERIC, ColumnKind.CATEGORICAL, ColumnKind.HASHED]

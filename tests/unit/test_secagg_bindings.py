@@ -8,7 +8,7 @@ import pytest
 
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg import envelope, keys
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, Kind
+from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
 from hedgerow.secagg.epoch import read_keys
 from hedgerow.secagg.messages import Masked, Round, Unmask
 
@@ -58,7 +58,7 @@ def played():
     return Played()
 
 
-KINDS = [kind.name for kind in Kind]
+KINDS = [kind.name for kind in MessageKind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,12 +101,12 @@ def test_a_header_outside_the_signature_would_be_noticed(monkeypatch):
         ("run_id", bytes(16), "RunSuperseded"),
         ("epoch_id", bytes(32), "RoundIdUsed"),
         ("round", 0, "OldRound"),
-        ("kind", Kind.UNMASK, "BadMessage"),
+        ("kind", MessageKind.UNMASK, "BadMessage"),
     ],
 )
 def test_a_request_signed_for_another_place_is_refused(played, field, value, code):
     body = Round(b"bundle", EVERYBODY).to_bytes()
-    message = played.group.forge(**({"kind": Kind.ROUND, "body": body} | {field: value}))
+    message = played.group.forge(**({"kind": MessageKind.ROUND, "body": body} | {field: value}))
     with refuses(code):
         played.group.sites[0].begin(message)
 
@@ -118,12 +118,12 @@ def test_a_request_signed_for_another_place_is_refused(played, field, value, cod
         ("run_id", bytes(16)),
         ("epoch_id", bytes(32)),
         ("round", 9),
-        ("kind", Kind.SURVIVORS),
+        ("kind", MessageKind.SURVIVORS),
     ],
 )
 def test_an_unmasking_signed_for_another_place_is_refused(played, field, value):
     genuine = Envelope.parse(played.steps["UNMASK"][0])
-    settings = {"kind": Kind.UNMASK, "body": bytes(genuine.body)}
+    settings = {"kind": MessageKind.UNMASK, "body": bytes(genuine.body)}
     with pytest.raises(PartyRefused):
         played.group.sites[0].unmask(played.group.forge(**(settings | {field: value})))
 
@@ -132,7 +132,7 @@ def test_an_unmasking_signed_for_another_place_is_refused(played, field, value):
 def test_only_the_coordinator_is_obeyed(played, sender):
     body = Round(b"bundle", EVERYBODY).to_bytes()
     signer = min(sender, 3)
-    message = played.group.forge(Kind.ROUND, body, signer, sender=sender, ledger=head(0, 1))
+    message = played.group.forge(MessageKind.ROUND, body, signer, sender=sender, ledger=head(0, 1))
     with refuses("UnknownKey"):
         played.group.sites[0].begin(message)
 
@@ -144,7 +144,7 @@ def test_only_the_coordinator_is_obeyed(played, sender):
 def test_an_answer_signed_for_another_place_is_refused(played, field, value):
     genuine = Envelope.parse(played.steps["SHARES"][0])
     settings = {"sender": 1, "round": 1, "ledger": head(1, 1)} | {field: value}
-    message = played.group.forge(Kind.SHARES, bytes(genuine.body), signer=1, **settings)
+    message = played.group.forge(MessageKind.SHARES, bytes(genuine.body), signer=1, **settings)
     with refuses("BadMessage"):
         played.secure.accept_shares(message)
 
@@ -153,7 +153,7 @@ def test_an_answer_under_another_name_is_refused(played):
     genuine = Envelope.parse(played.steps["SHARES"][0])
     for signer, sender in ((1, 2), (2, 1)):
         message = played.group.forge(
-            Kind.SHARES, bytes(genuine.body), signer, sender=sender, ledger=head(sender, 1)
+            MessageKind.SHARES, bytes(genuine.body), signer, sender=sender, ledger=head(sender, 1)
         )
         with refuses("BadSignature"):
             played.secure.accept_shares(message)
@@ -165,14 +165,14 @@ def test_sites_told_different_bundles_or_rounds_do_not_open_each_other():
     sealed = {}
     for me, (round, bundle) in enumerate(told):
         body = Round(bundle, EVERYBODY).to_bytes()
-        request = group.forge(Kind.ROUND, body, round=round)
+        request = group.forge(MessageKind.ROUND, body, round=round)
         masked = Envelope.parse(answer(group, me, request, some_vectors(4)[me]))
         sealed[me] = Masked.read(masked.body, 3).sealed
     for wrong in (1, 2):
         shares = {peer: sealed[peer][0] for peer in (1, 2, 3)} | {wrong: sealed[wrong][0]}
         body = Unmask(EVERYBODY, {}, shares).to_bytes()
         with refuses("BadShare"):
-            group.sites[0].unmask(group.forge(Kind.UNMASK, body))
+            group.sites[0].unmask(group.forge(MessageKind.UNMASK, body))
 
 
 def test_the_context_depends_on_each_thing_it_binds():

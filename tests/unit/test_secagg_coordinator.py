@@ -9,7 +9,7 @@ import pytest
 from hedgerow.errors import PartyRefused, RoundFailed, SpecError
 from hedgerow.secagg import hiding, shamir, site
 from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.envelope import Envelope, Kind
+from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.messages import Masked, Shares
 from hedgerow.secagg.opening import BadShares
 from hedgerow.secagg.parameters import Parameters
@@ -120,7 +120,7 @@ def test_a_signature_of_somebody_else_does_not_count(group, vectors):
     messages = secure.close()
     signed = group.sites[0].sign_set(messages[0])
     forged = group.forge(
-        Kind.SIGNED_SET,
+        MessageKind.SIGNED_SET,
         bytes(Envelope.parse(signed).body),
         signer=1,
         sender=1,
@@ -163,14 +163,14 @@ def test_a_site_outside_the_epoch_is_not_heard(group):
     secure = group.coordinator.start(b"bundle", 3)
     body = Masked(np.zeros(3, "<u8"), bytes(32), {}).to_bytes()
     with refuses("UnknownKey"):
-        secure.accept_masked(from_site(group, 4, Kind.MASKED, body))
+        secure.accept_masked(from_site(group, 4, MessageKind.MASKED, body))
 
 
 def test_a_site_outside_the_participants_is_not_added(group, vectors):
     secure = masked_round(group, vectors, participants=(0, 1, 2, 3))
     body = Masked(np.zeros(3, "<u8"), bytes(32), {}).to_bytes()
     with refuses("BadSet"):
-        secure.accept_masked(from_site(group, 4, Kind.MASKED, body))
+        secure.accept_masked(from_site(group, 4, MessageKind.MASKED, body))
 
 
 @pytest.mark.parametrize("receivers", [(), (1, 2, 3), (0, 1, 2, 3, 4), (1, 2, 3, 9)])
@@ -179,16 +179,16 @@ def test_a_vector_comes_with_a_share_for_each_peer_and_nobody_else(group, receiv
     sealed = {receiver: bytes(48) for receiver in receivers}
     body = Masked(np.zeros(3, "<u8"), bytes(32), sealed).to_bytes()
     with refuses("BadMessage"):
-        secure.accept_masked(from_site(group, 0, Kind.MASKED, body))
+        secure.accept_masked(from_site(group, 0, MessageKind.MASKED, body))
 
 
 def test_a_lost_site_neither_signs_nor_answers(group, vectors):
     secure = masked_round(group, vectors, lost=[4])
     secure.close()
     with refuses("BadSet"):
-        secure.accept_signature(from_site(group, 4, Kind.SIGNED_SET, bytes(64)))
+        secure.accept_signature(from_site(group, 4, MessageKind.SIGNED_SET, bytes(64)))
     with refuses("BadSet"):
-        secure.accept_shares(from_site(group, 4, Kind.SHARES, Shares({}, {}).to_bytes()))
+        secure.accept_shares(from_site(group, 4, MessageKind.SHARES, Shares({}, {}).to_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_an_answer_covers_exactly_members_and_lost(group, vectors, shares, seeds
     secure.close()
     answer = Shares({u: bytes(32) for u in shares}, {v: bytes(32) for v in seeds})
     with refuses("BadMessage"):
-        secure.accept_shares(from_site(group, 0, Kind.SHARES, answer.to_bytes()))
+        secure.accept_shares(from_site(group, 0, MessageKind.SHARES, answer.to_bytes()))
 
 
 def test_steps_out_of_order_say_what_to_do_first(group, vectors):

@@ -7,7 +7,7 @@ import pytest
 
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Kind, LedgerHead, follows
+from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead, MessageKind, follows
 from hedgerow.secagg.site import MemoryInRam, Site
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
@@ -42,7 +42,7 @@ def test_a_site_stops_when_the_coordinator_holds_a_head_ahead_of_its_file(group,
     with pytest.raises(PartyRefused, match="LedgerRolledBack") as refusal:
         open_epoch(group)
     assert refusal.value.party == 0  # the coordinator sees it first, in KEYS
-    forged = group.forge(Kind.ROUND, b"", ledger=group.coordinator.heads[0])
+    forged = group.forge(MessageKind.ROUND, b"", ledger=group.coordinator.heads[0])
     with refuses("LedgerRolledBack"):
         group.sites[0].begin(forged)
 

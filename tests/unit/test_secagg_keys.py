@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from hedgerow.errors import SpecError
 from hedgerow.secagg import epoch, keys
 from hedgerow.secagg.encoding import digest
-from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_EPOCH, NO_RUN, Envelope, Kind
+from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_EPOCH, NO_RUN, Envelope, MessageKind
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, check_pins
 from hedgerow.secagg.messages import Keys, Open
 from hedgerow.secagg.parameters import Parameters
@@ -38,7 +38,7 @@ def group():
 def keys_message(group, sender, ephemeral, signer=None, **changed):
     body = Keys(ephemeral, bytes(32), {}).to_bytes()
     header = {"run_id": NO_RUN, "epoch_id": NO_EPOCH, "round": 0, "sender": sender} | changed
-    return group.forge(Kind.KEYS, body, sender if signer is None else signer, **header)
+    return group.forge(MessageKind.KEYS, body, sender if signer is None else signer, **header)
 
 
 def try_to_open(group, *foreign, me=0):
@@ -47,7 +47,7 @@ def try_to_open(group, *foreign, me=0):
     everyone = (own, *foreign)
     epoch_id = honest_epoch_id(everyone, group)
     group.sites[me].open(
-        group.forge(Kind.OPEN, Open(everyone).to_bytes(), epoch_id=epoch_id, round=0)
+        group.forge(MessageKind.OPEN, Open(everyone).to_bytes(), epoch_id=epoch_id, round=0)
     )
 
 
@@ -83,7 +83,7 @@ def test_a_sender_outside_the_roster_is_refused(group):
 def test_the_coordinator_cannot_join_as_a_site(group):
     body = Keys(fresh_public(), bytes(32), {}).to_bytes()
     own = group.forge(
-        Kind.KEYS, body, run_id=NO_RUN, epoch_id=NO_EPOCH, round=0, sender=COORDINATOR
+        MessageKind.KEYS, body, run_id=NO_RUN, epoch_id=NO_EPOCH, round=0, sender=COORDINATOR
     )
     with refuses("UnknownKey"):
         try_to_open(group, good_keys(group, 1), good_keys(group, 2), own)
@@ -136,7 +136,7 @@ def test_an_open_without_the_running_process_key_is_refused(group):
     for listed in ((earlier, *others), others):
         body, epoch_id = Open(listed).to_bytes(), honest_epoch_id(listed, group)
         with refuses("UnknownKey"):
-            group.sites[0].open(group.forge(Kind.OPEN, body, epoch_id=epoch_id, round=0))
+            group.sites[0].open(group.forge(MessageKind.OPEN, body, epoch_id=epoch_id, round=0))
 
 
 def test_an_epoch_of_fewer_than_the_threshold_is_refused(group):

@@ -137,10 +137,10 @@ def test_one_share_less_fits_every_secret():
 
 def test_a_draw_is_below_the_prime_and_uses_the_next_bytes_if_not():
     answers = iter([b"\xff" * 32, shamir.PRIME.to_bytes(32, "big"), bytes(31) + b"\x06"])
-    too_big_then_small = shamir.draw(lambda n: next(answers))
+    too_big_then_small = shamir.random_element(lambda n: next(answers))
     assert too_big_then_small == shamir.PRIME >> 1
     answers = iter([b"\xff" * 32, bytes(31) + b"\x06"])
-    assert shamir.draw(lambda n: next(answers)) == 3
+    assert shamir.random_element(lambda n: next(answers)) == 3
 
 
 # Streams

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hedgerow.errors import RoundFailed
 from hedgerow.secagg import masks, shamir
-from hedgerow.secagg.envelope import Envelope, Kind
+from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.epoch import Joined
 from hedgerow.secagg.keys import pair_seed
 from hedgerow.secagg.messages import Masked, Shares
@@ -37,7 +37,7 @@ class RevealsRoot(Site):
         record = self._record_of(Envelope.parse(message).header)
         given = Shares.read(Envelope.parse(answer).body)
         seeds = {peer: self.secret_towards(peer) for peer in given.seeds}
-        return self._reply(Kind.SHARES, record, Shares(given.shares, seeds).to_bytes())
+        return self._reply(MessageKind.SHARES, record, Shares(given.shares, seeds).to_bytes())
 
 
 class RevealsKey(RevealsRoot):

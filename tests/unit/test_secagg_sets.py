@@ -8,7 +8,7 @@ import pytest
 from hedgerow.secagg import site
 from hedgerow.secagg.certificate import set_digest
 from hedgerow.secagg.encoding import digest
-from hedgerow.secagg.envelope import Envelope, Kind
+from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.epoch import Epoch
 from hedgerow.secagg.messages import Masked, Round, Survivors, Unmask
 from hedgerow.secagg.parameters import Parameters
@@ -56,11 +56,13 @@ def certificate(group, members, signers):
 
 def unmask_message(group, masked, me, members, signatures, **changed):
     sealed = {peer: masked[peer].sealed[me] for peer in members if peer != me}
-    return group.forge(Kind.UNMASK, Unmask(members, signatures, sealed).to_bytes(), **changed)
+    return group.forge(
+        MessageKind.UNMASK, Unmask(members, signatures, sealed).to_bytes(), **changed
+    )
 
 
 def survivors_message(group, members):
-    return group.forge(Kind.SURVIVORS, Survivors(members).to_bytes())
+    return group.forge(MessageKind.SURVIVORS, Survivors(members).to_bytes())
 
 
 def test_a_certified_set_is_opened(group, masked):
@@ -100,7 +102,7 @@ def test_a_certificate_with_one_signer_twice_is_refused(group, masked):
     row = doubled[start + 2 : start + 2 + 66]
     doubled = doubled[:start] + bytes([0, 3]) + row + doubled[start + 2 :]
     with refuses("BadMessage"):  # one row twice
-        group.sites[0].unmask(group.forge(Kind.UNMASK, doubled))
+        group.sites[0].unmask(group.forge(MessageKind.UNMASK, doubled))
 
 
 def test_signatures_on_another_set_or_another_round_certify_nothing(group, masked, vectors):
@@ -158,7 +160,7 @@ def test_sets_that_are_small_or_foreign_are_refused(group, masked, members, code
         group.sites[0].sign_set(survivors_message(group, members))
     with refuses(code):
         body = Unmask(members, {}, {}).to_bytes()
-        group.sites[0].unmask(group.forge(Kind.UNMASK, body))
+        group.sites[0].unmask(group.forge(MessageKind.UNMASK, body))
 
 
 @pytest.mark.parametrize(
@@ -168,19 +170,19 @@ def test_sets_that_are_small_or_foreign_are_refused(group, masked, members, code
 def test_participant_lists_that_are_small_or_foreign_are_refused(group, participants, code):
     body = Round(b"bundle", participants).to_bytes()
     with refuses(code):
-        group.sites[0].begin(group.forge(Kind.ROUND, body))
+        group.sites[0].begin(group.forge(MessageKind.ROUND, body))
 
 
 def test_sites_told_different_participants_do_not_open_each_other_s_shares(group, vectors):
     views = {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 2, 3), 3: (0, 2, 3)}
     sealed = {}
     for me, view in views.items():
-        request = group.forge(Kind.ROUND, Round(b"bundle", view).to_bytes())
+        request = group.forge(MessageKind.ROUND, Round(b"bundle", view).to_bytes())
         body = Envelope.parse(answer(group, me, request, vectors[me])).body
         sealed[me] = Masked.read(body, 3).sealed
     asked = Unmask((0, 1, 2), {}, {1: sealed[1][0], 2: sealed[2][0]})
     with refuses("BadShare"):
-        group.sites[0].unmask(group.forge(Kind.UNMASK, asked.to_bytes()))
+        group.sites[0].unmask(group.forge(MessageKind.UNMASK, asked.to_bytes()))
 
 
 def test_one_context_for_all_views_would_open_them(vectors, monkeypatch):
@@ -199,11 +201,11 @@ def test_a_missing_or_a_foreign_share_is_refused(group, masked):
     for another in (masked[2].sealed[1], bytes(48)):  # sealed for site 1; no share at all
         with refuses("BadShare"):
             body = Unmask(EVERYBODY, {}, good | {2: another}).to_bytes()
-            group.sites[0].unmask(group.forge(Kind.UNMASK, body))
+            group.sites[0].unmask(group.forge(MessageKind.UNMASK, body))
     for shares in (missing, swapped):
         with refuses("BadShare"):
             body = Unmask(EVERYBODY, {}, shares).to_bytes()
-            group.sites[0].unmask(group.forge(Kind.UNMASK, body))
+            group.sites[0].unmask(group.forge(MessageKind.UNMASK, body))
 
 
 def test_shares_of_another_round_are_refused(group, masked, vectors):

@@ -10,9 +10,9 @@ import pytest
 
 from hedgerow.errors import SpecError
 from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, Kind
+from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
 from hedgerow.secagg.epoch import Joined
-from hedgerow.secagg.memory import RoundRecord
+from hedgerow.secagg.memory import StoredRound
 from hedgerow.secagg.messages import Masked, Round
 from hedgerow.secagg.site import Fresh, MemoryInRam, Resend
 
@@ -56,16 +56,16 @@ def test_another_bundle_under_a_used_round_id_is_refused(group, vectors):
     for body in (Round(b"other", (0, 1, 2, 3)), Round(b"bundle", (0, 1, 2))):
         with refuses("RoundIdUsed"):
             group.sites[0].begin(
-                group.forge(Kind.ROUND, body.to_bytes(), ledger=group.coordinator.heads[0])
+                group.forge(MessageKind.ROUND, body.to_bytes(), ledger=group.coordinator.heads[0])
             )
 
 
 def test_a_round_below_the_high_water_is_refused(group, vectors):
     body = Round(b"bundle", (0, 1, 2, 3)).to_bytes()
-    answer(group, 0, group.forge(Kind.ROUND, body, round=7), vectors[0])
+    answer(group, 0, group.forge(MessageKind.ROUND, body, round=7), vectors[0])
     for old in (0, 3, 6):
         with refuses("OldRound"):
-            group.sites[0].begin(group.forge(Kind.ROUND, body, round=old))
+            group.sites[0].begin(group.forge(MessageKind.ROUND, body, round=old))
 
 
 def test_the_high_water_outlives_records_and_epochs(vectors):
@@ -77,7 +77,7 @@ def test_the_high_water_outlives_records_and_epochs(vectors):
         masked_round(group, vectors)
     open_epoch(group)
     assert memory.outbox(group.coordinator.run_id, 1) is None
-    request = group.forge(Kind.ROUND, Round(b"bundle", (0, 1, 2, 3)).to_bytes(), round=1)
+    request = group.forge(MessageKind.ROUND, Round(b"bundle", (0, 1, 2, 3)).to_bytes(), round=1)
     with refuses("OldRound"):
         group.sites[0].begin(request)
 
@@ -95,7 +95,7 @@ def test_a_round_that_was_masked_but_never_stored_is_used_up(group, vectors):
 
 
 def test_opening_the_same_epoch_again_does_not_free_used_masks(group, vectors):
-    message = group.coordinator.letter(Kind.OPEN, 0, 0, b"")
+    message = group.coordinator.letter(MessageKind.OPEN, 0, 0, b"")
     request = group.coordinator.start(b"bundle", 3).requests()[0]
     fresh = group.sites[0].begin(request)
     group.sites[0].mask(fresh, vectors[0], head(0, 1))
@@ -195,10 +195,10 @@ def test_a_new_run_closes_the_old_one_for_good(group, vectors):
 def test_a_record_comes_back_from_bytes_as_it_was(group, vectors):
     masked_round(group, vectors)
     record = group.memories[2].outbox(group.coordinator.run_id, 1)
-    assert RoundRecord.from_bytes(record.to_bytes()) == record
+    assert StoredRound.from_bytes(record.to_bytes()) == record
     for damaged in (record.to_bytes()[:-1], record.to_bytes() + b"\0"):
         with refuses("BadMessage"):
-            RoundRecord.from_bytes(damaged)
+            StoredRound.from_bytes(damaged)
 
 
 def test_a_record_holds_no_key_that_outlives_its_round(group, vectors):
@@ -291,7 +291,7 @@ def test_a_set_is_written_before_its_signature_leaves(vectors):
     open_epoch(group)
     masked_round(group, vectors)
     signed = [
-        group.sites[0].sign_set(group.forge(Kind.SURVIVORS, body))
+        group.sites[0].sign_set(group.forge(MessageKind.SURVIVORS, body))
         for body in (bytes([0, 3, 0, 0, 0, 1, 0, 2]), bytes([0, 3, 0, 0, 0, 1, 0, 3]))
     ]
     assert signed[0] != signed[1]

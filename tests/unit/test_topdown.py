@@ -16,7 +16,7 @@ from hedgerow.learning.choosing.scores import entropy, full_gini, root_gini
 from hedgerow.learning.choosing.stopping import if_audible, if_worthwhile
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Chooser, ClassCounts, LocalChoice, SelectQuery, SumQuery, Whole
+from hedgerow.queries import ClassCounts, LocalChoice, Mechanism, SelectQuery, SumQuery, Whole
 from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown, even
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Numeric, Schema
@@ -142,7 +142,7 @@ def asked_by(recipe, parties=1, **options):
 
 
 @pytest.mark.parametrize(
-    ("delta", "chooser"), [("0", Chooser.PERMUTE_AND_FLIP), ("1e-6", Chooser.EXPONENTIAL)]
+    ("delta", "chooser"), [("0", Mechanism.PERMUTE_AND_FLIP), ("1e-6", Mechanism.EXPONENTIAL)]
 )
 @pytest.mark.parametrize(
     ("finding", "kind"), [(Finding.NOISY_MAX, SelectQuery), (Finding.LOCAL_CHOICE, LocalChoice)]

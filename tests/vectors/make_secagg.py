@@ -25,7 +25,7 @@ from secagg_rehearsal import (
 )
 
 from hedgerow.secagg.certificate import set_digest
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, Kind, seal
+from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind, seal_message
 from hedgerow.secagg.messages import Keys, Masked, Open, Round, Survivors, Unmask
 from hedgerow.secagg.parameters import Parameters
 
@@ -152,12 +152,12 @@ def _bad_opens(play: Play) -> list[tuple[str, bytes, str]]:
 
     def with_key(point: bytes, signer: int) -> list[bytes]:
         body = Keys(point, bytes(32), {}).to_bytes()
-        return [keys[0], seal(identities[signer], genuine.header, body), *keys[2:]]
+        return [keys[0], seal_message(identities[signer], genuine.header, body), *keys[2:]]
 
     def letter(listed: list[bytes]) -> bytes:
-        header = replace(genuine.header, kind=Kind.OPEN, run_id=group.coordinator.run_id)
+        header = replace(genuine.header, kind=MessageKind.OPEN, run_id=group.coordinator.run_id)
         header = replace(header, sender=2**16 - 1)
-        return seal(identities[-1], header, Open(tuple(listed)).to_bytes())
+        return seal_message(identities[-1], header, Open(tuple(listed)).to_bytes())
 
     return [
         ("own key left out", letter(keys[1:]), "UnknownKey"),
@@ -173,7 +173,7 @@ def _bad_rounds(group: Consortium) -> list[tuple[str, bytes, str]]:
     body = Round(b"bundle", (0, 1, 2, 3, 4)).to_bytes()
 
     def letter(body: bytes = body, signer: int = -1, **changed: object) -> bytes:
-        return group.forge(Kind.ROUND, body, signer, **changed)
+        return group.forge(MessageKind.ROUND, body, signer, **changed)
 
     swapped = body[:-4] + body[-2:] + body[-4:-2]
     return [
@@ -181,7 +181,7 @@ def _bad_rounds(group: Consortium) -> list[tuple[str, bytes, str]]:
         ("another run", letter(run_id=bytes(16)), "RunSuperseded"),
         ("another epoch", letter(epoch_id=bytes(32)), "UnknownKey"),
         ("round zero", letter(round=0), "OldRound"),
-        ("another kind", group.forge(Kind.UNMASK, body), "BadMessage"),
+        ("another kind", group.forge(MessageKind.UNMASK, body), "BadMessage"),
         ("another version", b"\x02" + letter()[1:], "BadMessage"),
         ("signed by a site", letter(signer=1), "BadSignature"),
         ("sent by a site", letter(signer=1, sender=1, ledger=EMPTY_LEDGER), "UnknownKey"),
@@ -200,8 +200,8 @@ def _bad_rounds(group: Consortium) -> list[tuple[str, bytes, str]]:
 def _used_rounds(group: Consortium) -> list[tuple[str, bytes, str]]:
     other, fewer = Round(b"other", (0, 1, 2, 3, 4)), Round(b"bundle", (0, 1, 2, 3))
     return [
-        ("another bundle", group.forge(Kind.ROUND, other.to_bytes()), "RoundIdUsed"),
-        ("other participants", group.forge(Kind.ROUND, fewer.to_bytes()), "RoundIdUsed"),
+        ("another bundle", group.forge(MessageKind.ROUND, other.to_bytes()), "RoundIdUsed"),
+        ("other participants", group.forge(MessageKind.ROUND, fewer.to_bytes()), "RoundIdUsed"),
     ]
 
 
@@ -215,7 +215,7 @@ def _bad_unmasks(play: Play) -> list[tuple[str, bytes, str]]:
 
     def letter(who: tuple[int, ...], certificate: dict, changed: dict | None = None) -> bytes:
         sealed = {peer: tables[peer][0] for peer in who if peer != 0} | (changed or {})
-        return group.forge(Kind.UNMASK, Unmask(who, certificate, sealed).to_bytes())
+        return group.forge(MessageKind.UNMASK, Unmask(who, certificate, sealed).to_bytes())
 
     good = signed(members)
     return [
@@ -235,14 +235,14 @@ def _bad_unmasks(play: Play) -> list[tuple[str, bytes, str]]:
 def _second_sets(play: Play) -> list[tuple[str, str, bytes, str]]:
     group = play.group
     tables = [Masked.read(Envelope.parse(m).body, 4).sealed for m in play.masked]
-    survivors = group.forge(Kind.SURVIVORS, Survivors((0, 1, 3)).to_bytes())
+    survivors = group.forge(MessageKind.SURVIVORS, Survivors((0, 1, 3)).to_bytes())
     everyone = Unmask((0, 1, 2, 3, 4), {}, {p: tables[p][0] for p in (1, 2, 3, 4)})
     return [
         ("sign_set", "a second set to sign", survivors, "SecondSet"),
         (
             "unmask",
             "everybody after a smaller set",
-            group.forge(Kind.UNMASK, everyone.to_bytes()),
+            group.forge(MessageKind.UNMASK, everyone.to_bytes()),
             "SecondSet",
         ),
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg.coordinator import Coordinator, SecureSum
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Header, Kind, LedgerHead, seal
+from hedgerow.secagg.envelope import EMPTY_LEDGER, Header, LedgerHead, MessageKind, seal_message
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
 from hedgerow.secagg.masks import Int64
 from hedgerow.secagg.opening import Opened
@@ -34,7 +34,7 @@ class Consortium:
     sites: list[Site]
     memories: list[MemoryInRam]
 
-    def forge(self, kind: Kind, body: bytes, signer: int = -1, **changed: object) -> bytes:
+    def forge(self, kind: MessageKind, body: bytes, signer: int = -1, **changed: object) -> bytes:
         """A message the coordinator (or another signer) could really sign, however untrue."""
         header = Header(
             kind=kind,
@@ -45,7 +45,7 @@ class Consortium:
             sender=COORDINATOR,
             ledger=EMPTY_LEDGER,
         )
-        return seal(self.identities[signer], replace(header, **changed), body)
+        return seal_message(self.identities[signer], replace(header, **changed), body)
 
 
 def consortium(

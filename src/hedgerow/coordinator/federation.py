@@ -21,7 +21,6 @@ from hedgerow.queries import (
     Answer,
     BoundQuery,
     Count,
-    FloatArray,
     LocalChoice,
     Picks,
     Query,
@@ -30,6 +29,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.study.terms import Study
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.regions import EVERYONE, Region
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.coalition import Coalition, Release, cost_against
-from hedgerow.privacy.ledger.charges import Charge, total
+from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.study.terms import Study
 from hedgerow.values.regions import Region
@@ -149,7 +149,7 @@ def spending(entries: Sequence[tuple[str, Sequence[Charge]]], whole: Cost) -> tu
     for what, group in groupby(numbered, key=lambda entry: _kinds(entry[1])):
         rounds = list(group)
         first, last = rounds[0][0], rounds[-1][0]
-        paid = total([charge for _, charges in rounds for charge in charges])
+        paid = worst_total([charge for _, charges in rounds for charge in charges])
         name = f"{first}" if first == last else f"{first}-{last}"
         lines.append(Spending(name, what, float(paid / whole)))
     return tuple(lines)
@@ -220,7 +220,7 @@ def _against(study: Study, releases: Sequence[tuple[Region, Release]], colluders
     """Epsilon against more colluders than the study tolerates, on the worst path."""
     coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
     prices = {r: cost_against(study.measure, r, coalition) for _, r in releases}
-    spent = total([Charge(region, prices[r], "", study.name) for region, r in releases])
+    spent = worst_total([Charge(region, prices[r], "", study.name) for region, r in releases])
     return conversions.epsilon_of(study.measure, spent, study.delta)
 
 

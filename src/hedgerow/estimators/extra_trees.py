@@ -18,7 +18,7 @@ from hedgerow.estimators.base import (
 from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.recipes.papers.liu import ExtraTrees, Ranges, Split
+from hedgerow.recipes.papers.liu import ExtraTrees, Ranges, SplitRule
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
@@ -77,7 +77,7 @@ class _ExtraTrees(PrivateEstimator):
         return fine_schema(schema)
 
     def _recipe(self, schema: Schema) -> Recipe:
-        if self.split not in [split.value for split in Split]:
+        if self.split not in [split.value for split in SplitRule]:
             raise SpecError(f"split is {self.split!r}; use 'best' or 'random'.")
         if self.ranges not in [ranges.value for ranges in Ranges]:
             raise SpecError(f"ranges is {self.ranges!r}; use 'public' or 'observed'.")
@@ -88,7 +88,7 @@ class _ExtraTrees(PrivateEstimator):
             max_features=given_or_none(self.max_features, "max_features"),
             min_samples_split=float(positive(self.min_samples_split, "min_samples_split")),
             min_samples_leaf=float(positive(self.min_samples_leaf, "min_samples_leaf")),
-            split=Split(self.split),
+            split=SplitRule(self.split),
             ranges=Ranges(self.ranges),
             leaf_share=shares(self.leaf_share, "leaf_share"),
             subsample=None if subsample is None else at_least(subsample, 2, "subsample"),

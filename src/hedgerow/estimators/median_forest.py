@@ -15,7 +15,7 @@ from hedgerow.estimators.base import (
     shares,
 )
 from hedgerow.learning.bins.equal_mass import fine_schema
-from hedgerow.queries import Chooser
+from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import Cuts, MedianForest
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
@@ -83,7 +83,7 @@ class _MedianForest(PrivateEstimator):
             n_candidates=1 if uniform else given_or_none(self.n_candidates, "n_candidates"),
             split_share=shares(self.split_share, "split_share"),
             cuts=Cuts.MEDIAN if uniform and self.cuts != "table" else CUTS[self.cuts],
-            mechanism=None if uniform else Chooser(self.attribute),
+            mechanism=None if uniform else Mechanism(self.attribute),
             folds=ROWS[self.rows],
             regression=self._regression,
         )

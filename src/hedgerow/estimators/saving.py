@@ -20,14 +20,14 @@ from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
 FORMAT = "hedgerow-model"
-VERSION = 1
+FORMAT_VERSION = 1
 
 
 def save_model(path: str | Path, estimator: Any) -> None:
     """Writes beside the target and renames, so that a full disk leaves no half a model."""
     document = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": FORMAT_VERSION,
         "estimator": type(estimator).__name__,
         "schema": estimator.schema_.to_dict(),
         "model": estimator.model_.to_dict(),
@@ -109,9 +109,9 @@ def load_model(path: str | Path) -> LoadedModel:
         ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
-    if document["version"] != VERSION:
+    if document["version"] != FORMAT_VERSION:
         raise DataError(
-            f"{path} has format version {document['version']}, this release reads {VERSION}; "
-            "use the release that wrote it."
+            f"{path} has format version {document['version']}, this release reads "
+            f"{FORMAT_VERSION}; use the release that wrote it."
         )
     return LoadedModel(document)

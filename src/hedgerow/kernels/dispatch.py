@@ -24,11 +24,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from hedgerow.errors import DataError, SpecError
 from hedgerow.kernels import loops
-from hedgerow.kernels.loops import Array, Groups, Int64, LeafIds, Rows
+from hedgerow.kernels.loops import Array, GroupCodes, LeafIds
 from hedgerow.privacy.noise.sampling import search
-from hedgerow.values.trees import N_CODES, Codes, Floats, Packed, Tree, Words, descend, pack
-
-Labels = NDArray[np.uint8]
+from hedgerow.values.arrays import N_CODES, Codes, FloatArray, Int32, IntArray, Words
+from hedgerow.values.trees import Packed, Tree, descend, pack
 
 PLAIN_STEPS = 2**26  # plain work, in steps of a few ns, that costs as much as starting numba
 N_BUCKETS = 4096  # of the guide to a feature's edges; one byte each, so it stays in the cache
@@ -54,13 +53,13 @@ class Kernel:
 
 # ---------------------------------------------------------------------------- sums over groups
 def count_cells(
-    codes: Groups,
-    rows: Rows | None,
+    codes: GroupCodes,
+    rows: Int32 | None,
     features: ArrayLike,
-    labels: Labels,
+    labels: Codes,
     n_bins: int,
     n_classes: int,
-) -> Int64:
+) -> IntArray:
     """(f, B, C) rows of a selection in each bin of the f features, by class. None: all rows."""
     one = None if rows is None else [rows]
     (counts,) = count_level(codes, one, features, labels, n_bins, n_classes)
@@ -68,21 +67,21 @@ def count_cells(
 
 
 def sum_cells(
-    codes: Groups, rows: Rows | None, features: ArrayLike, stats: Int64, n_bins: int
-) -> Int64:
+    codes: GroupCodes, rows: Int32 | None, features: ArrayLike, stats: IntArray, n_bins: int
+) -> IntArray:
     """(f, B, C) sums of `stats` (n, C) over a selection in each bin of the f features."""
     (sums,) = sum_level(codes, None if rows is None else [rows], features, stats, n_bins)
     return np.asarray(sums)
 
 
 def count_level(
-    codes: Groups,
-    nodes: Sequence[Rows] | None,
+    codes: GroupCodes,
+    nodes: Sequence[Int32] | None,
     features: ArrayLike,
-    labels: Labels,
+    labels: Codes,
     n_bins: int,
     n_classes: int,
-) -> Int64:
+) -> IntArray:
     """(N, f, B, C) as `count_cells` for each of N selections; disjoint ones take one pass.
 
     A class within a node is a smaller node, in which every row counts as one.
@@ -97,8 +96,12 @@ def count_level(
 
 
 def sum_level(
-    codes: Groups, nodes: Sequence[Rows] | None, features: ArrayLike, stats: Int64, n_bins: int
-) -> Int64:
+    codes: GroupCodes,
+    nodes: Sequence[Int32] | None,
+    features: ArrayLike,
+    stats: IntArray,
+    n_bins: int,
+) -> IntArray:
     """(N, f, B, C) as `sum_cells` for each of N selections; disjoint ones take one pass."""
     layout = _laid_out(nodes, codes.shape[1])
     mine = _of_rows(_input(stats, np.int64), layout, codes)
@@ -107,13 +110,13 @@ def sum_level(
 
 
 class _Layout(NamedTuple):
-    rows: Rows | None  # (k,) to visit; None: all, in order
-    node_of: Rows  # (k,)
+    rows: Int32 | None  # (k,) to visit; None: all, in order
+    node_of: Int32  # (k,)
     n_nodes: int
     n_wanted: int  # the first of them
 
 
-def _laid_out(nodes: Sequence[Rows] | None, n_rows: int) -> _Layout:
+def _laid_out(nodes: Sequence[Int32] | None, n_rows: int) -> _Layout:
     """Picking rows out costs more than passing over them, once for each node.
 
     So if most rows are wanted, once each, all are visited, and those that nobody wants go to
@@ -135,14 +138,14 @@ def _laid_out(nodes: Sequence[Rows] | None, n_rows: int) -> _Layout:
 
 
 def _by_cell(
-    codes: Groups,
-    rows: Rows | None,
-    node_of: Rows,
+    codes: GroupCodes,
+    rows: Int32 | None,
+    node_of: Int32,
     n_nodes: int,
     features: ArrayLike,
-    stats: Int64,
+    stats: IntArray,
     n_bins: int,
-) -> Int64:
+) -> IntArray:
     """(f, N, B, C)"""
     wanted = np.asarray(features, dtype=np.int32)
     if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(codes):
@@ -157,7 +160,7 @@ def _by_cell(
 
 
 def _sum_cells_plain(
-    codes: Groups, rows: Rows, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
+    codes: GroupCodes, rows: Int32, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> bool:
     for j, feature in enumerate(pairs if node_of.size else ()):
         cells = codes[feature][rows] if rows.size else codes[feature]
@@ -167,7 +170,7 @@ def _sum_cells_plain(
     return True
 
 
-def _add_plain(group: Array, node_of: Rows, stats: Int64, out: Int64) -> None:
+def _add_plain(group: Array, node_of: Int32, stats: IntArray, out: IntArray) -> None:
     """Adds one group, out: (N, B, C)."""
     flat = out.reshape(-1, out.shape[2])
     index = node_of.astype(np.intp) * out.shape[1] + group
@@ -193,7 +196,7 @@ def encode_edges(values: NDArray[np.floating[Any]], edges: Sequence[float], out:
     ENCODE.run(16 * numbers.size, numbers, _input(cuts, np.float64), guide, scale, out)
 
 
-def _guide(cuts: Floats) -> tuple[Codes, float]:
+def _guide(cuts: FloatArray) -> tuple[Codes, float]:
     """guide[b] is the number of cuts in buckets before b; empty if a bucket would hold two.
 
     The bucket floor((x - low) * scale) never falls as x rises, in floating point too, so a cut
@@ -209,7 +212,9 @@ def _guide(cuts: Floats) -> tuple[Codes, float]:
     return _input(np.searchsorted(buckets, np.arange(N_BUCKETS)), np.uint8), scale
 
 
-def _encode_plain(values: Floats, cuts: Floats, guide: Codes, scale: float, out: Codes) -> None:
+def _encode_plain(
+    values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes
+) -> None:
     out[:] = np.searchsorted(cuts, values, side="right")
     out[np.isnan(values)] = len(cuts) + 1
 
@@ -228,7 +233,7 @@ def _recode_plain(codes: Codes, tables: Codes, out: Codes) -> None:
         bins[:] = table[cells]
 
 
-def split_rows(cells: Codes, rows: Rows | None, left: int) -> tuple[Rows, Rows]:
+def split_rows(cells: Codes, rows: Int32 | None, left: int) -> tuple[Int32, Int32]:
     """The rows of a selection whose cell is in the bit set `left`, and the others, in order."""
     if rows is None:
         rows = np.arange(len(cells), dtype=np.int32)
@@ -241,7 +246,9 @@ def split_rows(cells: Codes, rows: Rows | None, left: int) -> tuple[Rows, Rows]:
     return lefts[:n_left].copy(), rights[: chosen.size - n_left].copy()
 
 
-def _split_rows_plain(cells: Codes, rows: Rows, goes_left: Codes, lefts: Rows, rights: Rows) -> int:
+def _split_rows_plain(
+    cells: Codes, rows: Int32, goes_left: Codes, lefts: Int32, rights: Int32
+) -> int:
     left = goes_left[cells[rows]] == 1
     n_left = int(left.sum())
     lefts[:n_left], rights[: rows.size - n_left] = rows[left], rows[~left]
@@ -263,8 +270,8 @@ def leaf_ids(trees: Packed | Sequence[Tree], codes: Codes) -> LeafIds:
 
 
 def leaf_sums(
-    trees: Packed | Sequence[Tree], codes: Codes, stats: Int64, rows: Rows | None = None
-) -> Int64:
+    trees: Packed | Sequence[Tree], codes: Codes, stats: IntArray, rows: Int32 | None = None
+) -> IntArray:
     """(T, L, C) sums of `stats` (n, C) over the rows of each leaf; L is the largest tree's."""
     codes, mine = _picked(rows, codes, _input(stats, np.int64))
     one_node = np.zeros(len(mine), dtype=np.int32)
@@ -274,17 +281,19 @@ def leaf_sums(
 def leaf_counts(
     trees: Packed | Sequence[Tree],
     codes: Codes,
-    labels: Labels,
+    labels: Codes,
     n_classes: int,
-    rows: Rows | None = None,
-) -> Int64:
+    rows: Int32 | None = None,
+) -> IntArray:
     """(T, L, C) rows in each leaf by class; L is the largest tree's."""
     codes, classes = _picked(rows, codes, _classes(labels, n_classes))
     out = _by_leaf(_packed(trees), codes, classes, n_classes, _one_each(classes))
     return np.ascontiguousarray(out[..., 0].swapaxes(1, 2))
 
 
-def _by_leaf(trees: Packed, codes: Codes, node_of: Array, n_nodes: int, stats: Int64) -> Int64:
+def _by_leaf(
+    trees: Packed, codes: Codes, node_of: Array, n_nodes: int, stats: IntArray
+) -> IntArray:
     """(T, N, L, C)"""
     mine = _columns(trees, codes)
     pairs = _pairs(np.arange(len(trees.depth), dtype=np.int32))
@@ -294,7 +303,7 @@ def _by_leaf(trees: Packed, codes: Codes, node_of: Array, n_nodes: int, stats: I
     return out[: len(trees.depth)]
 
 
-def predict(trees: Packed | Sequence[Tree], codes: Codes) -> Floats:
+def predict(trees: Packed | Sequence[Tree], codes: Codes) -> FloatArray:
     """(n, O) sum of the trees' values, added in the order of the trees."""
     packed = _packed(trees)
     return add_values(packed, codes, np.zeros((codes.shape[1], packed.value.shape[2])))
@@ -303,9 +312,9 @@ def predict(trees: Packed | Sequence[Tree], codes: Codes) -> Floats:
 def add_values(
     trees: Packed | Sequence[Tree],
     codes: Codes,
-    raw: Floats,
+    raw: FloatArray,
     clip: tuple[float, float] | None = None,
-) -> Floats:
+) -> FloatArray:
     """Adds the trees to `raw` (n, O) in place, one after the other, clipping after each."""
     packed = _packed(trees)
     if raw.shape != (codes.shape[1], packed.value.shape[2]) or raw.dtype != np.float64:
@@ -326,7 +335,7 @@ def _leaf_ids_plain(trees: Packed, codes: Codes, out: LeafIds) -> None:
 
 
 def _sum_leaves_plain(
-    trees: Packed, codes: Codes, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
+    trees: Packed, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> None:
     leaves = np.empty((len(trees.depth), codes.shape[1]), dtype=np.uint16)
     _leaf_ids_plain(trees, codes, leaves)
@@ -334,7 +343,9 @@ def _sum_leaves_plain(
         _add_plain(leaves[t], node_of, stats, out[j])
 
 
-def _add_values_plain(trees: Packed, codes: Codes, low: float, high: float, raw: Floats) -> None:
+def _add_values_plain(
+    trees: Packed, codes: Codes, low: float, high: float, raw: FloatArray
+) -> None:
     leaves = np.empty((len(trees.depth), codes.shape[1]), dtype=np.uint16)
     _leaf_ids_plain(trees, codes, leaves)
     for value, mine in zip(trees.value, leaves, strict=True):
@@ -349,7 +360,7 @@ ADD_VALUES = Kernel(loops.add_values, _add_values_plain)
 
 # --------------------------------------------------------------------------------------- noise
 def invert(
-    words: Words, thresholds: Words, guide: Rows, shift: int, out: Int64, ties: Int64
+    words: Words, thresholds: Words, guide: Int32, shift: int, out: IntArray, ties: IntArray
 ) -> int:
     """Looks words up in a cumulative table; `hedgerow.privacy.noise.sampling.Invert` says how."""
     if not len(words) == len(out) == len(ties):
@@ -396,34 +407,34 @@ def _input(values: ArrayLike, dtype: DTypeLike) -> Array:
 _NOBODY = _input((), np.int32)
 
 
-def _pairs(groups: Rows) -> Rows:
+def _pairs(groups: Int32) -> Int32:
     """An even number of groups: the last may stand twice, its second sum is dropped."""
     return _input(np.append(groups, groups[-1:]) if groups.size % 2 else groups, np.int32)
 
 
-def _check_selection(rows: Rows, n_rows: int) -> None:
+def _check_selection(rows: Int32, n_rows: int) -> None:
     """A compiled loop does not look where it reads."""
     if rows.size and not 0 <= rows.min() <= rows.max() < n_rows:
         raise DataError(f"rows {rows.min()} to {rows.max()} were selected of {n_rows}.")
 
 
-def _zeros(shape: tuple[int, int, int, int], code: DTypeLike) -> Int64:
+def _zeros(shape: tuple[int, int, int, int], code: DTypeLike) -> IntArray:
     """Sums, with room behind them for any code: a wrong one is then reported, not obeyed."""
     size, spare = math.prod(shape), (np.iinfo(np.dtype(code)).max + 1) * shape[3]
     return np.zeros(size + spare, dtype=np.int64)[:size].reshape(shape)
 
 
-def _one_each(rows: Array) -> Int64:
+def _one_each(rows: Array) -> IntArray:
     """Statistics without channels: every row counts as one."""
     return _input(np.empty((len(rows), 0)), np.int64)
 
 
-def _of_rows(values: Array, layout: _Layout, codes: Groups) -> Array:
+def _of_rows(values: Array, layout: _Layout, codes: GroupCodes) -> Array:
     _check_one_each(values, codes)
     return values if layout.rows is None else _input(values[layout.rows], values.dtype)
 
 
-def _picked(rows: Rows | None, codes: Codes, values: Array) -> tuple[Codes, Array]:
+def _picked(rows: Int32 | None, codes: Codes, values: Array) -> tuple[Codes, Array]:
     _check_one_each(values, codes)
     if rows is None:
         return codes, values
@@ -431,14 +442,14 @@ def _picked(rows: Rows | None, codes: Codes, values: Array) -> tuple[Codes, Arra
     return codes[:, rows], _input(values[rows], values.dtype)
 
 
-def _check_one_each(values: Array, codes: Groups) -> None:
+def _check_one_each(values: Array, codes: GroupCodes) -> None:
     if len(values) != codes.shape[1]:
         raise DataError(
             f"{len(values)} labels or statistics for {codes.shape[1]} rows; give one for each row."
         )
 
 
-def _classes(labels: Labels, n_classes: int) -> Labels:
+def _classes(labels: Codes, n_classes: int) -> Codes:
     if labels.size and not 0 <= labels.min() <= labels.max() < n_classes:
         raise DataError(
             f"labels are {labels.min()} to {labels.max()}; use 0 to {n_classes - 1}, one per class."

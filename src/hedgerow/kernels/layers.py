@@ -12,18 +12,15 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Kernel
-from hedgerow.values.layers import Cuts, Layer
-from hedgerow.values.trees import Codes, Words
+from hedgerow.values.arrays import Codes, Int32, IntArray, Words
+from hedgerow.values.layers import Layer, NodeTests
 
 Array = NDArray[Any]
-Int64 = NDArray[np.int64]
-Labels = NDArray[np.uint8]
-Rows = NDArray[np.int32]
 
 PLAIN_COST = 32  # steps, of a few ns each, that the plain forms need for a row and a test
 
 
-def next_nodes(layer: Layer, standing: Rows, codes: Codes) -> Rows:
+def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
     """(n,) the node of this layer at which each row stands; -1 for a row that left the tree."""
     assert layer.taken is not None
     feature, left = _tests(layer.taken, codes)
@@ -33,19 +30,21 @@ def next_nodes(layer: Layer, standing: Rows, codes: Codes) -> Rows:
     return out
 
 
-def count_sides(tests: Cuts, standing: Rows, codes: Codes, labels: Labels, n_classes: int) -> Int64:
+def count_sides(
+    tests: NodeTests, standing: Int32, codes: Codes, labels: Codes, n_classes: int
+) -> IntArray:
     """(m, 2 N, C) rows on either side of each of m tests of every node, by class."""
     return _by_side(COUNT_SIDES, tests, standing, codes, _classes(labels, n_classes), n_classes)
 
 
-def sum_sides(tests: Cuts, standing: Rows, codes: Codes, stats: Int64) -> Int64:
+def sum_sides(tests: NodeTests, standing: Int32, codes: Codes, stats: IntArray) -> IntArray:
     """(m, 2 N, C) sums of `stats` (n, C) on either side of each of m tests of every node."""
     return _by_side(SUM_SIDES, tests, standing, codes, _input(stats, np.int64), stats.shape[1])
 
 
 def _by_side(
-    kernel: Kernel, tests: Cuts, standing: Rows, codes: Codes, values: Array, channels: int
-) -> Int64:
+    kernel: Kernel, tests: NodeTests, standing: Int32, codes: Codes, values: Array, channels: int
+) -> IntArray:
     if not len(values) == standing.size == codes.shape[1]:
         raise SpecError(f"{len(values)} values came for {codes.shape[1]} rows; give one each.")
     (n_nodes, m), (feature, left) = tests.feature.shape, _tests(tests, codes)
@@ -57,7 +56,7 @@ def _by_side(
     return out
 
 
-def _tests(tests: Cuts, codes: Codes) -> tuple[Array, Words]:
+def _tests(tests: NodeTests, codes: Codes) -> tuple[Array, Words]:
     """A compiled loop does not look where it reads."""
     if tests.feature.size and not -1 <= tests.feature.min() <= tests.feature.max() < len(codes):
         raise SpecError(f"a test reads column {tests.feature.max()} of {len(codes)}.")
@@ -65,7 +64,7 @@ def _tests(tests: Cuts, codes: Codes) -> tuple[Array, Words]:
 
 
 def _next_nodes_plain(
-    standing: Rows, feature: Array, left: Words, children: Rows, codes: Codes, out: Rows
+    standing: Int32, feature: Array, left: Words, children: Int32, codes: Codes, out: Int32
 ) -> None:
     out[:] = -1
     rows = np.flatnonzero((standing >= 0) & (feature[standing] >= 0))
@@ -74,7 +73,7 @@ def _next_nodes_plain(
 
 
 def _sum_sides_plain(
-    standing: Rows, feature: Array, left: Words, codes: Codes, stats: Array, out: Int64
+    standing: Int32, feature: Array, left: Words, codes: Codes, stats: Array, out: IntArray
 ) -> None:
     for j, mine in enumerate(out):
         rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
@@ -84,7 +83,7 @@ def _sum_sides_plain(
 
 
 def _count_sides_plain(
-    standing: Rows, feature: Array, left: Words, codes: Codes, labels: Array, out: Int64
+    standing: Int32, feature: Array, left: Words, codes: Codes, labels: Array, out: IntArray
 ) -> None:
     for j, mine in enumerate(out):
         rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
@@ -100,7 +99,7 @@ def _sides_plain(cells: Array, left: Words) -> Array:
 
 
 def _next_nodes_loop(
-    standing: Rows, feature: Array, left: Words, children: Rows, codes: Codes, out: Rows
+    standing: Int32, feature: Array, left: Words, children: Int32, codes: Codes, out: Int32
 ) -> None:
     for r in range(standing.size):
         at = standing[r]
@@ -112,7 +111,7 @@ def _next_nodes_loop(
 
 
 def _sum_sides_loop(
-    standing: Rows, feature: Array, left: Words, codes: Codes, stats: Int64, out: Int64
+    standing: Int32, feature: Array, left: Words, codes: Codes, stats: IntArray, out: IntArray
 ) -> None:
     for r in range(standing.size):
         at = standing[r]
@@ -126,7 +125,7 @@ def _sum_sides_loop(
 
 
 def _count_sides_loop(
-    standing: Rows, feature: Array, left: Words, codes: Codes, labels: Labels, out: Int64
+    standing: Int32, feature: Array, left: Words, codes: Codes, labels: Codes, out: IntArray
 ) -> None:
     for r in range(standing.size):
         at = standing[r]
@@ -137,7 +136,7 @@ def _count_sides_loop(
                 out[j, 2 * at + 1 - int(word & np.uint64(1)), labels[r]] += 1
 
 
-def _classes(labels: Labels, n_classes: int) -> Labels:
+def _classes(labels: Codes, n_classes: int) -> Codes:
     """A compiled loop does not look where it writes."""
     if labels.size and labels.max() >= n_classes:
         raise SpecError(f"a label is {labels.max()}; there are {n_classes} classes.")

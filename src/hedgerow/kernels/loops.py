@@ -19,12 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.values.trees import Codes, Floats, Packed, Words
+from hedgerow.values.arrays import Codes, FloatArray, Int32, IntArray, Words
+from hedgerow.values.trees import Packed
 
-Groups = NDArray[np.uint8] | NDArray[np.uint16]  # cell codes, or leaf numbers
+GroupCodes = NDArray[np.uint8] | NDArray[np.uint16]  # cell codes, or leaf numbers
 LeafIds = NDArray[np.uint16]
-Int64 = NDArray[np.int64]
-Rows = NDArray[np.int32]
 Array = NDArray[Any]
 
 BLOCK = 4096  # rows that stay in the first-level cache while all features or trees pass over them
@@ -43,7 +42,7 @@ def _helper(function: _Function) -> _Function:
 
 # ---------------------------------------------------------------------------- sums over groups
 def sum_cells(
-    codes: Groups, rows: Rows, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
+    codes: GroupCodes, rows: Int32, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> bool:
     """Adds the stats (k, C) of rows to out (P, N, B, C); without channels each row counts one.
 
@@ -68,7 +67,7 @@ def sum_cells(
 
 
 @_helper
-def _starts(node_of: Rows, n_bins: int, starts: Array) -> Array:
+def _starts(node_of: Int32, n_bins: int, starts: Array) -> Array:
     """Where the sums of each row's node begin."""
     for i in range(node_of.size):
         starts[i] = np.uint32(node_of[i] * n_bins)
@@ -76,7 +75,7 @@ def _starts(node_of: Rows, n_bins: int, starts: Array) -> Array:
 
 
 @_helper
-def _cells(column: Array, rows: Rows, lo: int, hi: int, buffer: Array) -> Array:
+def _cells(column: Array, rows: Int32, lo: int, hi: int, buffer: Array) -> Array:
     """Cells of rows lo to hi of a selection; the empty selection stands for all rows."""
     if rows.size == 0:
         return column[lo:hi]
@@ -94,14 +93,14 @@ def _highest(cells: Array) -> int:
 
 
 @_helper
-def _lanes(stats: Int64, out: Int64) -> Int64:
+def _lanes(stats: IntArray, out: IntArray) -> IntArray:
     """(P, N * B) sums of both channels in one word; (P, 0) where there are not two."""
     room = out.shape[1] * out.shape[2] if stats.shape[1] == 2 else 0
     return np.zeros((out.shape[0], room), np.int64)
 
 
 @_helper
-def _pack(stats: Int64, words: Int64, held: int, lanes: Int64, out: Int64) -> int:
+def _pack(stats: IntArray, words: IntArray, held: int, lanes: IntArray, out: IntArray) -> int:
     """Words of a block, first channel in the high half; returns a bound on any half of a lane.
 
     One addition then does for two. But a half that passes 2^31 would change its neighbour, and
@@ -123,7 +122,7 @@ def _pack(stats: Int64, words: Int64, held: int, lanes: Int64, out: Int64) -> in
 
 
 @_helper
-def _unpack(lanes: Int64, out: Int64) -> None:
+def _unpack(lanes: IntArray, out: IntArray) -> None:
     """Adds the lanes to the sums and empties them."""
     flat = out.ravel()
     packed = lanes.ravel()
@@ -139,11 +138,11 @@ def _add_two(
     a: Array,
     b: Array,
     starts: Array,
-    stats: Int64,
-    words: Int64,
+    stats: IntArray,
+    words: IntArray,
     held: int,
-    lanes: Int64,
-    out: Int64,
+    lanes: IntArray,
+    out: IntArray,
 ) -> None:
     if stats.shape[1] == 0:
         _count_two(a, b, starts, out[0].ravel(), out[1].ravel())
@@ -155,7 +154,7 @@ def _add_two(
 
 
 @_helper
-def _count_two(a: Array, b: Array, starts: Array, out_a: Int64, out_b: Int64) -> None:
+def _count_two(a: Array, b: Array, starts: Array, out_a: IntArray, out_b: IntArray) -> None:
     for i in range(starts.size):
         start = np.uint64(starts[i])
         out_a[np.uint64(a[i]) + start] += 1
@@ -163,7 +162,9 @@ def _count_two(a: Array, b: Array, starts: Array, out_a: Int64, out_b: Int64) ->
 
 
 @_helper
-def _add_words(a: Array, b: Array, starts: Array, words: Int64, out_a: Int64, out_b: Int64) -> None:
+def _add_words(
+    a: Array, b: Array, starts: Array, words: IntArray, out_a: IntArray, out_b: IntArray
+) -> None:
     for i in range(starts.size):
         start, word = np.uint64(starts[i]), words[i]
         out_a[np.uint64(a[i]) + start] += word
@@ -171,7 +172,7 @@ def _add_words(a: Array, b: Array, starts: Array, words: Int64, out_a: Int64, ou
 
 
 @_helper
-def _add_channels(group: Array, starts: Array, stats: Int64, out: Int64) -> None:
+def _add_channels(group: Array, starts: Array, stats: IntArray, out: IntArray) -> None:
     channels = np.uint64(stats.shape[1])
     for i in range(starts.size):
         first = (np.uint64(group[i]) + np.uint64(starts[i])) * channels
@@ -180,7 +181,7 @@ def _add_channels(group: Array, starts: Array, stats: Int64, out: Int64) -> None
 
 
 # ------------------------------------------------------------------------- codes and selections
-def encode(values: Floats, cuts: Floats, guide: Codes, scale: float, out: Codes) -> None:
+def encode(values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes) -> None:
     """Number of cuts at or below each value; NaN: one more than there can be."""
     if guide.size:
         _by_guide(values, cuts, guide, scale, out)
@@ -192,7 +193,7 @@ def encode(values: Floats, cuts: Floats, guide: Codes, scale: float, out: Codes)
 
 
 @_helper
-def _by_guide(values: Floats, cuts: Floats, guide: Codes, scale: float, out: Codes) -> None:
+def _by_guide(values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes) -> None:
     """The guide counts the cuts in lower buckets; a value's own bucket holds one cut at most."""
     low, last = cuts[0], np.float64(guide.size - 1)
     following = np.full(cuts.size + 1, np.nan)  # no value is at or above NaN
@@ -205,7 +206,7 @@ def _by_guide(values: Floats, cuts: Floats, guide: Codes, scale: float, out: Cod
 
 
 @_helper
-def _by_search(values: Floats, cuts: Floats, out: Codes) -> None:
+def _by_search(values: FloatArray, cuts: FloatArray, out: Codes) -> None:
     """Binary search without branches: each step is taken by a whole block before the next."""
     steps = 1
     while steps <= cuts.size:
@@ -233,7 +234,7 @@ def recode(codes: Codes, tables: Codes, out: Codes) -> None:
             bins[i] = table[np.uint64(cells[i])]
 
 
-def split_rows(cells: Codes, rows: Rows, goes_left: Codes, lefts: Rows, rights: Rows) -> int:
+def split_rows(cells: Codes, rows: Int32, goes_left: Codes, lefts: Int32, rights: Int32) -> int:
     n_left = np.uint64(0)
     for i in range(rows.size):
         row = rows[i]
@@ -252,7 +253,7 @@ def leaf_ids(trees: Packed, codes: Codes, out: LeafIds) -> None:
 
 
 def sum_leaves(
-    trees: Packed, codes: Codes, node_of: Rows, pairs: Rows, stats: Int64, out: Int64
+    trees: Packed, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> None:
     """As `sum_cells`, with a tree's leaves for a feature's cells."""
     stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
@@ -271,7 +272,7 @@ def sum_leaves(
     _unpack(lanes, out)
 
 
-def add_values(trees: Packed, codes: Codes, low: float, high: float, raw: Floats) -> None:
+def add_values(trees: Packed, codes: Codes, low: float, high: float, raw: FloatArray) -> None:
     stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
     leaves = np.empty(BLOCK, np.uint16)
     for lo in range(0, len(raw), BLOCK):
@@ -320,7 +321,7 @@ def _by_nodes(trees: Packed, t: int, codes: Codes, lo: int, size: int, stack: Co
 
 @_helper
 def _take_left(cells: Codes, start: int, width: int, left: Codes, result: Codes) -> None:
-    """Rows whose cell is in the run take the left result; cells below `start` wrap to the top."""
+    """Int32 whose cell is in the run take the left result; cells below `start` wrap to the top."""
     for i in range(cells.size):
         yes, no = left[i], result[i]
         result[i] = yes if np.uint8(cells[i] - start) < width else no
@@ -361,7 +362,7 @@ def _by_rows(trees: Packed, t: int, codes: Codes, lo: int, leaves: LeafIds) -> N
 
 # --------------------------------------------------------------------------------------- noise
 def invert(
-    words: Words, thresholds: Words, guide: Rows, shift: np.uint64, out: Int64, ties: Int64
+    words: Words, thresholds: Words, guide: Int32, shift: np.uint64, out: IntArray, ties: IntArray
 ) -> int:
     n_ties = 0
     last = np.uint64(thresholds.size)

@@ -13,14 +13,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.flow import Flow, together
 from hedgerow.learning.frontier import Frontier
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 from hedgerow.values.trees import Tree
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import LeafValue
 from hedgerow.learning.flow import Flow, Quote
@@ -26,10 +25,9 @@ from hedgerow.queries import (
     TargetCells,
     Whole,
 )
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema, Target
-
-FloatArray = NDArray[np.float64]
 
 SIZE_SHARE = Fraction(1, 100)
 TARGET_SHARE = Fraction(1, 50)
@@ -37,7 +35,7 @@ TARGET_CELLS = 1024
 MERGED = (1, 4, 16, 64)  # cells that are taken as one where noise hides single ones
 SEEN_FOR_CLASSES = 0.5  # part of the rows that must be in cells which stand out
 SEEN_FOR_RANGE = 0.8  # the range must not lose its tails; on the coarsest cells 0.5 will do
-STANDS_OUT = 3.0  # deviations of its noise by which a target cell must be seen
+TARGET_STANDS_OUT = 3.0  # deviations of its noise by which a target cell must be seen
 CHANCE = 0.00135  # that the noise of an empty cell does so
 TAIL = 0.001  # part of the rows clipped at each end of the target
 LEAST_SPREAD = 1e-4  # variance of the target as a part of its clipped range
@@ -158,7 +156,7 @@ def _standing_out(counts: FloatArray, variance: float, rows: float, seen_part: f
     for width in MERGED:
         needed = seen_part if width < MERGED[-1] else SEEN_FOR_CLASSES
         merged = counts.reshape(-1, width).sum(axis=1)
-        least = STANDS_OUT * np.sqrt(variance * width)
+        least = TARGET_STANDS_OUT * np.sqrt(variance * width)
         kept = np.where(merged > least, merged, 0.0)
         by_chance = CHANCE * len(merged) + 3.0 * np.sqrt(CHANCE * len(merged))  # cells, at most
         if kept.sum() > needed * rows + by_chance * 1.1 * least:

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hedgerow.queries.choices import (
     MOST_ROWS,
     Chain,
-    Chooser,
     LocalChoice,
+    Mechanism,
     Score,
     Scoring,
     SelectQuery,
@@ -46,9 +43,8 @@ from hedgerow.queries.statistics import (
     TargetClassCounts,
 )
 from hedgerow.queries.sums import BoundQuery, SumQuery
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.binning import Binning
-
-FloatArray = NDArray[np.float64]
 
 Summed = SumQuery | BoundQuery
 Selecting = SelectQuery | LocalChoice
@@ -80,7 +76,6 @@ __all__ = [
     "BoundQuery",
     "Cells",
     "Chain",
-    "Chooser",
     "ClassCounts",
     "Count",
     "CurveNewton",
@@ -91,6 +86,7 @@ __all__ = [
     "LabelReports",
     "Leaves",
     "LocalChoice",
+    "Mechanism",
     "Picks",
     "Query",
     "Reply",

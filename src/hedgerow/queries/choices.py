@@ -71,7 +71,7 @@ class Scoring:
                 return LATTICE
 
 
-class Chooser(Enum):
+class Mechanism(Enum):
     EXPONENTIAL = "exponential"
     PERMUTE_AND_FLIP = "permute_and_flip"
 
@@ -103,7 +103,7 @@ class SelectQuery:
     splits: tuple[Split | Chain, ...]
     scoring: Scoring
     share: Fraction
-    chooser: Chooser = Chooser.PERMUTE_AND_FLIP
+    chooser: Mechanism = Mechanism.PERMUTE_AND_FLIP
 
 
 @dataclass(frozen=True)
@@ -117,4 +117,4 @@ class LocalChoice:
     splits: tuple[Split, ...]
     scoring: Scoring
     share: Fraction
-    chooser: Chooser = Chooser.PERMUTE_AND_FLIP
+    chooser: Mechanism = Mechanism.PERMUTE_AND_FLIP

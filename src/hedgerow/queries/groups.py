@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hedgerow.errors import SpecError
 from hedgerow.values.binning import Binning
-from hedgerow.values.layers import Cuts, Layer
+from hedgerow.values.layers import Layer, NodeTests
 from hedgerow.values.models import Additive
 from hedgerow.values.trees import Tree
 
@@ -78,7 +78,7 @@ class Sides:
     """
 
     layer: Layer
-    tests: Cuts
+    tests: NodeTests
 
     def __post_init__(self) -> None:
         shape = self.tests.feature.shape

@@ -12,7 +12,7 @@ from hedgerow.recipes.ours.forest import GuidedForest
 from hedgerow.recipes.ours.tree import ScreenedTree
 from hedgerow.recipes.papers.consul import Cuts, MedianForest
 from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.recipes.papers.liu import ExtraTrees, Split
+from hedgerow.recipes.papers.liu import ExtraTrees, SplitRule
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.recipes.papers.wang import Finding, TopDown
 from hedgerow.recipes.recipe import Recipe
@@ -37,7 +37,7 @@ ALL: tuple[Recipe, ...] = (
     RegressionBoost(n_trees=3, max_depth=2),
     ExtraTrees(n_trees=3, max_depth=4, max_features=2),
     ExtraTrees(n_trees=2, max_depth=2, subsample=2),
-    ExtraTrees(n_trees=2, max_depth=3, split=Split.RANDOM),
+    ExtraTrees(n_trees=2, max_depth=3, split=SplitRule.RANDOM),
     ExtraTrees(n_trees=2, max_depth=3, regression=True),
     ExtraTrees(n_trees=2, max_depth=3, lean=True),
     TopDown(max_splits=4),

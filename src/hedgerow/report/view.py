@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.learning.builder import FloatArray, Grown, LeafValue
+from hedgerow.learning.builder import Grown, LeafValue
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 from hedgerow.values.schema import Schema
 

@@ -21,15 +21,15 @@ from hedgerow.secagg.envelope import (
     RUN_ID,
     Envelope,
     Header,
-    Kind,
     LedgerHead,
+    MessageKind,
     follows,
     open_envelope,
-    seal,
+    seal_message,
 )
 from hedgerow.secagg.epoch import Epoch, form_epoch, read_keys
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, verify
-from hedgerow.secagg.masks import WORD
+from hedgerow.secagg.masks import MASK_WORD
 from hedgerow.secagg.messages import (
     LONGEST_VECTOR,
     Masked,
@@ -84,7 +84,9 @@ class Coordinator:
             self.heads[one.sender] = one.ledger
         self._epoch = form_epoch(joining, self.run_id, self._study_hash, self.parameters)
         body = Open(tuple(one.message for one in joining)).to_bytes()
-        return {site: self.letter(Kind.OPEN, site, 0, body) for site in self.epoch.ephemerals}
+        return {
+            site: self.letter(MessageKind.OPEN, site, 0, body) for site in self.epoch.ephemerals
+        }
 
     @property
     def epoch(self) -> Epoch:
@@ -105,7 +107,7 @@ class Coordinator:
         self._round += 1
         return SecureSum(self, self._round, bundle, dim, who)
 
-    def letter(self, kind: Kind, site: int, round: int, body: bytes) -> bytes:
+    def letter(self, kind: MessageKind, site: int, round: int, body: bytes) -> bytes:
         """A message to one site; its header returns the last head held from it."""
         header = Header(
             kind=kind,
@@ -116,9 +118,9 @@ class Coordinator:
             sender=COORDINATOR,
             ledger=self.heads.get(site, EMPTY_LEDGER),
         )
-        return seal(self._identity, header, body)
+        return seal_message(self._identity, header, body)
 
-    def read(self, message: bytes, kind: Kind, round: int) -> Envelope:
+    def read(self, message: bytes, kind: MessageKind, round: int) -> Envelope:
         """A site's message of this epoch, verified; keeps its head if it is news."""
         envelope = open_envelope(message, kind, self._study_hash, self.roster)
         header, sender = envelope.header, envelope.header.sender
@@ -156,7 +158,7 @@ class SecureSum:
         self._peers = {
             site: epoch.graph.neighbours(site) & set(participants) for site in participants
         }
-        self._total = np.zeros(dim, WORD)
+        self._total = np.zeros(dim, MASK_WORD)
         self._commitments: dict[int, bytes] = {}
         self._sealed: dict[int, dict[int, bytes]] = {}
         self._certificate: dict[int, bytes] = {}
@@ -165,11 +167,11 @@ class SecureSum:
     def requests(self) -> dict[int, bytes]:
         """ROUND for every participant."""
         body = Round(self._bundle, self.participants).to_bytes()
-        return self._letters(Kind.ROUND, self.participants, lambda _: body)
+        return self._letters(MessageKind.ROUND, self.participants, lambda _: body)
 
     def accept_masked(self, message: bytes) -> None:
         """Adds up one MASKED; a late one, after `close`, is refused and stays closed for ever."""
-        envelope = self._run.read(message, Kind.MASKED, self.round)
+        envelope = self._run.read(message, MessageKind.MASKED, self.round)
         sender = envelope.header.sender
         require(self.members is None, Code.OLD_ROUND, sender)
         require(sender in self.participants, Code.BAD_SET, sender)
@@ -193,10 +195,10 @@ class SecureSum:
         if members == self.participants:
             return {}
         body = Survivors(members).to_bytes()
-        return self._letters(Kind.SURVIVORS, members, lambda _: body)
+        return self._letters(MessageKind.SURVIVORS, members, lambda _: body)
 
     def accept_signature(self, message: bytes) -> None:
-        envelope = self._run.read(message, Kind.SIGNED_SET, self.round)
+        envelope = self._run.read(message, MessageKind.SIGNED_SET, self.round)
         sender, members = envelope.header.sender, self._settled()
         require(sender in members, Code.BAD_SET, sender)
         signature = SignedSet.read(envelope.body).signature
@@ -213,10 +215,10 @@ class SecureSum:
                 f"survivors, {needed} are needed. Nothing was opened; the charge stays. Wait "
                 "for more signatures, or ask again in a new round."
             )
-        return self._letters(Kind.UNMASK, members, self._unmask_body)
+        return self._letters(MessageKind.UNMASK, members, self._unmask_body)
 
     def accept_shares(self, message: bytes) -> None:
-        envelope = self._run.read(message, Kind.SHARES, self.round)
+        envelope = self._run.read(message, MessageKind.SHARES, self.round)
         sender, members = envelope.header.sender, set(self._settled())
         require(sender in members, Code.BAD_SET, sender)
         answer, peers = Shares.read(envelope.body), self._peers[sender]
@@ -271,6 +273,6 @@ class SecureSum:
         return frozenset(self.participants) - set(self._settled())
 
     def _letters(
-        self, kind: Kind, sites: Iterable[int], body: Callable[[int], bytes]
+        self, kind: MessageKind, sites: Iterable[int], body: Callable[[int], bytes]
     ) -> dict[int, bytes]:
         return {site: self._run.letter(kind, site, self.round, body(site)) for site in sites}

@@ -16,7 +16,7 @@ from hedgerow.secagg.codes import Code, require
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-VERSION = 1
+PROTOCOL = 1
 _DOMAIN = b"hedgerow/secsum/1/"
 
 DIGEST = 32
@@ -43,7 +43,7 @@ def study_hash(canonical_study: bytes, noise_law_version: int) -> bytes:
     `canonical_study` is the study as JSON with sorted keys and rationals as "n/d"; the file a
     person typed is not hashed, so a comment or a space changes nothing.
     """
-    return digest("study", canonical_study, u16(VERSION), u16(noise_law_version))
+    return digest("study", canonical_study, u16(PROTOCOL), u16(noise_law_version))
 
 
 def u8(number: int) -> bytes:

@@ -21,8 +21,8 @@ from hedgerow.errors import SpecError
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import (
     DIGEST,
+    PROTOCOL,
     SIGNATURE,
-    VERSION,
     Buffer,
     Reader,
     digest,
@@ -42,7 +42,7 @@ Head: TypeAlias = tuple[int, bytes]
 """How many entries a ledger has, and the hash of the last."""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     KEYS = 1
     OPEN = 2
     ROUND = 3
@@ -90,7 +90,7 @@ def follows(later: Head, earlier: Head) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    kind: Kind
+    kind: MessageKind
     study_hash: bytes
     run_id: bytes
     epoch_id: bytes
@@ -102,7 +102,7 @@ class Header:
         spent = b"" if self.sender == COORDINATOR else self.ledger.spent.encode("ascii")
         return b"".join(
             (
-                u8(VERSION),
+                u8(PROTOCOL),
                 u8(self.kind),
                 self.study_hash,
                 self.run_id,
@@ -118,11 +118,11 @@ class Header:
 
     @classmethod
     def read(cls, reader: Reader) -> Header:
-        require(reader.u8() == VERSION, Code.BAD_MESSAGE)
+        require(reader.u8() == PROTOCOL, Code.BAD_MESSAGE)
         kind = reader.u8()
-        require(kind in Kind.__members__.values(), Code.BAD_MESSAGE)
+        require(kind in MessageKind.__members__.values(), Code.BAD_MESSAGE)
         return cls(
-            kind=Kind(kind),
+            kind=MessageKind(kind),
             study_hash=reader.take(DIGEST),
             run_id=reader.take(RUN_ID),
             epoch_id=reader.take(DIGEST),
@@ -163,13 +163,15 @@ class Envelope:
         verify(key, self.signature, signed, Code.BAD_SIGNATURE)
 
 
-def seal(identity: Identity, header: Header, body: bytes) -> bytes:
+def seal_message(identity: Identity, header: Header, body: bytes) -> bytes:
     """The finished message."""
     head = header.to_bytes()
     return b"".join((head, body, identity.sign(digest(header.kind.name, head, body))))
 
 
-def open_envelope(message: Buffer, kind: Kind, study_hash: bytes, roster: Roster) -> Envelope:
+def open_envelope(
+    message: Buffer, kind: MessageKind, study_hash: bytes, roster: Roster
+) -> Envelope:
     """Parses and verifies a message of one kind in one study; the caller checks the rest."""
     envelope = Envelope.parse(message)
     require(envelope.header.kind == kind, Code.BAD_MESSAGE)

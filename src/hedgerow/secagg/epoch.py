@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest, ids, u64
-from hedgerow.secagg.envelope import NO_EPOCH, NO_RUN, Head, Kind, LedgerHead, open_envelope
+from hedgerow.secagg.envelope import NO_EPOCH, NO_RUN, Head, LedgerHead, MessageKind, open_envelope
 from hedgerow.secagg.graph import Graph
 from hedgerow.secagg.keys import Roster, agree, pair_seed, root, share_key
 from hedgerow.secagg.messages import Keys
@@ -34,7 +34,7 @@ class Joining:
 
 
 def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
-    envelope = open_envelope(message, Kind.KEYS, study_hash, roster)
+    envelope = open_envelope(message, MessageKind.KEYS, study_hash, roster)
     header = envelope.header
     require(header.sender < len(roster.sites), Code.UNKNOWN_KEY)
     fresh = (header.run_id, header.epoch_id, header.round) == (NO_RUN, NO_EPOCH, 0)

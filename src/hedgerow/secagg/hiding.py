@@ -39,7 +39,7 @@ def hide(
     Of two sites the one with the lower id adds their common mask and the other takes it away.
     """
     me, peers = joined.me, joined.peers_in(participants)
-    secret = shamir.draw(entropy)
+    secret = shamir.random_element(entropy)
     shares = shamir.split(secret, threshold, [*peers, me], entropy)
     seeds = {peer: joined.seed(context, peer) for peer in peers}
     total = _masked(vector, masks.self_key(context, secret), seeds, me)

@@ -19,10 +19,10 @@ from hedgerow.secagg.shamir import to_bytes
 UInt64: TypeAlias = NDArray[np.uint64]
 Int64: TypeAlias = NDArray[np.int64]
 
-WORD = np.dtype("<u8")
+MASK_WORD = np.dtype("<u8")
 _BLOCK = 16
 _CHUNK_WORDS = 1 << 14  # 128 KiB: the running total and one piece of stream stay in cache
-_ZEROS = memoryview(bytes(_CHUNK_WORDS * WORD.itemsize))
+_ZEROS = memoryview(bytes(_CHUNK_WORDS * MASK_WORD.itemsize))
 
 
 def fold(total: UInt64, plus: Iterable[bytes], minus: Iterable[bytes]) -> None:
@@ -32,7 +32,7 @@ def fold(total: UInt64, plus: Iterable[bytes], minus: Iterable[bytes]) -> None:
     streams += [(_stream(key), np.subtract) for key in minus]
     scratch = bytearray(len(_ZEROS) + _BLOCK - 1)  # update_into asks for one block of slack
     for part in _chunks(total):
-        words = np.frombuffer(scratch, WORD, count=len(part))
+        words = np.frombuffer(scratch, MASK_WORD, count=len(part))
         zeros = _ZEROS[: part.nbytes]
         for stream, operation in streams:
             stream.update_into(zeros, scratch)
@@ -51,7 +51,7 @@ def commitment(context: bytes, secret: int) -> bytes:
 
 def to_ring(vector: Int64) -> UInt64:
     """A copy of `vector` modulo 2^64."""
-    return np.array(vector, dtype="<i8").view(WORD)
+    return np.array(vector, dtype="<i8").view(MASK_WORD)
 
 
 def centred(total: UInt64) -> Int64:

@@ -31,7 +31,7 @@ from hedgerow.secagg.shamir import WIDTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundRecord:
+class StoredRound:
     """One round as a site keeps it: the bytes it sent and the secrets to answer for them.
 
     It holds keys of this round only. Neither the ephemeral key nor a root is ever written
@@ -73,7 +73,7 @@ class RoundRecord:
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> RoundRecord:
+    def from_bytes(cls, data: bytes) -> StoredRound:
         reader = Reader(data)
         record = cls(
             run_id=reader.take(RUN_ID),
@@ -111,10 +111,10 @@ class Memory(Protocol):
     def high_water(self, run_id: bytes) -> int:
         """The highest round stored in the run; 0 when there is none."""
 
-    def outbox(self, run_id: bytes, round: int) -> RoundRecord | None:
+    def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
         """The record of that round, byte for byte as it was stored."""
 
-    def store(self, record: RoundRecord) -> None:
+    def store(self, record: StoredRound) -> None:
         """Keeps `record` and raises the high water to `record.round`.
 
         Called by the guard, never by `Site`, in the transaction that writes the charge whose
@@ -156,7 +156,7 @@ class MemoryInRam:
         self._rounds_kept = rounds_kept
         self._current: bytes | None = None
         self._closed: set[bytes] = set()
-        self._records: dict[tuple[bytes, int], RoundRecord] = {}
+        self._records: dict[tuple[bytes, int], StoredRound] = {}
         self._high_water: dict[bytes, int] = {}
         self._sets: dict[tuple[bytes, int], tuple[int, ...]] = {}
         self._own: dict[int, bytes] = {}
@@ -175,10 +175,10 @@ class MemoryInRam:
     def high_water(self, run_id: bytes) -> int:
         return self._high_water.get(run_id, 0)
 
-    def outbox(self, run_id: bytes, round: int) -> RoundRecord | None:
+    def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
         return self._records.get((run_id, round))
 
-    def store(self, record: RoundRecord) -> None:
+    def store(self, record: StoredRound) -> None:
         require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
         self.note_own_head(record.ledger.position)
         self._records[record.run_id, record.round] = record

@@ -32,7 +32,7 @@ from hedgerow.secagg.encoding import (
 )
 from hedgerow.secagg.envelope import Head
 from hedgerow.secagg.keys import PUBLIC_KEY
-from hedgerow.secagg.masks import WORD, UInt64
+from hedgerow.secagg.masks import MASK_WORD, UInt64
 from hedgerow.secagg.shamir import WIDTH
 
 LONGEST_VECTOR = 2**32
@@ -100,7 +100,7 @@ class Masked:
     sealed: dict[int, bytes]
 
     def to_bytes(self) -> bytes:
-        vector = np.ascontiguousarray(self.vector, dtype=WORD)
+        vector = np.ascontiguousarray(self.vector, dtype=MASK_WORD)
         return b"".join((u64(len(vector)), vector.data, self.commitment, table_field(self.sealed)))
 
     @classmethod
@@ -108,7 +108,7 @@ class Masked:
         """`dim` is what the bundle asked for; another length is refused before it is read."""
         reader = Reader(body)
         require(reader.u64() == dim, Code.BAD_MESSAGE)
-        vector = np.frombuffer(reader.view(dim * WORD.itemsize), dtype=WORD)
+        vector = np.frombuffer(reader.view(dim * MASK_WORD.itemsize), dtype=MASK_WORD)
         commitment, sealed = reader.take(DIGEST), reader.table(SEALED_SHARE)
         reader.finish()
         return cls(vector, commitment, sealed)

@@ -15,7 +15,7 @@ PRIME = 2**255 - 19
 WIDTH = 32
 
 
-def draw(entropy: Entropy) -> int:
+def random_element(entropy: Entropy) -> int:
     """Uniform in [0, PRIME): a candidate of 255 bits is kept unless it falls past the prime."""
     while True:
         candidate = int.from_bytes(entropy(WIDTH), "big") >> 1
@@ -25,7 +25,7 @@ def draw(entropy: Entropy) -> int:
 
 def split(secret: int, threshold: int, sites: Iterable[int], entropy: Entropy) -> dict[int, int]:
     """One share for each of `sites`."""
-    coefficients = [secret, *(draw(entropy) for _ in range(threshold - 1))]
+    coefficients = [secret, *(random_element(entropy) for _ in range(threshold - 1))]
     return {site: _value(coefficients, _point(site)) for site in sites}
 
 

@@ -36,17 +36,17 @@ from hedgerow.secagg.envelope import (
     Envelope,
     Head,
     Header,
-    Kind,
     LedgerHead,
+    MessageKind,
     follows,
     open_envelope,
-    seal,
+    seal_message,
 )
 from hedgerow.secagg.epoch import Joined, Joining, form_epoch, read_keys
 from hedgerow.secagg.hiding import check_vector, hide
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, open_share
 from hedgerow.secagg.masks import Int64
-from hedgerow.secagg.memory import Memory, MemoryInRam, RoundRecord
+from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
 from hedgerow.secagg.messages import (
     Keys,
     Open,
@@ -59,7 +59,7 @@ from hedgerow.secagg.messages import (
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.shamir import Entropy
 
-__all__ = ["Begun", "Fresh", "Memory", "MemoryInRam", "Resend", "RoundRecord", "Site"]
+__all__ = ["Begun", "Fresh", "Memory", "MemoryInRam", "Resend", "Site", "StoredRound"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,13 @@ class Site:
         body = Keys(
             self._private.public_key().public_bytes_raw(), self._entropy(SEED), self._seen_heads()
         )
-        header = self._header(Kind.KEYS, NO_RUN, NO_EPOCH, 0, ledger)
-        self._own_keys = seal(self._identity, header, body.to_bytes())
+        header = self._header(MessageKind.KEYS, NO_RUN, NO_EPOCH, 0, ledger)
+        self._own_keys = seal_message(self._identity, header, body.to_bytes())
         return self._own_keys
 
     def open(self, message: bytes) -> None:
         """OPEN: joins the epoch that this process' KEYS are part of."""
-        envelope = self._received(message, Kind.OPEN)
+        envelope = self._received(message, MessageKind.OPEN)
         header = envelope.header
         if self._joined is not None:  # one key, one epoch; the same OPEN again changes nothing
             joined = self._joined.epoch
@@ -152,7 +152,7 @@ class Site:
 
     def begin(self, message: bytes) -> Begun:
         """ROUND: all checks that need neither policy, nor data, nor budget."""
-        envelope = self._received(message, Kind.ROUND)
+        envelope = self._received(message, MessageKind.ROUND)
         header, asked = envelope.header, Round.read(envelope.body)
         self._require_open_run(header)
         request = digest("bundle", asked.bundle)
@@ -173,7 +173,7 @@ class Site:
             header.run_id, epoch.id, header.round, asked.bundle, asked.participants, context
         )
 
-    def mask(self, fresh: Fresh, vector: Int64, ledger: LedgerHead) -> RoundRecord:
+    def mask(self, fresh: Fresh, vector: Int64, ledger: LedgerHead) -> StoredRound:
         """The MASKED message and all that must be stored with the charge before it is sent.
 
         `ledger` is the ledger's end after that charge. Stores nothing and sends nothing. The
@@ -184,8 +184,8 @@ class Site:
         joined.use(fresh.round)
         threshold = self._parameters.neighbourhood.threshold
         hidden = hide(vector, joined, fresh.context, fresh.participants, threshold, self._entropy)
-        header = self._header(Kind.MASKED, fresh.run_id, fresh.epoch_id, fresh.round, ledger)
-        return RoundRecord(
+        header = self._header(MessageKind.MASKED, fresh.run_id, fresh.epoch_id, fresh.round, ledger)
+        return StoredRound(
             run_id=fresh.run_id,
             epoch_id=fresh.epoch_id,
             round=fresh.round,
@@ -193,7 +193,7 @@ class Site:
             participants=fresh.participants,
             context=fresh.context,
             ledger=ledger,
-            message=seal(self._identity, header, hidden.masked.to_bytes()),
+            message=seal_message(self._identity, header, hidden.masked.to_bytes()),
             own_share=hidden.own_share,
             seeds=hidden.seeds,
             share_keys=hidden.share_keys,
@@ -201,17 +201,17 @@ class Site:
 
     def sign_set(self, message: bytes) -> bytes:
         """SURVIVORS: binds this site to one set of members and signs it."""
-        envelope = self._received(message, Kind.SURVIVORS)
+        envelope = self._received(message, MessageKind.SURVIVORS)
         record = self._record_of(envelope.header)
         members = Survivors.read(envelope.body).members
         self._check_members(members, record)
         self._memory.open_set(record.run_id, record.round, members)
         body = SignedSet(self._identity.sign(set_digest(record.context, members)))
-        return self._reply(Kind.SIGNED_SET, record, body.to_bytes())
+        return self._reply(MessageKind.SIGNED_SET, record, body.to_bytes())
 
     def unmask(self, message: bytes) -> bytes:
         """UNMASK: shares of the members' self-masks, and this round's seeds towards the lost."""
-        envelope = self._received(message, Kind.UNMASK)
+        envelope = self._received(message, MessageKind.UNMASK)
         record = self._record_of(envelope.header)
         asked = Unmask.read(envelope.body)
         self._check_members(asked.members, record)
@@ -220,9 +220,9 @@ class Site:
         self._memory.open_set(record.run_id, record.round, asked.members)
         lost = set(record.participants) - set(asked.members)
         seeds = {peer: seed for peer, seed in record.seeds.items() if peer in lost}
-        return self._reply(Kind.SHARES, record, Shares(shares, seeds).to_bytes())
+        return self._reply(MessageKind.SHARES, record, Shares(shares, seeds).to_bytes())
 
-    def _received(self, message: bytes, kind: Kind) -> Envelope:
+    def _received(self, message: bytes, kind: MessageKind) -> Envelope:
         envelope = open_envelope(message, kind, self._study_hash, self._roster)
         header = envelope.header
         require(header.sender == COORDINATOR, Code.UNKNOWN_KEY)
@@ -259,7 +259,7 @@ class Site:
             raise PartyRefused(Code.UNKNOWN_KEY.value)
         return joined
 
-    def _record_of(self, header: Header) -> RoundRecord:
+    def _record_of(self, header: Header) -> StoredRound:
         self._require_open_run(header)
         record = self._memory.outbox(header.run_id, header.round)
         if record is None:
@@ -267,12 +267,12 @@ class Site:
         require(record.epoch_id == header.epoch_id, Code.BAD_MESSAGE)
         return record
 
-    def _check_members(self, members: tuple[int, ...], record: RoundRecord) -> None:
+    def _check_members(self, members: tuple[int, ...], record: StoredRound) -> None:
         require(len(members) >= self._parameters.threshold, Code.TOO_FEW)
         require(self._me in members, Code.BAD_SET)
         require(set(members) <= set(record.participants), Code.BAD_SET)
 
-    def _check_opening(self, asked: Unmask, record: RoundRecord) -> None:
+    def _check_opening(self, asked: Unmask, record: StoredRound) -> None:
         """Everybody may be opened at once; fewer only with a certificate."""
         if asked.members == record.participants:
             require(not asked.certificate, Code.BAD_CERTIFICATE)
@@ -280,7 +280,7 @@ class Site:
         threshold = self._parameters.threshold
         check_certificate(asked.certificate, asked.members, record.context, self._roster, threshold)
 
-    def _open_shares(self, asked: Unmask, record: RoundRecord) -> dict[int, bytes]:
+    def _open_shares(self, asked: Unmask, record: StoredRound) -> dict[int, bytes]:
         """My share of every member's self-mask: those sealed for me, and my own."""
         wanted = set(asked.members) & set(record.share_keys)
         require(set(asked.sealed) == wanted, Code.BAD_SHARE)
@@ -290,13 +290,13 @@ class Site:
             shares[peer] = open_share(key, record.context, peer, self._me, sealed)
         return shares
 
-    def _reply(self, kind: Kind, record: RoundRecord, body: bytes) -> bytes:
+    def _reply(self, kind: MessageKind, record: StoredRound, body: bytes) -> bytes:
         """An answer about a stored round, the same bytes whenever it is asked for."""
         header = self._header(kind, record.run_id, record.epoch_id, record.round, record.ledger)
-        return seal(self._identity, header, body)
+        return seal_message(self._identity, header, body)
 
     def _header(
-        self, kind: Kind, run_id: bytes, epoch_id: bytes, round: int, ledger: LedgerHead
+        self, kind: MessageKind, run_id: bytes, epoch_id: bytes, round: int, ledger: LedgerHead
     ) -> Header:
         return Header(
             kind=kind,

@@ -37,16 +37,13 @@ from hedgerow.queries import (
     Whole,
 )
 from hedgerow.site.rows import Rows
+from hedgerow.values.arrays import Codes, FloatArray, IntArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import Layer
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import pack
-
-Codes = NDArray[np.uint8]
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 NEWTON_CHUNK = 8192  # records whose Newton vectors are held at once
 

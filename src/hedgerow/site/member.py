@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import PartyRefused, UnsupportedQuery
 from hedgerow.kernels import dispatch as kernels
@@ -24,9 +23,9 @@ from hedgerow.privacy.noise.response import Bits, BloomReports
 from hedgerow.queries import (
     BoundQuery,
     Cells,
-    Chooser,
     LabelReports,
     LocalChoice,
+    Mechanism,
     Query,
     Selecting,
     SelectQuery,
@@ -37,10 +36,9 @@ from hedgerow.site.answer import Answering
 from hedgerow.site.rows import Rows
 from hedgerow.site.scoring import scores
 from hedgerow.study.terms import Study
+from hedgerow.values.arrays import IntArray
 from hedgerow.values.regions import EVERYONE, Fold
 from hedgerow.values.schema import Grid
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,9 +169,9 @@ def without_labels(rows: Rows) -> Rows:
     return rows.with_labels(np.zeros(rows.n, np.uint8))
 
 
-CHOOSERS: dict[Chooser, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
-    Chooser.EXPONENTIAL: selection.exponential,
-    Chooser.PERMUTE_AND_FLIP: selection.permute_and_flip,
+CHOOSERS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
+    Mechanism.EXPONENTIAL: selection.exponential,
+    Mechanism.PERMUTE_AND_FLIP: selection.permute_and_flip,
 }
 
 

@@ -26,7 +26,7 @@ CACHED_ROWS = 2
 """How many times all row numbers the cache may hold: a level of a tree and its parents."""
 CACHED_REGIONS = 4_096
 """And how many regions, since an empty one holds no rows but takes room too."""
-CHUNK_ROWS = 65_536
+ROWS_AT_ONCE = 65_536
 LEAST_SECRET_BYTES = 16
 
 
@@ -120,8 +120,8 @@ class Rows:
         """(n,) the cell of each target: cell k holds edges[k-1] <= y < edges[k]."""
         cuts, target = np.asarray(edges, np.float64), self.target
         codes: NDArray[Any] = np.empty(self.n, np.uint8 if len(cuts) < 256 else np.uint16)
-        for start in range(0, self.n, CHUNK_ROWS):  # searchsorted answers in 8 bytes a row
-            part = slice(start, start + CHUNK_ROWS)
+        for start in range(0, self.n, ROWS_AT_ONCE):  # searchsorted answers in 8 bytes a row
+            part = slice(start, start + ROWS_AT_ONCE)
             codes[part] = np.searchsorted(cuts, target[part], side="right")
         return codes
 
@@ -207,8 +207,8 @@ class Rows:
         """
         key = self._secret.key("record id")
         ids = np.empty((self.n, 2), np.uint64)
-        for start in range(0, self.n, CHUNK_ROWS):
-            part = slice(start, start + CHUNK_ROWS)
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
             ids[part] = _keyed_hashes(self._contents(part), key)
         ids[:, 1] += _copy_numbers(ids)
         return ids

@@ -17,12 +17,9 @@ from hedgerow.kernels import dispatch as kernels
 from hedgerow.queries import LATTICE, Chain, Score, Scoring, Selecting
 from hedgerow.site.answer import half_gini_units
 from hedgerow.site.rows import Rows
+from hedgerow.values.arrays import N_CODES, IntArray
 from hedgerow.values.regions import Split
 from hedgerow.values.schema import Schema
-
-IntArray = NDArray[np.int64]
-
-N_CODES = 256  # a cell code is one byte
 
 
 def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:

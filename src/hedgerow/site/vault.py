@@ -23,7 +23,7 @@ from hedgerow.privacy.ledger.store import Hook, Store, connect, no_hook
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import LedgerHead
 from hedgerow.secagg.keys import Identity, verify
-from hedgerow.secagg.memory import RoundRecord
+from hedgerow.secagg.memory import StoredRound
 
 ROUNDS_KEPT = 2
 """Records hold whole vectors and the secrets to open them; older rounds are answered for."""
@@ -84,7 +84,7 @@ class Vault:
         charges: Sequence[Charge],
         run_id: bytes,
         round: int,
-        mask: Callable[[LedgerHead], RoundRecord],
+        mask: Callable[[LedgerHead], StoredRound],
         beside: bytes = b"",
     ) -> bytes:
         """The message to send, once its charge, its round id and itself are durable.
@@ -149,15 +149,15 @@ class StudyMemory:
         return found[1] if found else 0
 
     # --------------------------------------------------------------------------------- rounds
-    def outbox(self, run_id: bytes, round: int) -> RoundRecord | None:
+    def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
         found = self._kept("record", run_id, round)
-        return RoundRecord.from_bytes(found) if found is not None else None
+        return StoredRound.from_bytes(found) if found is not None else None
 
     def beside(self, run_id: bytes, round: int) -> bytes | None:
         """What left together with the round's message."""
         return self._kept("beside", run_id, round)
 
-    def store(self, record: RoundRecord, beside: bytes = b"") -> None:
+    def store(self, record: StoredRound, beside: bytes = b"") -> None:
         with self._store.transaction():
             require(record.run_id == self.current_run(), Code.RUN_SUPERSEDED)
             require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
@@ -273,7 +273,7 @@ def _position(receipt: Receipt) -> LedgerHead:
     return LedgerHead(receipt.seq, receipt.head, cost_text(receipt.spent))
 
 
-def _check_record(record: RoundRecord, run_id: bytes, round: int, receipt: Receipt) -> None:
+def _check_record(record: StoredRound, run_id: bytes, round: int, receipt: Receipt) -> None:
     asked = (run_id, round, (receipt.seq, receipt.head))
     if (record.run_id, record.round, record.ledger.position) != asked:
         raise SpecError(

@@ -118,7 +118,7 @@ class Study:
     @cached_property
     def total(self) -> Fraction:
         """The whole budget in units of the measure, rounded down."""
-        return conversions.total(self.measure, self.epsilon, self.delta)
+        return conversions.whole_budget(self.measure, self.epsilon, self.delta)
 
     @property
     def spendable(self) -> Fraction:

@@ -19,7 +19,7 @@ from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.envelope import LedgerHead
-from hedgerow.secagg.memory import Memory, RoundRecord
+from hedgerow.secagg.memory import Memory, StoredRound
 from hedgerow.secagg.site import Resend, Site
 from hedgerow.site.member import Member, Response
 from hedgerow.transport.wire import Receiver
@@ -35,7 +35,7 @@ class Safe(Protocol):
         charges: Sequence[Charge],
         run_id: bytes,
         round: int,
-        mask: Callable[[LedgerHead], RoundRecord],
+        mask: Callable[[LedgerHead], StoredRound],
         beside: bytes = b"",
     ) -> bytes:
         """Charges, masks and keeps a round in one transaction; the message may then leave."""
@@ -74,7 +74,7 @@ class Endpoint:
         response = self.member.respond(bundle, SecretRandomness())
         beside = np.asarray(response.picks, PICK).tobytes()
 
-        def mask(head: LedgerHead) -> RoundRecord:
+        def mask(head: LedgerHead) -> StoredRound:
             return self.site.mask(begun, _vector(response), head)
 
         try:

@@ -22,7 +22,7 @@ from hedgerow.queries import BoundQuery, Query, SumQuery
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.memory import MemoryInRam, RoundRecord
+from hedgerow.secagg.memory import MemoryInRam, StoredRound
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
 from hedgerow.site.member import Member, describe
@@ -85,7 +85,7 @@ class RamSafe(MemoryInRam):
         charges: Sequence[Charge],
         run_id: bytes,
         round: int,
-        mask: Callable[[LedgerHead], RoundRecord],
+        mask: Callable[[LedgerHead], StoredRound],
         beside: bytes = b"",
     ) -> bytes:
         receipt = self.ledger.reserve(charges, f"round {round}")

@@ -18,7 +18,7 @@ from hedgerow import queries
 from hedgerow.errors import SpecError
 from hedgerow.queries import Query
 from hedgerow.values import losses, models, regions
-from hedgerow.values.layers import Cuts, Layer, layer_from_dict, layer_to_dict
+from hedgerow.values.layers import Layer, NodeTests, layer_from_dict, layer_to_dict
 from hedgerow.values.trees import Tree
 
 _VALUES: dict[str, type[Any]] = {
@@ -56,7 +56,7 @@ _VALUES: dict[str, type[Any]] = {
         queries.LocalChoice,
     )
 }
-_ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Chooser)}
+_ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Mechanism)}
 _NAMED = (Tree, models.Curve, queries.Binning, regions.Split)
 """Sent once, then by digest."""
 _REPEATED = (queries.Binning, regions.Split)
@@ -88,8 +88,8 @@ class Sender:
             return {"@": self._named(self._content(value, blobs), blobs)}
         if isinstance(value, Layer):
             return {"@": self._layer(value, blobs)}
-        if isinstance(value, Cuts):
-            return {"!": "Cuts", "tests": value.to_dict()}
+        if isinstance(value, NodeTests):
+            return {"!": "NodeTests", "tests": value.to_dict()}
         if isinstance(value, models.Additive):
             return {"@": self._model(value, blobs)}
         if isinstance(value, tuple):
@@ -172,8 +172,8 @@ class Receiver:
         kind = plain["!"]
         if kind == "Tree":
             return Tree.from_dict(plain["tree"])
-        if kind == "Cuts":
-            return Cuts.from_dict(plain["tests"])
+        if kind == "NodeTests":
+            return NodeTests.from_dict(plain["tests"])
         if kind == "Layer":
             above = plain["above"]
             return layer_from_dict(plain["new"], None if above is None else self.known[above])

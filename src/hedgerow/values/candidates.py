@@ -9,11 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.values.arrays import BoolArray
 from hedgerow.values.binning import Binning
 from hedgerow.values.regions import Region, Split
-from hedgerow.values.schema import Grid, Kind, Schema
-
-BoolArray = NDArray[np.bool_]
+from hedgerow.values.schema import ColumnKind, Grid, Schema
 
 
 def prefix_sets(n_bins: int) -> BoolArray:
@@ -62,7 +61,7 @@ class Grids:
 
     def _sets(self, feature: int) -> BoolArray:
         n_bins = self.binning.n_bins[feature]
-        if self.grid(feature).kind is not Kind.NUMERIC:
+        if self.grid(feature).kind is not ColumnKind.NUMERIC:
             return one_value_sets(n_bins)
         return np.concatenate([prefix_sets(n_bins), prefix_sets_missing_left(n_bins)])
 
@@ -79,7 +78,7 @@ class Grids:
     def _alike(self, features: tuple[int, ...]) -> Iterator[Family]:
         groups: dict[tuple[bool, int], list[int]] = {}
         for position, feature in enumerate(features):
-            kind = (self.grid(feature).kind is Kind.NUMERIC, self.binning.n_bins[feature])
+            kind = (self.grid(feature).kind is ColumnKind.NUMERIC, self.binning.n_bins[feature])
             groups.setdefault(kind, []).append(position)
         for positions in groups.values():
             sets = self.left_sets[features[positions[0]]]

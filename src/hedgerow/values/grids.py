@@ -35,7 +35,7 @@ SPIKE_BELOW_HIGH = Fraction(1, 10**6)
 SPIKE_ABOVE_ZERO = Fraction(1, 10**9)
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     NUMERIC = "numeric"
     CATEGORICAL = "categorical"
     HASHED = "hashed"
@@ -51,7 +51,7 @@ class Grid:
     """
 
     feature: str
-    kind: Kind
+    kind: ColumnKind
     edges: tuple[float, ...] = ()
     values: tuple[str, ...] = ()
     other: bool = False
@@ -60,7 +60,7 @@ class Grid:
 
     @property
     def n_cells(self) -> int:
-        if self.kind is Kind.NUMERIC:
+        if self.kind is ColumnKind.NUMERIC:
             return len(self.edges) + 2
         return len(self.values) + self.other + 1
 
@@ -81,7 +81,7 @@ class Grid:
 
     @cached_property
     def _code_of(self) -> dict[str, int]:
-        listed = self.values if self.kind is Kind.CATEGORICAL else ()
+        listed = self.values if self.kind is ColumnKind.CATEGORICAL else ()
         return {value: code for code, value in enumerate(listed)}
 
     def encode_numeric(self, values: ArrayLike) -> tuple[NDArray[np.uint8], int]:
@@ -109,13 +109,13 @@ class Grid:
             return code
         if text.strip() in MISSING_TEXTS:
             return self.missing
-        if self.kind is Kind.HASHED:
+        if self.kind is ColumnKind.HASHED:
             return _bucket(text, len(self.values))
         return len(self.values) if self.other else self.missing
 
     def knows(self, text: str | None) -> bool:
         """Whether the text is missing, a listed value or anything a bucket takes."""
-        if text is None or self.kind is Kind.HASHED or text.strip() in MISSING_TEXTS:
+        if text is None or self.kind is ColumnKind.HASHED or text.strip() in MISSING_TEXTS:
             return True
         return look_up(text, self._code_of) is not None
 
@@ -145,7 +145,7 @@ class Grid:
             return f"no {self.feature}"
         if len(chosen) == self.n_cells:
             return f"any {self.feature}"
-        return self._ranges(chosen) if self.kind is Kind.NUMERIC else self._membership(chosen)
+        return self._ranges(chosen) if self.kind is ColumnKind.NUMERIC else self._membership(chosen)
 
     def _ranges(self, chosen: list[int]) -> str:
         known = [code for code in chosen if code != self.missing]

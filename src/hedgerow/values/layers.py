@@ -20,11 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
+from hedgerow.values.arrays import Int16, Words
 from hedgerow.values.regions import Split
 from hedgerow.values.schema import Schema
-
-Int16 = NDArray[np.int16]
-Words = NDArray[np.uint64]
 
 NO_TEST = -1
 WORDS = 4  # a set of cells is 256 bits
@@ -32,7 +30,7 @@ MOST_TESTS = 1 << 24  # in one value; a longer one is refused before it is unpac
 
 
 @dataclass(frozen=True, eq=False)
-class Cuts:
+class NodeTests:
     """Tests on cells: the column each reads, NO_TEST for none, and the cells it sends left."""
 
     feature: Int16  # (N,) or (N, m)
@@ -45,11 +43,11 @@ class Cuts:
                 f"{WORDS} words for each."
             )
 
-    def picked(self, index: NDArray[np.intp], wanted: NDArray[np.bool_]) -> Cuts:
+    def picked(self, index: NDArray[np.intp], wanted: NDArray[np.bool_]) -> NodeTests:
         """One test of each node's m, (N,); none where the node wants none."""
         rows = np.arange(len(index))
         feature = np.where(wanted, self.feature[rows, index], np.int16(NO_TEST))
-        return Cuts(feature, np.where(wanted[:, None], self.left[rows, index], np.uint64(0)))
+        return NodeTests(feature, np.where(wanted[:, None], self.left[rows, index], np.uint64(0)))
 
     def split(self, node: int, schema: Schema) -> Split:
         """The test of a node, (N,), in words that a ledger or a person can read."""
@@ -72,17 +70,17 @@ class Cuts:
         }
 
     @staticmethod
-    def from_dict(data: dict[str, Any]) -> Cuts:
+    def from_dict(data: dict[str, Any]) -> NodeTests:
         shape = tuple(int(n) for n in data["shape"])
         size = int(np.prod(shape, dtype=object))
         if len(shape) not in (1, 2) or not 0 <= size <= MOST_TESTS or min(shape) < 0:
             raise SpecError(f"tests have the shape {shape}; at most {MOST_TESTS} are allowed.")
         feature = _numbers(data["feature"], "<i2", size).reshape(shape)
         left = _numbers(data["left"], "<u8", size * WORDS).reshape(*shape, WORDS)
-        return Cuts(feature.astype(np.int16), left.astype(np.uint64))
+        return NodeTests(feature.astype(np.int16), left.astype(np.uint64))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cuts) and self.digest == other.digest
+        return isinstance(other, NodeTests) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -97,7 +95,7 @@ class Layer:
     """
 
     above: Layer | None = None
-    taken: Cuts | None = None  # (N above,)
+    taken: NodeTests | None = None  # (N above,)
     is_open: NDArray[np.bool_] | None = None  # (2 x tests taken,)
 
     @cached_property
@@ -146,7 +144,7 @@ def layer_to_dict(layer: Layer) -> dict[str, Any]:
 def layer_from_dict(data: dict[str, Any], above: Layer | None) -> Layer:
     if above is None:
         return ROOT_LAYER
-    taken, children = Cuts.from_dict(data["taken"]), int(data["children"])
+    taken, children = NodeTests.from_dict(data["taken"]), int(data["children"])
     if taken.feature.shape != (above.n_nodes,) or children != 2 * int(
         (taken.feature != NO_TEST).sum()
     ):

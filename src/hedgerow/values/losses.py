@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
-
-FloatArray = NDArray[np.float64]
+from hedgerow.values.arrays import FloatArray
 
 BINARY_HESSIAN_SCALE = 3.33
 """Largest c with g^2 + c^2 h^2 <= 1 for the log-loss is golden^2.5 = 3.3302."""

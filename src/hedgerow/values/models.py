@@ -12,13 +12,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hedgerow.values.arrays import Codes, FloatArray
 from hedgerow.values.losses import sigmoid, softmax
 from hedgerow.values.trees import Tree
-
-Codes = NDArray[np.uint8]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from typing import Any
 
 from hedgerow.errors import SpecError
 from hedgerow.values.grids import (
+    ColumnKind,
     Grid,
-    Kind,
     canonical,
     fine_edges,
     log_edges,
@@ -32,10 +32,10 @@ from hedgerow.values.grids import (
 
 __all__ = [
     "Categorical",
+    "ColumnKind",
     "Feature",
     "Grid",
     "Hashed",
-    "Kind",
     "Numeric",
     "Schema",
     "Spacing",
@@ -99,7 +99,9 @@ class Numeric:
     @property
     def grid(self) -> Grid:
         edges = self._spaced() if self.edges is None else self.edges
-        return Grid(feature=self.name, kind=Kind.NUMERIC, edges=edges, low=self.low, high=self.high)
+        return Grid(
+            feature=self.name, kind=ColumnKind.NUMERIC, edges=edges, low=self.low, high=self.high
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,9 @@ class Categorical:
 
     @property
     def grid(self) -> Grid:
-        return Grid(feature=self.name, kind=Kind.CATEGORICAL, values=self.values, other=self.other)
+        return Grid(
+            feature=self.name, kind=ColumnKind.CATEGORICAL, values=self.values, other=self.other
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Hashed:
     @property
     def grid(self) -> Grid:
         values = tuple(f"bucket {i}" for i in range(self.buckets))
-        return Grid(feature=self.name, kind=Kind.HASHED, values=values)
+        return Grid(feature=self.name, kind=ColumnKind.HASHED, values=values)
 
 
 Feature = Numeric | Categorical | Hashed

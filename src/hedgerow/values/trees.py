@@ -18,16 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import SpecError
+from hedgerow.values.arrays import N_CODES, Codes, FloatArray, Int32, Words
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 
-N_CODES = 256  # a cell code is one byte
 MOST_LEAVES = 2**16  # a leaf number is two bytes
 WORD = 64
 
-Codes = NDArray[np.uint8]
-Int32 = NDArray[np.int32]
-Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
 _Array = TypeVar("_Array", bound=NDArray[Any])
 
 
@@ -46,7 +42,7 @@ class Tree:
     left: Int32  # (N,) next node on outcome 0, -1 at a leaf
     right: Int32  # (N,) next node on outcome 1, -1 at a leaf
     leaf: Int32  # (N,) number of the leaf from the left, -1 at a test
-    value: Floats  # (N, O), zero at a test
+    value: FloatArray  # (N, O), zero at a test
 
     @staticmethod
     def build(features: Sequence[str], leaves: Mapping[Region, Sequence[float]]) -> Tree:
@@ -80,7 +76,7 @@ class Tree:
         return int(self.value.shape[1])
 
     @cached_property
-    def values(self) -> Floats:
+    def values(self) -> FloatArray:
         """(L, O), leaves counted from the left."""
         return _frozen(self.value[self.leaf >= 0])
 
@@ -103,7 +99,7 @@ class Tree:
         start = np.zeros(codes.shape[1], dtype=np.int32)
         return self.leaf[descend(self, start, codes)]
 
-    def predict(self, codes: Codes) -> Floats:
+    def predict(self, codes: Codes) -> FloatArray:
         """(n, O) value of each row's leaf."""
         return self.values[self.apply(codes)]
 
@@ -174,7 +170,7 @@ class Packed(NamedTuple):
     oblivious: NDArray[np.bool_]  # (T,) whether every level asks one test of all its nodes
     n_leaves: Int32  # (T,)
     depth: Int32  # (T,)
-    value: Floats  # (T, max L, O)
+    value: FloatArray  # (T, max L, O)
     n_features: int
 
 
@@ -304,7 +300,7 @@ def _children(nodes: Sequence[_Node]) -> tuple[list[int], list[int]]:
     return left, right
 
 
-def _values(nodes: Sequence[_Node]) -> Floats:
+def _values(nodes: Sequence[_Node]) -> FloatArray:
     outputs = {len(node) for node in nodes if not isinstance(node, Split)}
     if len(outputs) != 1:
         raise SpecError(f"leaves have {sorted(outputs)} outputs; give every leaf the same number.")
@@ -384,7 +380,7 @@ def _node_from_dict(node: Any, tests: Sequence[Split]) -> _Node:
     return tests[node]
 
 
-def _finite(value: Floats) -> Floats:
+def _finite(value: FloatArray) -> FloatArray:
     if not np.isfinite(value).all():
         raise SpecError(f"leaf values hold {value[~np.isfinite(value)][0]}; use finite numbers.")
     return value

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.flow import Flow
 from hedgerow.queries import Answer, Binning, Cells, Count, SumQuery, Whole
-from hedgerow.values.grids import Grid, Kind
+from hedgerow.values.arrays import FloatArray
+from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
-
-FloatArray = NDArray[np.float64]
 
 COUNT_SHARE = Fraction(2, 1000)
 BINS_SHARE = Fraction(4, 100) * (1 - COUNT_SHARE)
@@ -28,15 +26,15 @@ SHARE = COUNT_SHARE + BINS_SHARE
 
 LEAST_RECORDS = 100.0
 MOST_BINS = 32
-STANDS_OUT = 2.0  # standard deviations of the noise
+COUNT_STANDS_OUT = 2.0  # standard deviations of the noise
 BY_WIDTH = 0.5  # part of the left-over mass that is spread by width; the rest, equally by cell
 
 
 def numeric_features(schema: Schema) -> tuple[int, ...]:
-    return tuple(j for j, g in enumerate(schema.grids) if g.kind is Kind.NUMERIC)
+    return tuple(j for j, g in enumerate(schema.grids) if g.kind is ColumnKind.NUMERIC)
 
 
-def private_bins(schema: Schema) -> Flow[tuple[float, Binning]]:
+def bins_by_count(schema: Schema) -> Flow[tuple[float, Binning]]:
     """The noisy number of records and the bins, asked in one round."""
     queries = [SumQuery(EVERYONE, Count(), Whole(), COUNT_SHARE)]
     if numeric_features(schema):
@@ -77,7 +75,7 @@ def cell_widths(grid: Grid) -> FloatArray:
 
 def denoised(counts: FloatArray, variance: float, total: float, widths: FloatArray) -> FloatArray:
     """Counts that stand out of the noise; the others share the mass that is left over."""
-    kept = np.where(counts > STANDS_OUT * np.sqrt(variance), counts, 0.0)
+    kept = np.where(counts > COUNT_STANDS_OUT * np.sqrt(variance), counts, 0.0)
     poor = kept == 0.0
     by_width = widths * poor / max(float(widths[poor].sum()), 1e-12)
     by_cell = poor / max(int(poor.sum()), 1)

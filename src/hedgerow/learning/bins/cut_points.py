@@ -11,20 +11,19 @@ from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.learning.bins import by_count
 from hedgerow.learning.bins.equal_mass import fine_schema, quantile_runs
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.queries import Answer, Binning, Cells, Hessians, SumQuery
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grids import Grid
 from hedgerow.values.losses import Loss
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Feature, Numeric, Schema, Spacing
 
-FloatArray = NDArray[np.float64]
 Run = tuple[int, int]
 """Cells from the first up to, not including, the second."""
 
@@ -100,7 +99,7 @@ class MergedCuts:
         return by_count.SHARE
 
     def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
-        _, binning = yield from by_count.private_bins(setting.schema)
+        _, binning = yield from by_count.bins_by_count(setting.schema)
         return binning
 
 
@@ -187,7 +186,7 @@ class HessianCuts:
             answer: Answer = yield from ask(query)
             for position, j in enumerate(numeric):
                 mass = answer.values[position, : len(runs[j])].sum(axis=1)
-                runs[j] = refined(grids[j], runs[j], mass, self.n_bins)
+                runs[j] = refined_runs(grids[j], runs[j], mass, self.n_bins)
         return _binning(setting.schema, runs)
 
 
@@ -208,7 +207,7 @@ def even_runs(grid: Grid, n_bins: int) -> list[Run]:
     return list(zip([0, *starts], [*starts, grid.missing], strict=True))
 
 
-def refined(grid: Grid, runs: list[Run], mass: FloatArray, n_bins: int) -> list[Run]:
+def refined_runs(grid: Grid, runs: list[Run], mass: FloatArray, n_bins: int) -> list[Run]:
     """Algorithm 2 for one feature: join light runs to the right, halve heavy ones, fill up."""
     enough = max(float(mass.sum()), 0.0) / n_bins
     joined = list[tuple[float, Run]]()

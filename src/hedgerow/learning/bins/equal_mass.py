@@ -11,19 +11,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.choosing.tables import Tables, totals
 from hedgerow.queries import Binning
-from hedgerow.values.grids import Grid, Kind, uniform_edges
+from hedgerow.values.arrays import FloatArray, IntArray
+from hedgerow.values.grids import ColumnKind, Grid, uniform_edges
 from hedgerow.values.schema import Feature, Numeric, Schema, Spacing
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 DECADES = 6
 """Most powers of ten below a hundredth of the range that a thinned grid tells apart."""
-STANDS_OUT = 3.0
+MISSING_STANDS_OUT = 3.0
 """Deviations of its noise by which a missing cell must be seen to get a bin of its own."""
 
 
@@ -48,7 +45,7 @@ def thinned(schema: Schema, cells: int) -> Binning:
 
 
 def _thinned(grid: Grid, cells: int) -> tuple[int, ...]:
-    if grid.kind is not Kind.NUMERIC or grid.missing <= cells:
+    if grid.kind is not ColumnKind.NUMERIC or grid.missing <= cells:
         return tuple(range(grid.n_cells))
     edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 10)
     wanted = [*uniform_edges(grid.low, grid.high, cells), *powers]
@@ -72,7 +69,7 @@ def _powers_of_ten(low: float, high: float, n_steps: int) -> list[float]:
 
 
 # -------------------------------------------------------------------------------- private bins
-def private_bins(schema: Schema, cells: Binning, tables: Tables, n_bins: int) -> Binning:
+def bins_of_equal_mass(schema: Schema, cells: Binning, tables: Tables, n_bins: int) -> Binning:
     """At most `n_bins` bins of equal mass per feature, and one for missing values, from tables.
 
     `tables` answers the class histograms of `cells` for all features, made consistent.
@@ -90,12 +87,12 @@ def _bins_of(
     grid: Grid, table: FloatArray, variance: float, prior: FloatArray, n_bins: int
 ) -> IntArray:
     """(cells,) the bin of each cell of one feature; the last cell is `missing`."""
-    if grid.kind is not Kind.NUMERIC:
+    if grid.kind is not ColumnKind.NUMERIC:
         order = by_target_rate(table, variance, prior)
         return _gathered(order, quantile_runs(table[order].sum(axis=1), n_bins))
     known = quantile_runs(table[:-1].sum(axis=1), n_bins)
     missing = table[-1].sum()
-    if missing <= STANDS_OUT * np.sqrt(variance * table.shape[1]):
+    if missing <= MISSING_STANDS_OUT * np.sqrt(variance * table.shape[1]):
         masses = np.bincount(known, weights=table[:-1].sum(axis=1))
         return np.append(known, int(np.argmax(masses)))
     return _with_missing(known, table)
@@ -135,7 +132,7 @@ def by_target_rate(table: FloatArray, variance: float, prior: FloatArray) -> Int
     """
     masses = np.maximum(table, 0.0)
     rows = masses.sum(axis=1, keepdims=True)
-    pull = STANDS_OUT * np.sqrt(variance) + 1.0
+    pull = MISSING_STANDS_OUT * np.sqrt(variance) + 1.0
     excess = (masses + pull * prior) / (rows + pull) - prior
     direction = np.array([-1.0, 1.0])
     if table.shape[1] > 2:

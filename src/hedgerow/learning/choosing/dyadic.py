@@ -17,16 +17,13 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import Node
 from hedgerow.learning.flow import Flow
 from hedgerow.queries import Answer, Binning, Cells, Statistic, SumQuery
+from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
-from hedgerow.values.grids import Kind
-
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
+from hedgerow.values.grids import ColumnKind
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class DyadicTables:
         return tuple(self._level(k) for k in range(n_levels))
 
     def _n_widths(self, feature: int) -> int:
-        if self.grids.grid(feature).kind is not Kind.NUMERIC:
+        if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
             return 1
         return max(1, int(np.ceil(np.log2(self.grids.binning.n_bins[feature] - 1))))
 

@@ -15,9 +15,9 @@ from hedgerow.learning.choosing.scores import TINY, Impurity, left_masses
 from hedgerow.learning.choosing.tables import Tables, consistent, gathered, totals, with_known_zeros
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.queries import BoundQuery, Cells, Statistic, SumQuery
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Family, FeatureDraw, Grids
 
-FloatArray = NDArray[np.float64]
 ShareAt = Callable[[Node], Fraction]
 """What a node may spend on its own split."""
 

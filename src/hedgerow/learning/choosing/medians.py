@@ -34,14 +34,11 @@ from hedgerow.learning.choosing.histograms import HistogramRules
 from hedgerow.learning.choosing.scores import Impurity, left_masses
 from hedgerow.learning.flow import Flow, pick
 from hedgerow.learning.forests.random_trees import random_half
-from hedgerow.queries import LATTICE, Picks, Reply, Score, Scoring, SelectQuery
-from hedgerow.queries import Chooser as Mechanism
+from hedgerow.queries import LATTICE, Mechanism, Picks, Reply, Score, Scoring, SelectQuery
+from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
-from hedgerow.values.grids import Kind
+from hedgerow.values.grids import ColumnKind
 from hedgerow.values.regions import Region, Split
-
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 
 MOST_HALVES = 32
 """Random halves of a feature's categories that are candidates at a node."""
@@ -71,7 +68,7 @@ class MedianRules:
         """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
         known = np.flatnonzero(self.grids.reachable(region, feature)[:-1])
         n_bins = self.grids.binning.n_bins[feature]
-        if self.grids.grid(feature).kind is Kind.NUMERIC:
+        if self.grids.grid(feature).kind is ColumnKind.NUMERIC:
             sets = np.arange(n_bins) < known[1:, None]
         else:
             sets = np.stack(random_halves(n_bins, known, rng))

@@ -12,15 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hedgerow.learning.choosing.scores import TINY
 from hedgerow.learning.choosing.tables import Tables, common_total, totals, with_total
 from hedgerow.queries import Binning
+from hedgerow.values.arrays import BoolArray, FloatArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-
-TINY = 1e-9
 NOWHERE = -1
 
 

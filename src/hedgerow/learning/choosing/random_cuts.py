@@ -14,20 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hedgerow.values.grids import Kind
-from hedgerow.values.layers import NO_TEST, Cuts, Layer
+from hedgerow.values.arrays import N_CODES, BoolArray, FloatArray, Int16, IntArray, Words
+from hedgerow.values.grids import ColumnKind
+from hedgerow.values.layers import NO_TEST, Layer, NodeTests
 from hedgerow.values.schema import Schema
 
-Int16 = NDArray[np.int16]
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-Words = NDArray[np.uint64]
-
-N_CODES = 256
-ALL = np.uint64(2**64 - 1)
+ALL_CELLS = np.uint64(2**64 - 1)
 
 
 def cell_sets(cells: IntArray) -> Words:
@@ -59,14 +52,16 @@ class Columns:
     def categorical(self) -> IntArray:
         """(H,) features whose cells have no order."""
         kinds = [grid.kind for grid in self.schema.grids]
-        return np.array([j for j, kind in enumerate(kinds) if kind is not Kind.NUMERIC], np.int64)
+        return np.array(
+            [j for j, kind in enumerate(kinds) if kind is not ColumnKind.NUMERIC], np.int64
+        )
 
     @cached_property
     def edges(self) -> FloatArray:
         """(F, 257) the lower edge of each cell as a part of the range, and 1 from the last on."""
         out = np.ones((len(self.known), N_CODES + 1))
         for row, grid in zip(out, self.schema.grids, strict=True):
-            if grid.kind is Kind.NUMERIC:
+            if grid.kind is ColumnKind.NUMERIC:
                 inner = (np.array(grid.edges) - grid.low) / (grid.high - grid.low)
                 row[: grid.missing] = [0.0, *inner]
         return out
@@ -135,7 +130,7 @@ class Room:
         return Room(first, last, values)
 
 
-def random_cuts(columns: Columns, room: Room, m: int, rng: np.random.Generator) -> Cuts:
+def random_cuts(columns: Columns, room: Room, m: int, rng: np.random.Generator) -> NodeTests:
     """M different features of every node in random order, with one random test each.
 
     Ordered cells are cut anywhere in reach; categories go left in random halves; `missing` goes
@@ -148,8 +143,8 @@ def random_cuts(columns: Columns, room: Room, m: int, rng: np.random.Generator) 
         left = np.where(
             (columns.place[column] < 0)[..., None], left, _halves(columns, room, column, rng)
         )
-    side = np.where(rng.random(column.shape) < 0.5, ALL, np.uint64(0))
-    return Cuts(feature, left | columns.missing[column] & side[..., None])
+    side = np.where(rng.random(column.shape) < 0.5, ALL_CELLS, np.uint64(0))
+    return NodeTests(feature, left | columns.missing[column] & side[..., None])
 
 
 def _features(is_open: BoolArray, m: int, rng: np.random.Generator) -> Int16:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from hedgerow.values.arrays import FloatArray
+
 Impurity = Callable[[FloatArray], FloatArray]
 """(..., C) class masses -> (...) impurity mass."""
 

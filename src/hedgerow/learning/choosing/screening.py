@@ -11,10 +11,9 @@ from fractions import Fraction
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
-from hedgerow.learning.bins.equal_mass import private_bins, thinned
+from hedgerow.learning.bins.equal_mass import bins_of_equal_mass, thinned
 from hedgerow.learning.builder import ROOT, Choice, Chooser, Node, Stop
 from hedgerow.learning.choosing.histograms import ShareAt, Totals
 from hedgerow.learning.choosing.priors import Belief, child_prior, root_belief, updated
@@ -23,11 +22,10 @@ from hedgerow.learning.choosing.tables import Tables, consistent
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.learning.goal import Goal
 from hedgerow.queries import Cells, Statistic, SumQuery
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
-
-FloatArray = NDArray[np.float64]
 
 LEAST_GAIN = 1e-9
 
@@ -113,7 +111,7 @@ class Screening:
         return updated(belief, asked, answer.variance, trusting=self.pieces.prior)
 
 
-def refined(
+def refined_chooser(
     schema: Schema,
     goal: Goal,
     pieces: Refinement,
@@ -140,7 +138,7 @@ def root_tables(
     features = tuple(range(len(schema.grids)))
     answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Cells(features, thin), share))
     tables = consistent(Tables(features, answer.values, answer.variance, thin.n_bins))
-    bins = private_bins(schema, thin, tables, n_bins or max(thin.n_bins))
+    bins = bins_of_equal_mass(schema, thin, tables, n_bins or max(thin.n_bins))
     return Grids(schema, bins), root_belief(tables, thin, bins)
 
 

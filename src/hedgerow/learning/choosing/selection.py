@@ -14,7 +14,6 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import Choice, Chooser, Node, Stop
 from hedgerow.learning.choosing.histograms import PATIENCE, ShareAt, Totals, above_of
@@ -22,22 +21,19 @@ from hedgerow.learning.choosing.scores import Impurity
 from hedgerow.learning.choosing.tables import Tables, consistent, totals
 from hedgerow.learning.flow import Flow, ask, pick
 from hedgerow.queries import (
-    Chooser as Mechanism,
-)
-from hedgerow.queries import (
     ClassCounts,
     Leaves,
     LocalChoice,
+    Mechanism,
     Scoring,
     Selecting,
     SelectQuery,
     SumQuery,
 )
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import Region, Split
 from hedgerow.values.trees import Tree
-
-FloatArray = NDArray[np.float64]
 
 INDEX_PART = Fraction(3, 4)
 """Of a node's budget, what choosing the index may spend; one pair of counts needs little.

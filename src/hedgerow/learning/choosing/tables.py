@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from hedgerow.values.arrays import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.choosing.tables import Tables, consistent, totals
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
-from hedgerow.values.grids import Kind
+from hedgerow.values.grids import ColumnKind
 from hedgerow.values.losses import sigmoid, softmax
 from hedgerow.values.models import Curve
-
-FloatArray = NDArray[np.float64]
 
 STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # prior standard deviations of a curve
 LENGTHS = (0.1, 0.3, 1.0, 3.0)  # correlation lengths, as parts of the feature's bins
@@ -73,7 +71,7 @@ def shapes(grids: Grids, tables: Tables) -> Shapes:
     values, masses = [], []
     for position, feature in enumerate(tables.features):
         counts = agreed.of(position)
-        is_numeric = grids.grid(feature).kind is Kind.NUMERIC
+        is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
         values.append(curve(counts, base, tables.variance, is_numeric))
         masses.append(np.maximum(counts.sum(axis=1), 0.0))
     return Shapes(base, tables.features, tuple(values), tuple(masses))

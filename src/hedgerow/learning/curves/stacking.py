@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.curves.smoothing import Shapes
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Answer, CurveNewton, SumQuery, Whole
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss
 from hedgerow.values.regions import EVERYONE
-
-FloatArray = NDArray[np.float64]
 
 ROUNDS = 3
 LARGEST_START = 0.5

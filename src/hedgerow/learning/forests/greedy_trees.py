@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import (
     Choice,
@@ -35,14 +34,12 @@ from hedgerow.learning.forests.random_trees import random_left
 from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.leaves.updates import Update
 from hedgerow.queries import Binning, Cells, Statistic, SumQuery
+from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.models import Additive
 from hedgerow.values.trees import Tree
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-
-STANDS_OUT = 1.0  # standard deviations of its noise that a side's Hessian must reach
+HESSIAN_STANDS_OUT = 1.0  # standard deviations of its noise that a side's Hessian must reach
 
 
 @dataclass(frozen=True)
@@ -83,16 +80,16 @@ def one_random_cut(grids: Grids) -> Offers:
 
 
 @dataclass(frozen=True)
-class Sides:
+class SideSums:
     """Sums (k, C) of both sides of k candidates, and the variances (k,) of their noise."""
 
     sums: tuple[FloatArray, FloatArray]
     variances: tuple[FloatArray, FloatArray]
 
     @staticmethod
-    def of(left: FloatArray, whole: FloatArray, sets: BoolArray, variance: float) -> Sides:
+    def of(left: FloatArray, whole: FloatArray, sets: BoolArray, variance: float) -> SideSums:
         bins = sets.sum(axis=1)
-        return Sides((left, whole - left), (variance * bins, variance * (sets.shape[1] - bins)))
+        return SideSums((left, whole - left), (variance * bins, variance * (sets.shape[1] - bins)))
 
     def fits(self, update: Update) -> FloatArray:
         left, right = map(update.score, self.sums, self.variances)
@@ -157,7 +154,7 @@ class GreedyTrees:
         unsplit = update.score(whole, doubt)
         best, taken = 2.0 * self.least_gain, None
         for position, sets in enumerate(offer.left_sets):
-            left = Sides.of(left_masses(tables.of(position), sets), whole, sets, tables.variance)
+            left = SideSums.of(left_masses(tables.of(position), sets), whole, sets, tables.variance)
             gain = np.where(self._is_heavy(left, update), left.fits(update) - unsplit, -np.inf)
             k = int(np.argmax(gain))
             if gain[k] > best:
@@ -168,11 +165,13 @@ class GreedyTrees:
         split = offer.grids.split(offer.features[position], offer.left_sets[position][k])
         return Choice(split, best / 2.0, known=sides.known(k))
 
-    def _is_heavy(self, sides: Sides, update: Update) -> BoolArray:
+    def _is_heavy(self, sides: SideSums, update: Update) -> BoolArray:
         """Whether both sides' noisy Hessians are beyond doubt and large enough."""
         enough = [
             update.weight(sums)
-            >= np.maximum(STANDS_OUT * np.sqrt(variance) * update.weight_noise, self.least_hessian)
+            >= np.maximum(
+                HESSIAN_STANDS_OUT * np.sqrt(variance) * update.weight_noise, self.least_hessian
+            )
             for sums, variance in zip(sides.sums, sides.variances, strict=True)
         ]
         return np.asarray(enough[0] & enough[1])

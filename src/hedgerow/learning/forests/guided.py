@@ -13,16 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.choosing.priors import Belief
 from hedgerow.learning.choosing.scores import TINY
+from hedgerow.values.arrays import FloatArray, IntArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import Split
 from hedgerow.values.trees import Tree
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 NO_SPLIT = -1
 WEIGHT_FLOOR = 0.1  # of the best feature's weight, so that no feature is shut out

@@ -20,13 +20,11 @@ from hedgerow.learning.choosing.random_cuts import Columns, Room, random_cuts
 from hedgerow.learning.choosing.scores import TINY, Impurity
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Sides, Statistic, SumQuery
-from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Cuts, Layer
+from hedgerow.values.arrays import BoolArray, FloatArray
+from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
 from hedgerow.values.regions import Region, Split
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import MOST_LEAVES, Tree
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +85,7 @@ def grow_layers(
     return grown
 
 
-def agreeing(values: FloatArray, cuts: Cuts) -> tuple[FloatArray, FloatArray]:
+def agreeing(values: FloatArray, cuts: NodeTests) -> tuple[FloatArray, FloatArray]:
     """(m, N, 2, C) tables that agree on their node's total, and these totals (N, C).
 
     Every test of a node counts the same rows: the mean of the totals has 1 / m of their variance,
@@ -101,7 +99,7 @@ def agreeing(values: FloatArray, cuts: Cuts) -> tuple[FloatArray, FloatArray]:
 
 
 def best_tests(
-    rules: RandomSplits, tables: FloatArray, cuts: Cuts
+    rules: RandomSplits, tables: FloatArray, cuts: NodeTests
 ) -> tuple[NDArray[np.intp], BoolArray]:
     """(N,) the best test of each node, and whether there is one."""
     rows = tables.sum(axis=-1)  # (m, N, 2)

@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.learning.feature_draws import TreeFeatures
+from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
-from hedgerow.values.grids import Kind
+from hedgerow.values.grids import ColumnKind
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 from hedgerow.values.trees import Tree
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 TreeDraw = Callable[[int, np.random.Generator], Tree]
 """(number of the tree, public randomness) -> a tree whose leaves say nothing yet."""
 
@@ -69,7 +68,7 @@ def random_left(
     known = np.flatnonzero(live[:-1])
     if len(known) < 2:
         return None
-    if grids.grid(feature).kind is Kind.NUMERIC:
+    if grids.grid(feature).kind is ColumnKind.NUMERIC:
         left = np.arange(len(live)) < known[rng.integers(1, len(known))]
     else:
         left = np.arange(len(live)) == rng.choice(known)
@@ -88,7 +87,7 @@ def random_half(n_bins: int, among: NDArray[np.int64], rng: np.random.Generator)
 
 # ------------------------------------------------------------------------------------ oblivious
 @dataclass(frozen=True)
-class Known:
+class DrawableFeature:
     """What is known of a feature that oblivious trees may test."""
 
     feature: int
@@ -96,7 +95,7 @@ class Known:
     weight: float  # how likely it is drawn
 
 
-def oblivious(grids: Grids, known: Sequence[Known], depth: int) -> TreeDraw:
+def oblivious(grids: Grids, known: Sequence[DrawableFeature], depth: int) -> TreeDraw:
     """Complete trees, one test per level, cut where the noisy mass is neither thin nor thick."""
     weights = np.array([k.weight for k in known])
     chances = weights / weights.sum()
@@ -110,14 +109,14 @@ def oblivious(grids: Grids, known: Sequence[Known], depth: int) -> TreeDraw:
     return draw
 
 
-def _cut(grids: Grids, known: Known, rng: np.random.Generator) -> Split:
+def _cut(grids: Grids, known: DrawableFeature, rng: np.random.Generator) -> Split:
     left = _left_by_mass(grids, known, rng)
     return grids.split(known.feature, left)
 
 
-def _left_by_mass(grids: Grids, known: Known, rng: np.random.Generator) -> BoolArray:
+def _left_by_mass(grids: Grids, known: DrawableFeature, rng: np.random.Generator) -> BoolArray:
     n_bins = len(known.mass)
-    if grids.grid(known.feature).kind is not Kind.NUMERIC:
+    if grids.grid(known.feature).kind is not ColumnKind.NUMERIC:
         left = random_half(n_bins, np.arange(n_bins - 1), rng)
     else:
         below = np.cumsum(known.mass[:-1])

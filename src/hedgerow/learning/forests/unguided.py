@@ -21,14 +21,14 @@ from hedgerow.values.schema import Schema
 
 HOPELESS = 5.0
 """Signal below which a tree drawn blindly beats one that noise has drawn."""
-CELLS = 16
+DRAWN_CELLS = 16
 
 
 def drawn_trees(
     schema: Schema, goal: Goal, n_trees: int, depth: int, share: Fraction, rng: np.random.Generator
 ) -> Flow[list[Grown]]:
     """Totally random trees on an even grid; their leaves lean on the nodes above them."""
-    grids, n = Grids(schema, thinned(schema, CELLS)), len(schema.grids)
+    grids, n = Grids(schema, thinned(schema, DRAWN_CELLS)), len(schema.grids)
     draw = totally_random(grids, random(n, n), depth)
     trees = tuple(draw(number, rng) for number in range(n_trees))
     answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves(trees), share))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import LeafFlow, LeafValue, Node
 from hedgerow.learning.choosing.histograms import above_of
@@ -20,9 +19,9 @@ from hedgerow.learning.flow import Flow
 from hedgerow.learning.goal import Goal
 from hedgerow.learning.leaves import per_leaf
 from hedgerow.queries import Answer, SumQuery, Whole
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.regions import Region
 
-FloatArray = NDArray[np.float64]
 Estimate = tuple[FloatArray, float]
 """Channel masses of a node and the variance of each."""
 
@@ -51,7 +50,7 @@ def by_unspent(goal: Goal, *, lean: bool, combine: bool = False) -> LeafFlow:
     """Leaves asked with all that their paths did not spend, read with their parents or alone."""
     if lean:
         return by_leaning_on_parents(goal, per_leaf.unspent, lean_of(goal))
-    return per_leaf.by_query(goal.statistic, per_leaf.unspent, per_leaf.proportions, combine)
+    return per_leaf.by_query(goal.statistic, per_leaf.unspent, per_leaf.plain_proportions, combine)
 
 
 def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean: Lean) -> LeafFlow:
@@ -63,7 +62,7 @@ def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean
         for node, reply in zip(ends, replies, strict=True):
             assert isinstance(reply, Answer)
             asked[node.region] = (np.maximum(reply.values[0, 0], 0.0), reply.variance)
-        p = proportions(consistent_upwards(asked, _above(ends)), lean)
+        p = leaning_proportions(consistent_upwards(asked, _above(ends)), lean)
         return [goal.leaf(p[n.region], *asked[n.region]) for n in ends]
 
     return said
@@ -95,7 +94,7 @@ def consistent_upwards(
     return dict(sorted(best.items(), key=lambda item: len(item[0])))
 
 
-def proportions(nodes: dict[Region, Estimate], lean: Lean) -> dict[Region, FloatArray]:
+def leaning_proportions(nodes: dict[Region, Estimate], lean: Lean) -> dict[Region, FloatArray]:
     """Of every node, from the root down; the root leans on equal shares."""
     p = dict[Region, FloatArray]()
     for region, (masses, variance) in nodes.items():

@@ -6,20 +6,19 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import LeafFlow, LeafValue, Node
 from hedgerow.learning.choosing.histograms import Totals
 from hedgerow.learning.choosing.tables import inverse_variance
 from hedgerow.learning.flow import Flow
 from hedgerow.queries import Answer, Statistic, SumQuery, Whole
+from hedgerow.values.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 Reading = Callable[[FloatArray, float], FloatArray]
 """(noisy masses, their variance) -> what the leaf says."""
 
 
-def proportions(masses: FloatArray, variance: float) -> FloatArray:
+def plain_proportions(masses: FloatArray, variance: float) -> FloatArray:
     """Class probabilities; masses below zero count as none, an empty leaf says nothing."""
     c = np.maximum(masses, 0.0)
     n = c.sum()

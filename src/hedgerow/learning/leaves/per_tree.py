@@ -10,18 +10,16 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import LeafFlow, LeafValue, Node
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.learning.goal import Goal
-from hedgerow.learning.leaves.leaning import Estimate, Lean, proportions
-from hedgerow.learning.leaves.per_leaf import proportions as plain_proportions
+from hedgerow.learning.leaves.leaning import Estimate, Lean, leaning_proportions
+from hedgerow.learning.leaves.per_leaf import plain_proportions as plain_proportions
 from hedgerow.queries import Leaves, SumQuery
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.regions import EVERYONE, Region
 from hedgerow.values.trees import Tree
-
-FloatArray = NDArray[np.float64]
 
 
 def by_one_sum(
@@ -60,7 +58,7 @@ def said(
     """Proportions of the leaves; steps before `above` are no nodes of the tree."""
     if lean is None:
         return {region: plain_proportions(mine, variance) for region, mine in masses.items()}
-    return proportions(sums_above(masses.items(), variance, above), lean)
+    return leaning_proportions(sums_above(masses.items(), variance, above), lean)
 
 
 def sums_above(

@@ -15,18 +15,17 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
+from hedgerow.learning.choosing.scores import TINY
 from hedgerow.queries import ClassCounts, Fractions, Gradients, Statistic
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import Loss
 from hedgerow.values.models import Additive
 
-FloatArray = NDArray[np.float64]
 Noise = FloatArray | float
 """Variance of each channel: one for all sums, or one per sum."""
 
-TINY = 1e-9
 DOUBT = 2.0  # Hessian by which a leaf is pulled, per standard deviation of a gradient sum's noise
 
 

@@ -54,7 +54,7 @@ def _gaussian_loss(releases: list[Release]) -> list[Any]:
     if not releases:
         return []
     costs = [r.times * conversions.cost_of(Measure.GDP, r.law, r.sensitivity) for r in releases]
-    sigma = rounding.below(1 / context().sqrt(real(Fraction(sum(costs)))))
+    sigma = rounding.rounded_down(1 / context().sqrt(real(Fraction(sum(costs)))))
     return [pld.from_gaussian_mechanism(float(sigma), value_discretization_interval=GRID)]
 
 

@@ -39,7 +39,7 @@ def check_promise(epsilon: Fraction, delta: Fraction) -> None:
         )
 
 
-def total(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:
+def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest budget that keeps (epsilon, delta), in units of the measure, rounded down."""
     check_promise(epsilon, delta)
     if measure is Measure.PURE:
@@ -170,12 +170,12 @@ def _pure_of_rho(rho: Fraction) -> Fraction:
     while _tanh_cost(high) <= goal:
         high *= 2
     low = min(goal, context().sqrt(goal))
-    return rounding.below(rounding.largest(lambda e: bool(_tanh_cost(e) <= goal), low, high))
+    return rounding.rounded_down(rounding.largest(lambda e: bool(_tanh_cost(e) <= goal), low, high))
 
 
 def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:
     half = context().sqrt(real(mu_squared)) / 2
-    return rounding.below(context().log(context().ncdf(half) / context().ncdf(-half)))
+    return rounding.rounded_down(context().log(context().ncdf(half) / context().ncdf(-half)))
 
 
 def _mu_squared_of_pure(epsilon: Fraction) -> Fraction:
@@ -205,7 +205,7 @@ def _rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     def rho(a: rounding.Real) -> rounding.Real:
         return (e - ctx.log(1 - 1 / a) + ctx.log(a * d) / (a - 1)) / a
 
-    return rounding.below(rho(_best_order(lambda a: -rho(a))))
+    return rounding.rounded_down(rho(_best_order(lambda a: -rho(a))))
 
 
 def _best_order(loss: Callable[[rounding.Real], rounding.Real]) -> rounding.Real:

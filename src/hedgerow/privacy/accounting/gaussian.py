@@ -103,7 +103,7 @@ def mu_squared_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     while _delta(high, real(epsilon)) <= goal:
         high *= 2
     mu = rounding.largest(lambda m: bool(_delta(m, real(epsilon)) <= goal), low, high)
-    return rounding.below(mu**2)
+    return rounding.rounded_down(mu**2)
 
 
 def epsilon_at(mu_squared: Fraction, delta: Fraction) -> Fraction:

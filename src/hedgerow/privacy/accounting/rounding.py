@@ -19,7 +19,7 @@ Real = Any
 
 DIGITS = 60
 SLACK = Fraction(1, 10**40)
-BITS = 40
+ROUNDING_BITS = 40
 """Length of a rounded rational. It is loose by at most 2^-39 of itself and cheap to store."""
 FINE_BITS = 60
 """Length of a number that is only shown. Finer, so that a budget kept reads as a budget kept."""
@@ -39,17 +39,17 @@ def real(number: Fraction) -> Real:
     return context().mpf(number.numerator) / number.denominator
 
 
-def below(number: Real) -> Fraction:
+def rounded_down(number: Real) -> Fraction:
     """A short rational less than a number > 0, by at least 2^-41 and at most 2^-38 of it."""
-    return _short(number * (1 - context().ldexp(1, -BITS)), math.floor, BITS)
+    return _short(number * (1 - context().ldexp(1, -ROUNDING_BITS)), math.floor, ROUNDING_BITS)
 
 
-def above(number: Real, bits: int = BITS) -> Fraction:
+def above(number: Real, bits: int = ROUNDING_BITS) -> Fraction:
     """A short rational at least a number >= 0."""
     return _short(number * (1 + real(SLACK)), math.ceil, bits)
 
 
-def short_above(number: Fraction, bits: int = BITS) -> Fraction:
+def short_above(number: Fraction, bits: int = ROUNDING_BITS) -> Fraction:
     """A rational of `bits` bits at least `number` > 0, without leaving exact arithmetic."""
     shift = bits - (number.numerator.bit_length() - number.denominator.bit_length())
     return math.ceil(number * Fraction(2) ** shift) / Fraction(2) ** shift

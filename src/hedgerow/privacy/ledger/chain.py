@@ -30,7 +30,7 @@ class Entry:
     signature: bytes
 
 
-def seal(seq: int, previous: bytes, event: Event, sign: Sign) -> Entry:
+def seal_entry(seq: int, previous: bytes, event: Event, sign: Sign) -> Entry:
     body = to_json(event)
     head = _digest("entry", str(seq), previous, body)
     return Entry(seq, body, head, sign(head))

@@ -65,7 +65,7 @@ class Ledger(Protocol):
         ...
 
 
-def total(charges: Iterable[Charge]) -> Cost:
+def worst_total(charges: Iterable[Charge]) -> Cost:
     """The charge of the worst record: tests add, outcomes of one test do not, studies add."""
     tally = Tally()
     tally.add(charges)

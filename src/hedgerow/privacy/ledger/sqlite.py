@@ -185,7 +185,7 @@ class SqliteLedger:
         """Rules first, then the row; the anchor follows once the row is durable."""
         self._books.apply(event)
         seq, previous = self._end
-        entry = chain.seal(next_seq(seq, event), previous, event, self._sign)
+        entry = chain.seal_entry(next_seq(seq, event), previous, event, self._sign)
         self._store.execute(
             "INSERT INTO ledger VALUES (?, ?, ?, ?)",
             entry.seq, entry.body, entry.head, entry.signature,

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.privacy.noise.fixed_point import exp_bounds
-from hedgerow.privacy.noise.randomness import Randomness, Words, below
+from hedgerow.privacy.noise.randomness import Randomness, uniform_below
+from hedgerow.values.arrays import Words
 
 COIN_BITS: Final = 32
 _UNSURE: Final = np.uint64(16)  # _exp32 is off by less than this many units of 2^-32
@@ -31,7 +32,7 @@ def bernoulli_exp(x: Fraction, secret: Randomness) -> bool:
 def _exp_up_to_one(n: int, d: int, secret: Randomness) -> bool:
     """exp(-n/d) for n <= d: the first k whose coin n/(dk) fails is odd."""
     k = 1
-    while below(d * k, secret) < n:
+    while uniform_below(d * k, secret) < n:
         k += 1
     return k % 2 == 1
 

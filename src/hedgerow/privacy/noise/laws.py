@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 from hedgerow.privacy.noise.fixed_point import exp_bounds, minus_log
 
-BITS: Final = 320
-ONE: Final = 1 << BITS
+LAW_BITS: Final = 320
+LAW_ONE: Final = 1 << LAW_BITS
 
 
 class Law(Protocol):
@@ -44,15 +44,15 @@ class Polya:
     shares: int
 
     def probabilities(self) -> tuple[int, Iterator[int]]:
-        a = exp_bounds(self.rate, BITS)[0]
-        log = Fraction(minus_log(ONE - a, BITS), ONE * self.shares)
-        return 0, self._from(exp_bounds(log, BITS)[0], a)
+        a = exp_bounds(self.rate, LAW_BITS)[0]
+        log = Fraction(minus_log(LAW_ONE - a, LAW_BITS), LAW_ONE * self.shares)
+        return 0, self._from(exp_bounds(log, LAW_BITS)[0], a)
 
     def _from(self, p: int, a: int) -> Iterator[int]:
         h, k = self.shares, 0
         while p:
             yield p
-            p = (p * a >> BITS) * (h * k + 1) // (h * (k + 1))
+            p = (p * a >> LAW_BITS) * (h * k + 1) // (h * (k + 1))
             k += 1
 
     def entries(self) -> int:
@@ -67,14 +67,16 @@ class Digit:
     base: int
 
     def probabilities(self) -> tuple[int, Iterator[int]]:
-        a = exp_bounds(self.rate, BITS)[0]
-        first = ((ONE - a) << BITS) // (ONE - exp_bounds(self.rate * self.base, BITS)[0])
+        a = exp_bounds(self.rate, LAW_BITS)[0]
+        first = ((LAW_ONE - a) << LAW_BITS) // (
+            LAW_ONE - exp_bounds(self.rate * self.base, LAW_BITS)[0]
+        )
         return 0, self._from(first, a)
 
     def _from(self, p: int, a: int) -> Iterator[int]:
         for _ in range(self.base):
             yield p
-            p = p * a >> BITS
+            p = p * a >> LAW_BITS
 
     def entries(self) -> int:
         return self.base
@@ -88,13 +90,13 @@ class Poisson:
 
     def probabilities(self) -> tuple[int, Iterator[int]]:
         below, above = self._below(), self._above()
-        total = sum(below) + ONE + sum(above)
-        scaled = (w * ONE // total for w in chain(reversed(below), [ONE], above))
+        total = sum(below) + LAW_ONE + sum(above)
+        scaled = (w * LAW_ONE // total for w in chain(reversed(below), [LAW_ONE], above))
         return int(self.mean) - len(below), scaled
 
     def _below(self) -> list[int]:
         n, d = self.mean.numerator, self.mean.denominator
-        weight, weights = ONE, []
+        weight, weights = LAW_ONE, []
         for k in range(int(self.mean), 0, -1):
             weight = weight * k * d // n
             if not weight:
@@ -104,7 +106,7 @@ class Poisson:
 
     def _above(self) -> list[int]:
         n, d, k = self.mean.numerator, self.mean.denominator, int(self.mean)
-        weight, weights = ONE, []
+        weight, weights = LAW_ONE, []
         while weight:
             k += 1
             weight = weight * n // (d * k)
@@ -124,7 +126,7 @@ class HalfGaussian:
     def probabilities(self) -> tuple[int, Iterator[int]]:
         weights = gaussian_weights(self.sigma2)
         total = sum(weights)
-        return 0, (w * ONE // total for w in weights)
+        return 0, (w * LAW_ONE // total for w in weights)
 
     def entries(self) -> int:
         return len(gaussian_weights(self.sigma2))
@@ -140,7 +142,7 @@ class Gaussian:
         weights = gaussian_weights(self.sigma2)
         both = chain(reversed(weights), weights[1:])
         total = 2 * sum(weights) - weights[0]
-        return 1 - len(weights), (w * ONE // total for w in both)
+        return 1 - len(weights), (w * LAW_ONE // total for w in both)
 
     def entries(self) -> int:
         return 2 * len(gaussian_weights(self.sigma2)) - 1
@@ -148,11 +150,11 @@ class Gaussian:
 
 def gaussian_weights(sigma2: Fraction) -> list[int]:
     """2^320 exp(-k^2 / (2 sigma2)) for k = 0, 1, ... while above 0; ratios fall by one factor."""
-    ratio = exp_bounds(1 / (2 * sigma2), BITS)[0]
-    factor = exp_bounds(1 / sigma2, BITS)[0]
-    weight, weights = ONE, []
+    ratio = exp_bounds(1 / (2 * sigma2), LAW_BITS)[0]
+    factor = exp_bounds(1 / sigma2, LAW_BITS)[0]
+    weight, weights = LAW_ONE, []
     while weight:
         weights.append(weight)
-        weight = weight * ratio >> BITS
-        ratio = ratio * factor >> BITS
+        weight = weight * ratio >> LAW_BITS
+        ratio = ratio * factor >> LAW_BITS
     return weights

@@ -11,9 +11,8 @@ from typing import Final, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
-from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+from hedgerow.values.arrays import Words
 
 _ZEROS: Final = memoryview(bytes(1 << 16))
 _SPARE_WORDS: Final = 2  # the cipher may ask for one block of room beyond what it writes
@@ -62,7 +61,7 @@ class SecretRandomness:
         return self._stream
 
 
-def below(n: int, secret: Randomness) -> int:
+def uniform_below(n: int, secret: Randomness) -> int:
     """An integer uniform on 0 .. n-1, exactly: too large a draw is thrown away."""
     bits = (n - 1).bit_length()
     surplus = -bits % 8

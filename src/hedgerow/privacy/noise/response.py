@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.privacy.noise.fixed_point import exp_bounds
-from hedgerow.privacy.noise.randomness import Randomness, Words
+from hedgerow.privacy.noise.randomness import Randomness
+from hedgerow.values.arrays import FloatArray, IntArray, Words
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Bits = NDArray[np.uint8]
 
 ALL_WORDS: Final = 2**64

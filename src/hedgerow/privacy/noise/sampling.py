@@ -31,10 +31,9 @@ from hedgerow.privacy.noise.mechanisms import (
     PolyaDifference,
     Skellam,
 )
-from hedgerow.privacy.noise.randomness import Randomness, Words
-from hedgerow.privacy.noise.tables import Table, table_of, total_variation_of
-
-IntArray = NDArray[np.int64]
+from hedgerow.privacy.noise.randomness import Randomness
+from hedgerow.privacy.noise.tables import LawTable, table_of, total_variation_of
+from hedgerow.values.arrays import IntArray, Words
 
 NARROW_VARIANCE: Final = 2**20  # up to here a table of 64-bit words stays in the cache
 _DIGIT_BASE: Final = 2**10
@@ -116,7 +115,7 @@ def total_variation(law: NoiseLaw) -> Fraction:
             return 3 * total_variation_of(_coarse(law.sigma2)[1])
 
 
-def _look_up(table: Table, size: int, secret: Randomness, invert: Invert) -> IntArray:
+def _look_up(table: LawTable, size: int, secret: Randomness, invert: Invert) -> IntArray:
     words = secret.words(size)
     out, ties = np.empty(size, np.int64), np.empty(size, np.int64)
     tied = ties[: invert(words, table.thresholds, table.guide, table.shift, out, ties)]

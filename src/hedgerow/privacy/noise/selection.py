@@ -27,7 +27,7 @@ from hedgerow.errors import SpecError
 from hedgerow.privacy.noise.coins import bernoulli_exp, falls_below_exp
 from hedgerow.privacy.noise.fixed_point import exp_bounds
 from hedgerow.privacy.noise.mechanisms import DiscreteLaplace
-from hedgerow.privacy.noise.randomness import Randomness, below
+from hedgerow.privacy.noise.randomness import Randomness, uniform_below
 from hedgerow.privacy.noise.sampling import draw
 
 _WEIGHT_BITS: Final = 64
@@ -59,7 +59,7 @@ def exponential(scores: Sequence[int], coefficient: Fraction, secret: Randomness
     bounds = [_weight_bounds(gap, factors) for gap in gaps]
     ends = list(accumulate(high for _, high in bounds))
     while True:
-        point = below(ends[-1], secret)
+        point = uniform_below(ends[-1], secret)
         chosen = bisect_right(ends, point)
         low, high = bounds[chosen]
         offset = point - (ends[chosen] - high)
@@ -74,7 +74,7 @@ def permute_and_flip(scores: Sequence[int], coefficient: Fraction, secret: Rando
     gaps = _gaps(scores, coefficient)
     waiting = list(range(len(gaps)))
     while True:
-        place = below(len(waiting), secret)
+        place = uniform_below(len(waiting), secret)
         candidate = waiting[place]
         if bernoulli_exp(coefficient * gaps[candidate], secret):
             return candidate

@@ -19,8 +19,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.noise.laws import BITS, Law
-from hedgerow.privacy.noise.randomness import Randomness, Words
+from hedgerow.privacy.noise.laws import LAW_BITS, Law
+from hedgerow.privacy.noise.randomness import Randomness
+from hedgerow.values.arrays import Words
 
 WORD_BITS: Final = 64
 EXACT_BITS: Final = 192
@@ -29,7 +30,7 @@ _GUIDE_BITS: Final = (6, 18)
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LawTable:
     """`lowest` is the value of entry 0; `guide[x >> shift]` is the first entry that x can have."""
 
     law: Law
@@ -46,18 +47,18 @@ class Table:
         value = lowest - 1
         for total in accumulate(probabilities):
             value += 1
-            if total >> (BITS - EXACT_BITS) > point:
+            if total >> (LAW_BITS - EXACT_BITS) > point:
                 break
         return value
 
 
 @lru_cache(maxsize=64)
-def table_of(law: Law) -> Table:
+def table_of(law: Law) -> LawTable:
     """Built once per law and process; a table holds nothing secret."""
     lowest, probabilities = law.probabilities()
     thresholds: list[int] = []
     for total in accumulate(probabilities):
-        thresholds.append(min(total >> (BITS - WORD_BITS), _LAST_WORD))
+        thresholds.append(min(total >> (LAW_BITS - WORD_BITS), _LAST_WORD))
         if thresholds[-1] == _LAST_WORD:
             break
     # Of the values below the first 2^-64 one entry stays: it makes the word 0 a tie.
@@ -65,13 +66,13 @@ def table_of(law: Law) -> Table:
     return _with_guide(law, lowest + surplus, np.array(thresholds[surplus:], np.uint64))
 
 
-def _with_guide(law: Law, lowest: int, thresholds: Words) -> Table:
+def _with_guide(law: Law, lowest: int, thresholds: Words) -> LawTable:
     low, high = _GUIDE_BITS
     bits = min(max(len(thresholds).bit_length(), low), high)
     shift = WORD_BITS - bits
     first_words = np.arange(2**bits, dtype=np.uint64) << np.uint64(shift)
     guide = np.searchsorted(thresholds, first_words, side="right").astype(np.int32)
-    return Table(law, lowest, thresholds, guide, shift)
+    return LawTable(law, lowest, thresholds, guide, shift)
 
 
 def total_variation_of(law: Law) -> Fraction:

@@ -49,7 +49,7 @@ LEAST_CHANCE = 0.05  # of a feature whose curve is flat, before chances are made
 
 
 @dataclass(frozen=True)
-class Shares:
+class StageShares:
     """What the stages after the bins may spend; with the bins they add up to the whole budget."""
 
     curves: Fraction
@@ -57,11 +57,11 @@ class Shares:
     trees: Fraction
 
     @staticmethod
-    def with_trees(part: Fraction, stacks: bool) -> Shares:
+    def with_trees(part: Fraction, stacks: bool) -> StageShares:
         trees = part * (1 - by_count.COUNT_SHARE)
         additive = 1 - by_count.SHARE - trees
         stacking = additive * STACK_PART if stacks else Fraction(0)
-        return Shares(additive - stacking, stacking, trees)
+        return StageShares(additive - stacking, stacking, trees)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +83,13 @@ class SmoothedBoost:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         n_classes = len(schema.classes or ())
-        records, binning = yield from by_count.private_bins(schema)
+        records, binning = yield from by_count.bins_by_count(schema)
         grids = Grids(schema, binning)
         active = active_features(grids)
         if not active:
             return (yield from _prior_alone(n_classes))
         strength = signal_to_noise(records, len(schema.grids), quote)
-        shares = Shares.with_trees(for_trees(strength), stacks=n_classes == 2)
+        shares = StageShares.with_trees(for_trees(strength), stacks=n_classes == 2)
         found = yield from _curves(grids, active, n_classes, shares.curves)
         stacked = unstacked(found)
         if shares.stacking:
@@ -133,11 +133,11 @@ def started(found: Shapes, grids: Grids, stacked: Stacked) -> Additive:
     return Additive(base, found.curves(grids, stacked.weights))
 
 
-def known(found: Shapes, stacked: Stacked) -> list[random_trees.Known]:
+def known(found: Shapes, stacked: Stacked) -> list[random_trees.DrawableFeature]:
     """Strong features are tested more often."""
     strengths = found.strengths * stacked.weights**2
     return [
-        random_trees.Known(feature, mass, float(np.sqrt(s)) + LEAST_CHANCE)
+        random_trees.DrawableFeature(feature, mass, float(np.sqrt(s)) + LEAST_CHANCE)
         for feature, mass, s in zip(found.features, found.masses, strengths, strict=True)
     ]
 

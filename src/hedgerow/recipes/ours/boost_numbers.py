@@ -24,8 +24,9 @@ from hedgerow.queries import (
 )
 from hedgerow.recipes.ours.forest import GuidedForest, root_weights
 from hedgerow.recipes.recipe import Trained
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import SquaredLoss
-from hedgerow.values.models import Additive, FloatArray, Model, Output
+from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
@@ -33,13 +34,13 @@ from hedgerow.values.trees import Tree
 LEAST_SIGNAL = 300.0
 """Below it the recipe grows a forest instead: boosting is then no better than the mean."""
 TARGET_CLASSES = 8
-BINS = 32
-CELLS = 256
+BOOST_BINS = 32
+BOOST_CELLS = 256
 LOOKS = 6  # how often the size of the residuals is asked
 LOOK_SHARE = Fraction(3, 100)  # for all looks together
 RESIDUAL_CELLS = 64
 RESIDUAL_TAIL = 0.02  # part of the rows whose residual is clipped
-STANDS_OUT = 2.0  # deviations of its noise by which a residual cell must be seen
+RESIDUAL_STANDS_OUT = 2.0  # deviations of its noise by which a residual cell must be seen
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class RegressionBoost:
         constants = boost_constants(opened.signal, quote.is_pure)
         cuts = class_cuts(target)
         grids, belief = yield from root_tables(
-            schema, Goal(TargetClassCounts(cuts)), constants.root_share, CELLS, BINS
+            schema, Goal(TargetClassCounts(cuts)), constants.root_share, BOOST_CELLS, BOOST_BINS
         )
         depth, n_trees = self.max_depth or constants.depth, self.n_trees or constants.n_trees
         skeletons = guided_skeletons(
@@ -177,7 +178,7 @@ def look(model: Additive, before: Residuals, width: float, share: Fraction) -> F
     by = ResidualCells(model, tuple(float(e) for e in edges))
     answer = yield from ask(SumQuery(EVERYONE, Count(), by, share))
     counts = answer.values[0, :, 0]
-    seen = np.where(counts > STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
+    seen = np.where(counts > RESIDUAL_STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
     if seen.sum() <= 0.0:
         return before
     above = np.append(edges, width)

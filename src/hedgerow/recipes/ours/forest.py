@@ -22,12 +22,13 @@ from hedgerow.learning.goal import Goal, Opening, opening
 from hedgerow.learning.leaves.leaning import complete_proportions
 from hedgerow.queries import Leaves, SumQuery
 from hedgerow.recipes.recipe import Trained, mean_of
-from hedgerow.values.models import Additive, FloatArray, Model, Output
+from hedgerow.values.arrays import FloatArray
+from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
-BINS = 16
+FOREST_BINS = 16
 TRIES = 4
 BLIND_TREES, BLIND_DEPTH = 4, 4
 """Of a forest that is drawn without looking."""
@@ -96,7 +97,7 @@ class GuidedForest:
         goal, depth = opened.goal, self.max_depth or constants.depth
         n_trees = self.n_trees or constants.n_trees
         share = (1 - opened.spent) * constants.root_share
-        grids, belief = yield from root_tables(schema, goal, share, constants.cells, BINS)
+        grids, belief = yield from root_tables(schema, goal, share, constants.cells, FOREST_BINS)
         skeletons = guided_skeletons(belief, root_weights(belief), n_trees, depth, TRIES, rng)
         shapes = shapes_of(skeletons, grids)
         by = Leaves(tuple(shape.tree for shape in shapes))

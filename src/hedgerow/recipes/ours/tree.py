@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.learning.builder import Grown, Node, TreePlan, grow
-from hedgerow.learning.choosing.screening import Refinement, refined
+from hedgerow.learning.choosing.screening import Refinement, refined_chooser
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
 from hedgerow.learning.frontier import LevelOrder
@@ -87,7 +87,7 @@ class ScreenedTree:
         def share_at(node: Node) -> Fraction:
             return levels if node.depth else rest * ROOT_SHARE
 
-        root, choose = yield from refined(
+        root, choose = yield from refined_chooser(
             schema, goal, constants.pieces, share_at, least=LEAST_ROWS, spent=opened.spent
         )
         plan = TreePlan(choose, LevelOrder(), depth, by_unspent(goal, lean=True))

@@ -19,8 +19,7 @@ from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.goal import SIZE_SHARE, Goal, declared_goal
 from hedgerow.learning.leaves.leaning import lean_of
 from hedgerow.learning.leaves.per_tree import by_one_sum
-from hedgerow.queries import Chooser as Mechanism
-from hedgerow.queries import Count, Score, Scoring, SumQuery, Whole
+from hedgerow.queries import Count, Mechanism, Score, Scoring, SumQuery, Whole
 from hedgerow.recipes.recipe import Trained, mean_of
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import EVERYONE, Fold, Step

@@ -11,7 +11,7 @@ from hedgerow.errors import SpecError
 from hedgerow.learning.builder import ROOT, Chooser, Node, TreePlan, grow
 from hedgerow.learning.choosing import histograms
 from hedgerow.learning.choosing.scores import gini
-from hedgerow.learning.choosing.screening import Refinement, refined
+from hedgerow.learning.choosing.screening import Refinement, refined_chooser
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.goal import Goal
@@ -70,7 +70,7 @@ class HistogramTree:
         if self.refine is None:
             root, choose = ROOT, self._chooser(schema, goal, quote)
         else:
-            root, choose = yield from refined(
+            root, choose = yield from refined_chooser(
                 schema, goal, self.refine, self._node_share, least=self.min_samples_leaf
             )
         ends = by_unspent(goal, lean=self.lean, combine=self.combine)

@@ -21,9 +21,10 @@ from hedgerow.learning.leaves.leaning import lean_of
 from hedgerow.learning.leaves.per_tree import leaf_values
 from hedgerow.queries import Binning, Cells, Leaves, Sides, Statistic, SumQuery
 from hedgerow.recipes.recipe import Trained
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
-from hedgerow.values.layers import ROOT_LAYER, Cuts
-from hedgerow.values.models import Additive, FloatArray, Model, Output
+from hedgerow.values.layers import ROOT_LAYER, NodeTests
+from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.regions import EVERYONE, Fold, Region, Step
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
@@ -32,7 +33,7 @@ SPARE = 2
 """Tests asked for each one considered, where answers are exact and cost nothing."""
 
 
-class Split(Enum):
+class SplitRule(Enum):
     BEST = "best"
     RANDOM = "random"
 
@@ -70,7 +71,7 @@ class ExtraTrees:
     max_features: int | None = None
     min_samples_split: float = 2.0
     min_samples_leaf: float = 1.0
-    split: Split = Split.BEST
+    split: SplitRule = SplitRule.BEST
     ranges: Ranges = Ranges.PUBLIC
     leaf_share: Fraction = Fraction(1, 2)
     subsample: int | None = None
@@ -78,7 +79,7 @@ class ExtraTrees:
     regression: bool = False
 
     def __post_init__(self) -> None:
-        if self.split is Split.RANDOM and self.ranges is Ranges.OBSERVED:
+        if self.split is SplitRule.RANDOM and self.ranges is Ranges.OBSERVED:
             raise SpecError(
                 "ranges is 'observed' and split is 'random'; totally random trees draw from the "
                 "public range. Use ranges='public', or split='best'."
@@ -90,7 +91,7 @@ class ExtraTrees:
 
     def expected_rounds(self, schema: Schema) -> int | None:
         first = int(self.ranges is Ranges.OBSERVED)
-        return first + (1 if self.split is Split.RANDOM else self.max_depth + 1)
+        return first + (1 if self.split is SplitRule.RANDOM else self.max_depth + 1)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal = declared_goal(schema, quote)
@@ -130,7 +131,7 @@ class ExtraTrees:
         rng: np.random.Generator,
     ) -> Flow[Tree]:
         region, share = self._rows_of(t), Fraction(1, self.n_trees)
-        if self.split is Split.RANDOM:
+        if self.split is SplitRule.RANDOM:
             tree = _random_tree(schema, self.max_depth, rng)
         else:
             rules = self._rules(goal.statistic, schema, quote)
@@ -173,7 +174,7 @@ class ExtraTrees:
 
 def _noise(statistic: Statistic, m: int, share: Fraction, quote: Quote) -> float:
     """Variance that m tests a node will meet; the table of the root stands for all of them."""
-    cuts = Cuts(np.zeros((1, m), np.int16), np.zeros((1, m, 4), np.uint64))
+    cuts = NodeTests(np.zeros((1, m), np.int16), np.zeros((1, m, 4), np.uint64))
     return quote.variance(SumQuery(EVERYONE, statistic, Sides(ROOT_LAYER, cuts), share))
 
 

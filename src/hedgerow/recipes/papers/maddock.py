@@ -103,7 +103,7 @@ class Boosted:
                 return DrawnTrees(random_trees.totally_random(grids, features, self.depth), unit)
             case Splits.OBLIVIOUS:
                 known = [
-                    random_trees.Known(j, np.ones(n), 1.0)
+                    random_trees.DrawableFeature(j, np.ones(n), 1.0)
                     for j, n in enumerate(grids.binning.n_bins)
                     if n > 2
                 ]

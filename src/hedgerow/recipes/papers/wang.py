@@ -13,7 +13,7 @@ from hedgerow.errors import SpecError
 from hedgerow.learning.builder import ROOT, Chooser, Node, TreePlan, grow
 from hedgerow.learning.choosing import histograms
 from hedgerow.learning.choosing.scores import entropy, full_gini, root_gini
-from hedgerow.learning.choosing.screening import Refinement, refined
+from hedgerow.learning.choosing.screening import Refinement, refined_chooser
 from hedgerow.learning.choosing.selection import (
     INDEX_PART,
     SelectionRules,
@@ -30,11 +30,11 @@ from hedgerow.queries import (
     Binning,
     Cells,
     ClassCounts,
+    Mechanism,
     Score,
     Scoring,
     SumQuery,
 )
-from hedgerow.queries import Chooser as Mechanism
 from hedgerow.recipes.recipe import Trained, mean_of
 from hedgerow.values.candidates import Grids, all_features
 from hedgerow.values.schema import Schema
@@ -154,7 +154,9 @@ class TopDown:
         if self.refine is None:
             choose = self._chooser(grids, counts, quote)
         else:
-            root, choose = yield from refined(schema, goal, self.refine, self._share, least=0.0)
+            root, choose = yield from refined_chooser(
+                schema, goal, self.refine, self._share, least=0.0
+            )
             choose = if_audible(choose, self._tables(grids, counts, self.refine.keep), quote)
             min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
         choose = if_worthwhile(choose, min_weight=self.min_weight, min_gain=min_gain)

@@ -29,8 +29,8 @@ from hedgerow.site.reading.columns import (
     refused_type,
     texts,
 )
-from hedgerow.site.reading.sources import Csv, Source, Table, open_table
-from hedgerow.values.grids import Grid, Kind
+from hedgerow.site.reading.sources import Csv, RowTable, Source, open_table
+from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.schema import MAX_VALUES, Categorical, Feature, Hashed, Numeric, Schema, Target
 
 CHUNK_ROWS = 65_536
@@ -172,7 +172,7 @@ def _inferred_classes(labels: Column) -> tuple[str, ...]:
     return classes
 
 
-def _labels_for(table: Table, y: Any) -> Column:
+def _labels_for(table: RowTable, y: Any) -> Column:
     column = as_column(y)
     if getattr(column, "ndim", 1) != 1 or len(column) != table.capacity:
         raise DataError(
@@ -186,7 +186,7 @@ class _Encoder:
     """Fills arrays that were reserved once, at the most rows there can be."""
 
     def __init__(
-        self, schema: Schema, table: Table, check: bool, label_name: str, has_labels: bool
+        self, schema: Schema, table: RowTable, check: bool, label_name: str, has_labels: bool
     ) -> None:
         if has_labels and schema.classes is None and schema.target is None:
             raise SpecError("the schema declares neither classes nor a target; add one of them.")
@@ -238,7 +238,7 @@ class _Encoder:
 
     def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
         self._check_column(grid.feature, column)
-        if grid.kind is Kind.NUMERIC:
+        if grid.kind is ColumnKind.NUMERIC:
             values, strange = numbers(column)
             self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
             codes = np.empty(len(values), np.uint8)

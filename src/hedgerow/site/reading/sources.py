@@ -27,7 +27,7 @@ CSV_BLOCK_BYTES = 1 << 20
 PARQUET_BUFFER_BYTES = 1 << 16
 
 
-class Table(Protocol):
+class RowTable(Protocol):
     """Named columns in order of rows. `capacity` is no less than the number of rows."""
 
     where: str
@@ -39,7 +39,7 @@ class Table(Protocol):
         ...
 
 
-def open_table(source: Source, names: Sequence[str] | None = None) -> Table:
+def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
     """`names` are those of the columns of an array, which has none of its own."""
     if isinstance(source, str | Path):
         return _open_file(Path(source))
@@ -50,7 +50,7 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> Table:
     return Matrix(source, names)
 
 
-def _open_file(path: Path) -> Table:
+def _open_file(path: Path) -> RowTable:
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}; check the path.")
     if path.suffix.lower() == ".csv":
@@ -161,7 +161,7 @@ def _two_dimensional(rows: Any) -> NDArray[Any]:
     return table
 
 
-def _positions(table: Table, names: Sequence[str]) -> list[int]:
+def _positions(table: RowTable, names: Sequence[str]) -> list[int]:
     """Where the named columns are; refuses what is absent or there twice."""
     times = Counter(table.names)
     for name in names:
