@@ -28,6 +28,7 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
+from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.regions import EVERYONE, Region
@@ -51,8 +52,6 @@ class Link(Protocol):
     def spent(self) -> Cost:
         """The largest total over the sites' receipts, rounds without an answer included."""
         ...
-
-    def describe(self, query: Query) -> str: ...
 
 
 class Federation:
@@ -99,11 +98,8 @@ class Federation:
     def ask(self, asked: Sequence[Query]) -> list[Reply]:
         queries = [self.study.as_told(query) for query in asked]
         number = len(self.record.rounds) + 1
-        manifest = tuple(self.link.describe(q) for q in queries)
-        charges = [
-            Charge(q.region, self.study.cost(q), what, self.study.name)
-            for q, what in zip(queries, manifest, strict=True)
-        ]
+        charges = charges_of(queries, self.study)
+        manifest = tuple(charge.what for charge in charges)
         self.ledger.reserve(charges, f"round {number}")
         self.charged.append((f"round {number}", tuple(charges)))
         for query in queries:

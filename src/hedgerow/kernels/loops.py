@@ -321,7 +321,7 @@ def _by_nodes(trees: Packed, t: int, codes: Codes, lo: int, size: int, stack: Co
 
 @_helper
 def _take_left(cells: Codes, start: int, width: int, left: Codes, result: Codes) -> None:
-    """Int32 whose cell is in the run take the left result; cells below `start` wrap to the top."""
+    """Rows whose cell is in the run take the left result; cells below `start` wrap to the top."""
     for i in range(cells.size):
         yes, no = left[i], result[i]
         result[i] = yes if np.uint8(cells[i] - start) < width else no

@@ -7,13 +7,12 @@ message names queries only. Refusals go out as constant codes; reasons stay in t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
-from hedgerow.errors import PartyRefused, UnsupportedQuery
+from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels import dispatch as kernels
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import Charge
@@ -22,7 +21,6 @@ from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.privacy.noise.response import Bits, BloomReports
 from hedgerow.queries import (
     BoundQuery,
-    Cells,
     LabelReports,
     LocalChoice,
     Mechanism,
@@ -33,43 +31,13 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.site.answer import Answering
+from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
 from hedgerow.site.scoring import scores
+from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import IntArray
-from hedgerow.values.regions import EVERYONE, Fold
-from hedgerow.values.schema import Grid
-
-
-@dataclass(frozen=True, kw_only=True)
-class Policy:
-    """What a site allows. Empty sets allow everything; the ceiling is per study."""
-
-    recipes: frozenset[str] = field(default=frozenset())
-    features: frozenset[str] = field(default=frozenset())
-    max_epsilon: Fraction | None = None
-    min_parties: int = 1
-    allow_no_noise: bool = True
-
-    def check(self, study: Study) -> None:
-        """Raises the code a stranger may see; `why` says it to the site's own log."""
-        if self.why(study) is not None:
-            raise PartyRefused("PolicyRefused")
-
-    def why(self, study: Study) -> str | None:
-        """The reason for refusing a study, or None."""
-        if self.recipes and study.recipe not in self.recipes:
-            return f"recipe {study.recipe!r} is not among {sorted(self.recipes)}"
-        if study.placement is Placement.NOWHERE and not self.allow_no_noise:
-            return "the study adds no noise"
-        if self.max_epsilon is not None and study.epsilon > self.max_epsilon:
-            return f"epsilon {study.epsilon} is above the ceiling {self.max_epsilon}"
-        if study.parties < self.min_parties:
-            return f"{study.parties} parties are fewer than {self.min_parties}"
-        strange = {g.feature for g in study.schema.grids} - self.features
-        if self.features and strange:
-            return f"features {sorted(strange)} are not allowed"
-        return None
+from hedgerow.values.regions import EVERYONE
 
 
 @dataclass(frozen=True)
@@ -103,10 +71,7 @@ class Member:
 
     def charges(self, bundle: Sequence[Query]) -> list[Charge]:
         """What the bundle costs a record, by region: to be reserved before `respond`."""
-        return [
-            Charge(q.region, self.study.cost(q), describe(q, self.study), self.study.name)
-            for q in bundle
-        ]
+        return charges_of(bundle, self.study)
 
     def respond(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
         """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
@@ -173,51 +138,3 @@ CHOOSERS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], 
     Mechanism.EXPONENTIAL: selection.exponential,
     Mechanism.PERMUTE_AND_FLIP: selection.permute_and_flip,
 }
-
-
-def describe(query: Query, study: Study) -> str:
-    """One line a person can read: what is asked of which rows."""
-    where = " and ".join(_step_words(query, study)) or "all rows"
-    match query:
-        case SumQuery():
-            by = query.by
-            what = type(query.statistic).__name__
-            if isinstance(by, Cells):
-                return f"{what} in the bins of {_asked(by.features, study)}, of {where}"
-            return f"{what} by {type(by).__name__} ({by.groups} x {by.n_cells}), of {where}"
-        case BoundQuery():
-            return f"best local impurity of {_asked(query.features, study)}, of {where}"
-        case LocalChoice():
-            return f"each site's choice among {len(query.splits)} splits, of {where}"
-        case SelectQuery():
-            return f"choice among {len(query.splits)} splits, of {where}"
-
-
-def _asked(features: Sequence[int], study: Study) -> str:
-    """Which features, and of how many: what a node did not ask was saved."""
-    every = study.schema.names
-    if len(features) == len(every):
-        return f"all {len(every)} features"
-    named = ", ".join(every[f] for f in features[:3])
-    return (
-        f"{named}{', ...' if len(features) > 3 else ''} ({len(features)} of {len(every)} features)"
-    )
-
-
-def _step_words(query: Query, study: Study) -> list[str]:
-    words = []
-    for step in query.region:
-        if isinstance(step.test, Fold):
-            words.append(f"fold {step.outcome} of {step.test.n}")
-            continue
-        grid = study.schema.grids[study.schema.index(step.test.feature)]
-        everything = (1 << grid.n_cells) - 1
-        left = step.test.left
-        words.append(_in_words(grid, left if step.outcome == 0 else everything & ~left))
-    return words
-
-
-@lru_cache(maxsize=1 << 14)
-def _in_words(grid: Grid, cells: int) -> str:
-    """Kept: the nodes of a tree share their steps, and every site describes every query."""
-    return grid.describe(cells)

@@ -25,7 +25,7 @@ from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import MemoryInRam, StoredRound
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
-from hedgerow.site.member import Member, describe
+from hedgerow.site.member import Member
 from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport.endpoint import Endpoint
@@ -67,9 +67,6 @@ class OneHolder:
 
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.name)
-
-    def describe(self, query: Query) -> str:
-        return describe(query, self.study)
 
 
 class RamSafe(MemoryInRam):
@@ -150,6 +147,3 @@ class SecureLink:
     def spent(self) -> Cost:
         receipts = [head.spent for head in self.coordinator.heads.values()]
         return math.inf if "inf" in receipts else max(Fraction(spent) for spent in receipts)
-
-    def describe(self, query: Query) -> str:
-        return describe(query, self.study)
