@@ -56,7 +56,7 @@ class RandomSplits:
         return 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema, quote)
+        goal = declared_goal(schema)
         grids = Grids(schema, thinned(schema, ERT_BINS))
         every = tuple(range(grids.n_features))
         draw = totally_random(grids, lambda number, rng: every, self.depth)
@@ -93,7 +93,7 @@ class KaryForest:
         return self.depth + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal, half = declared_goal(schema, quote), Fraction(1, 2 * self.n_trees)
+        goal, half = declared_goal(schema), Fraction(1, 2 * self.n_trees)
         scoring = Scoring(Score.SQUARED_ERROR if self.regression else Score.GINI)
         parting = Parting(schema, scoring, half / self.depth)
 
@@ -144,7 +144,7 @@ class PrunedKaryForest:
         return None
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema, quote)
+        goal = declared_goal(schema)
         share = Fraction(1, self.n_trees * (2 * self.depth + 1))
         parting = Parting(schema, Scoring(Score.GINI), share)
         roots = yield from self._roots(parting)

@@ -61,7 +61,7 @@ class SavingAsPrinted:
             return true_cost * level + (true_cost - 1) * node.saved
 
         choose = histograms.by_bounds(
-            rules, all_features(p), share_at, p * self.bounds_share / true_cost, 1, quote
+            rules, all_features(p), share_at, p * self.bounds_share / true_cost, 1
         )
         ends = per_leaf.by_query(
             counts, lambda node: self.leaf_share, per_leaf.plain_proportions, False

@@ -52,11 +52,11 @@ def taped_run(delta="0", save_budget=False):
     return the_study, tap, fed.link.endpoints[0].safe.ledger
 
 
-def independent_sensitivity(query) -> Sensitivity:
+def independent_sensitivity(query, unit) -> Sensitivity:
     """Of class counts and bounds, written down again: one row is in one bin of every feature."""
     if isinstance(query, BoundQuery):
         p = len(query.features)
-        return Sensitivity(p * query.unit, p * query.unit**2, query.unit)
+        return Sensitivity(p * unit, p * unit**2, unit)
     p = len(query.by.features) if isinstance(query.by, Cells) else 1
     return Sensitivity(p, p, 1)
 
@@ -76,7 +76,11 @@ def audit(the_study, bundles, entries, lengths) -> list[str]:
         for query, charge in zip(queries, charges, strict=False):
             if (charge.region, charge.cost) != (query.region, query.share * total):
                 faults.append("a charge that is not the query's")
-            law = noise_law(the_study.measure, charge.cost, independent_sensitivity(query))
+            law = noise_law(
+                the_study.measure,
+                charge.cost,
+                independent_sensitivity(query, the_study.unit(query)),
+            )
             declared = the_study.sum_law(query)
             scale = the_study.refinement(query)
             if abs(declared.variance / scale**2 / law.variance - 1) > 1e-2:
@@ -109,7 +113,7 @@ def test_features_treated_as_parallel_are_seen(monkeypatch):
     the_study, tap, ledger = taped_run()
     from hedgerow.queries import SumQuery
 
-    monkeypatch.setattr(SumQuery, "sensitivity", property(lambda q: q.statistic.bound))
+    monkeypatch.setattr(SumQuery, "sensitivity", lambda q, unit: q.statistic.bound(unit))
     assert audit(the_study, tap.bundles, ledger.entries, tap.lengths)
 
 

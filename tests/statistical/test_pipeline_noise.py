@@ -48,7 +48,7 @@ class Noise:
         for party, endpoint in enumerate(fed.link.endpoints):
             endpoint.member.respond = self._kept(party, endpoint.member, change)
         (answer,) = fed.ask([QUERY])
-        units = np.rint(answer.values * QUERY.unit * the_study.refinement(QUERY))
+        units = np.rint(answer.values * the_study.unit(QUERY) * the_study.refinement(QUERY))
         self.opened = units.astype(np.int64).reshape(-1)
         self.honest = self.opened - sum(self.vectors[the_study.honest :])
         self.law = the_study.sum_law(QUERY)
@@ -105,7 +105,7 @@ def test_h_honest_shares_are_exactly_the_declared_noise(the_study):
 @pytest.mark.parametrize("the_study", [PURE, GAUSSIAN], ids=["laplace", "gaussian"])
 def test_the_variance_an_answer_states_is_that_of_all_shares(the_study):
     noise = Noise(the_study)
-    scale = QUERY.unit * the_study.refinement(QUERY)
+    scale = the_study.unit(QUERY) * the_study.refinement(QUERY)
     measured = noise.opened.astype(float).var() / scale**2
     assert measured == pytest.approx(noise.declared_variance, rel=0.03)
 

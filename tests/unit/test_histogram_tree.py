@@ -47,7 +47,7 @@ def exact_counts(schema=TWO, n=600, seed=0):
     (rows,) = holders(X, y, np.zeros(n, int), 1, schema)
     by = Cells(tuple(range(3)), Binning.of_cells(schema))
     query = SumQuery(EVERYONE, ClassCounts(len(schema.classes)), by, SHARE)
-    return Answering(rows, schema).integers(query).reshape(query.shape).astype(float)
+    return Answering(rows, schema).integers(query, 1).reshape(query.shape).astype(float)
 
 
 # --------------------------------------------------------------------------------------- splits
@@ -209,7 +209,7 @@ def test_the_bounds_of_all_sites_stay_below_every_common_split(seed, parties):
     binning = Binning.of_cells(THREE)
     query = BoundQuery(EVERYONE, (0, 1, 2), binning, SHARE)
     sites = holders(X, y, np.arange(80) % parties, parties, THREE)
-    bounds = sum(Answering(rows, THREE).integers(query) for rows in sites) / LATTICE
+    bounds = sum(Answering(rows, THREE).integers(query, LATTICE) for rows in sites) / LATTICE
     counts, grids = exact_counts(THREE, 80, seed), Grids(THREE, binning)
     for f, bound in enumerate(bounds):
         left_sets = grids.left_sets[f].astype(float)
@@ -231,20 +231,10 @@ def test_a_short_share_is_a_little_below_and_has_few_digits(share):
 
 
 def test_units_of_bounds_are_fine_for_little_noise_and_coarse_for_much():
-    class Quoted:
-        lattice = 64
-
-        def __init__(self, variance):
-            self._variance = variance
-
-        def variance(self, query):
-            assert query.unit == 1
-            return self._variance
-
     query = BoundQuery(EVERYONE, (0,), GRIDS.binning, SHARE)
-    assert histograms.bound_unit(query, Quoted(1.0)) == 64
-    assert histograms.bound_unit(query, Quoted(1e6)) == 4
-    assert histograms.bound_unit(query, Quoted(1e12)) == 1
+    units = [study(TWO, 3, epsilon=e).unit(query) for e in ("10000", "1/50", "1/500")]
+    assert units[0] == study(TWO, 3).lattice
+    assert units[0] > units[1] > units[2] >= 1
 
 
 def test_fifty_features_at_a_small_epsilon_can_be_bounded():

@@ -152,7 +152,7 @@ def test_each_accountant_has_its_own_mechanism_of_choice(finding, kind, delta, c
     asked = asked_by(TopDown(max_splits=2, finding=finding), parties, delta=delta, epsilon="8")
     choices = [q for q in asked if isinstance(q, SelectQuery | LocalChoice)]
     assert choices
-    assert all(isinstance(q, kind) and q.chooser is chooser for q in choices)
+    assert all(isinstance(q, kind) and q.mechanism is chooser for q in choices)
 
 
 def test_candidates_are_those_with_a_cell_in_reach_on_both_sides_and_nothing_else_decides():

@@ -80,10 +80,6 @@ class Federation:
         """Total variation between all noise drawn so far and its laws, at most."""
 
     @property
-    def lattice(self) -> int:
-        return self.study.lattice
-
-    @property
     def is_pure(self) -> bool:
         return self.study.measure is Measure.PURE
 
@@ -127,7 +123,7 @@ class Federation:
         return replies
 
     def _answer(self, query: Summed, integers: NDArray[np.int64]) -> Answer:
-        unit = query.unit * self.study.refinement(query)
+        unit = self.study.unit(query) * self.study.refinement(query)
         values = integers.reshape(query.shape).astype(np.float64) / unit
         if self.study.placement is Placement.LABEL:
             return self._decoded(query, values)

@@ -109,19 +109,19 @@ def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
     goal = Goal(ClassCounts(len(schema.classes or ())))
     if schema.target is not None:
         shape = target_shape(schema.target, rest[0], rows)
-        goal = Goal(Fractions(shape.low, shape.high, quote.lattice), shape)
+        goal = Goal(Fractions(shape.low, shape.high), shape)
     spent = sum((q.share for q in queries), Fraction(0))
     return Opening(goal, rows / full_noise(schema, goal, quote), spent)
 
 
-def declared_goal(schema: Schema, quote: Quote) -> Goal:
+def declared_goal(schema: Schema) -> Goal:
     """Classes, or a number within its whole public range: nothing is asked beforehand."""
     if schema.target is None:
         return Goal(ClassCounts(len(schema.classes or ())))
     low, high = schema.target.low, schema.target.high
     edges = np.linspace(low, high, TARGET_CELLS + 1)
     shape = TargetShape((edges[:-1] + edges[1:]) / 2.0, np.ones(TARGET_CELLS), low, high)
-    return Goal(Fractions(low, high, quote.lattice), shape)
+    return Goal(Fractions(low, high), shape)
 
 
 def full_noise(schema: Schema, goal: Goal, quote: Quote) -> float:

@@ -179,7 +179,7 @@ class HessianCuts:
     def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
         grids, numeric = setting.schema.grids, by_count.numeric_features(setting.schema)
         runs = {j: even_runs(grids[j], self.n_bins) for j in numeric}
-        statistic = Hessians(setting.loss, setting.start, quote.lattice)
+        statistic = Hessians(setting.loss, setting.start)
         for _ in range(self.rounds_for(setting.schema)):
             by = Cells(numeric, _binning(setting.schema, runs))
             query = SumQuery(EVERYONE, statistic, by, self._round_share(setting))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hedgerow.learning.builder import Choice, Chooser, Node, Stop
 from hedgerow.learning.choosing.scores import TINY, Impurity, left_masses
 from hedgerow.learning.choosing.tables import Tables, consistent, gathered, totals, with_known_zeros
-from hedgerow.learning.flow import Flow, Quote, ask
+from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import BoundQuery, Cells, Statistic, SumQuery
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Family, FeatureDraw, Grids
@@ -203,7 +203,6 @@ def by_bounds(
     share_at: ShareAt,
     bounds_share: Fraction,
     chunk: int,
-    quote: Quote,
 ) -> Chooser:
     """Asks only for histograms that noisy bounds leave in play; the rest is saved.
 
@@ -220,8 +219,8 @@ def by_bounds(
             return Stop(saved=share)
         each = short(share * (1 - bounds_share) / len(drawn))
         for_bounds = short(share * bounds_share / len(drawn)) * len(drawn)
-        query = BoundQuery(node.region, drawn, rules.grids.binning, for_bounds, unit=1)
-        bounds = (yield from ask(replace(query, unit=bound_unit(query, quote)))).values
+        query = BoundQuery(node.region, drawn, rules.grids.binning, for_bounds)
+        bounds = (yield from ask(query)).values
         lower = dict(zip(drawn, bounds.tolist(), strict=True))
         queue, seen = sorted(drawn, key=lower.__getitem__), list[Tables]()
         best: tuple[Tables, Found] | None = None
@@ -257,19 +256,3 @@ def short(share: Fraction) -> Fraction:
     excess = share.numerator.bit_length() - share.denominator.bit_length() - 6
     scale = Fraction(2) ** excess
     return share // scale * scale
-
-
-WIDE_NOISE = 1 << 12
-"""Deviation, in units, at which finer units say nothing more."""
-
-
-def bound_unit(query: BoundQuery, quote: Quote) -> int:
-    """Units per 1.0 for bounds: as fine as the lattice, unless noise makes that pointless.
-
-    Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
-    widest law that is still drawn exactly, and finer units make the noise wider.
-    """
-    deviation, unit = quote.variance(replace(query, unit=1)) ** 0.5, 1
-    while 2 * unit <= quote.lattice and 2 * unit * deviation <= WIDE_NOISE:
-        unit *= 2
-    return unit

@@ -110,7 +110,6 @@ class GreedyTrees:
     names: tuple[str, ...]
     features: TreeFeatures
     depth: int
-    unit: int
     least_gain: float = 0.0
     least_hessian: float = 1.0
 
@@ -122,7 +121,7 @@ class GreedyTrees:
         share: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[Tree]]:
-        statistic = update.statistic(at, self.unit)
+        statistic = update.statistic(at)
         leaves = known_leaves(update, statistic, len(numbers))
         each = share / (len(numbers) * self.depth)
         growing = {}

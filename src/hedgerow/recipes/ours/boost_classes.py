@@ -93,13 +93,13 @@ class SmoothedBoost:
         found = yield from _curves(grids, active, n_classes, shares.curves)
         stacked = unstacked(found)
         if shares.stacking:
-            stacked = yield from stack(found, grids, shares.stacking, quote.lattice)
+            stacked = yield from stack(found, grids, shares.stacking)
         score = started(found, grids, stacked)
         if shares.trees:
             rounds = Rounds(self.n_trees, self.batch, shares.trees)
             draw = random_trees.oblivious(grids, known(found, stacked), self.depth)
             update = Wiener(loss_for(n_classes))
-            score = yield from boost(rounds, DrawnTrees(draw, quote.lattice), update, score, rng)
+            score = yield from boost(rounds, DrawnTrees(draw), update, score, rng)
         return Trained(Model(score, output_for(n_classes)))
 
 

@@ -116,7 +116,7 @@ class RegressionBoost:
         start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
         each = (1 - opened.spent - constants.root_share - LOOK_SHARE) / n_trees
         model = yield from self._boosted(
-            shapes_of(skeletons, grids), depth, target, float(start), each, quote.lattice
+            shapes_of(skeletons, grids), depth, target, float(start), each
         )
         return Trained(Model(model, Output.VALUE))
 
@@ -127,7 +127,6 @@ class RegressionBoost:
         target: TargetShape,
         start: float,
         each: Fraction,
-        unit: int,
     ) -> Flow[Additive]:
         width = target.high - target.low
         model = Additive((start,), clip=(target.low, target.high))
@@ -137,7 +136,7 @@ class RegressionBoost:
             if t in looks:
                 residuals = yield from look(model, residuals, width, LOOK_SHARE / len(looks))
             loss = SquaredLoss(target.low, target.high, residuals.clip, self.weight)
-            statistic = Gradients(loss, model, unit)
+            statistic = Gradients(loss, model)
             answer = yield from ask(SumQuery(EVERYONE, statistic, Leaves((shape.tree,)), each))
             model = model.plus(self._tree(shape, answer, depth, residuals))
         return model

@@ -97,7 +97,7 @@ class MedianForest:
         spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
         depth = self.max_depth or (yield from self._bought_depth(folds))
         budget = (1 - spent) / (1 if folds else self.n_trees)
-        goal = declared_goal(schema, quote)
+        goal = declared_goal(schema)
         choose = self._chooser(schema, goal, quote, budget * self.split_share / depth, depth)
 
         def tree(number: int) -> Flow[Grown]:

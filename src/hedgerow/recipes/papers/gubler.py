@@ -91,7 +91,7 @@ class HistogramTree:
         if not self.save_budget:
             return histograms.by_histogram(rules, features, self._node_share)
         return histograms.by_bounds(
-            rules, features, self._node_share, self.bounds_share, self.chunk, quote
+            rules, features, self._node_share, self.bounds_share, self.chunk
         )
 
     def _node_share(self, node: Node) -> Fraction:

@@ -94,7 +94,7 @@ class ExtraTrees:
         return first + (1 if self.split is SplitRule.RANDOM else self.max_depth + 1)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema, quote)
+        goal = declared_goal(schema)
         room = yield from self._room(goal, schema, quote)
         flows = {
             t: self._tree(t, goal, room, schema, quote, np.random.default_rng(seed))

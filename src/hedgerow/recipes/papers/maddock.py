@@ -88,7 +88,7 @@ class Boosted:
         update, start = self._update(schema), start_of(schema)
         setting = Setting(schema, loss_of(schema), start, self.n_trees)
         binning = yield from self.cuts.place(setting, quote)
-        splitting = self._splitting(Grids(schema, binning), quote.lattice)
+        splitting = self._splitting(Grids(schema, binning))
         rounds = Rounds(self.n_trees, self.batch, 1 - self.cuts.share(setting))
         if self.updates is Updates.AVERAGING:
             start = Additive((0.0,) * len(schema.classes or (0,)))
@@ -96,25 +96,25 @@ class Boosted:
         return Trained(Model(score, self._output(schema)))
 
     # ---------------------------------------------------------------------------- components
-    def _splitting(self, grids: Grids, unit: int) -> Splitting:
+    def _splitting(self, grids: Grids) -> Splitting:
         features = self._features(grids.n_features)
         match self.splits:
             case Splits.TOTALLY_RANDOM:
-                return DrawnTrees(random_trees.totally_random(grids, features, self.depth), unit)
+                return DrawnTrees(random_trees.totally_random(grids, features, self.depth))
             case Splits.OBLIVIOUS:
                 known = [
                     random_trees.DrawableFeature(j, np.ones(n), 1.0)
                     for j, n in enumerate(grids.binning.n_bins)
                     if n > 2
                 ]
-                return DrawnTrees(random_trees.oblivious(grids, known, self.depth), unit)
+                return DrawnTrees(random_trees.oblivious(grids, known, self.depth))
         offers = (
             greedy_trees.every_cut(grids)
             if self.splits is Splits.HISTOGRAM
             else greedy_trees.one_random_cut(grids)
         )
         return greedy_trees.GreedyTrees(
-            offers, grids.schema.names, features, self.depth, unit, self.least_gain
+            offers, grids.schema.names, features, self.depth, self.least_gain
         )
 
     def _features(self, n_features: int) -> feature_draws.TreeFeatures:
