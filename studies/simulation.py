@@ -89,9 +89,6 @@ class InTheClear:
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.name)
 
-    def describe(self, query: Query) -> str:
-        return type(query).__name__
-
 
 def study_of(
     recipe: Recipe,

@@ -63,13 +63,11 @@ class Federation:
         link: Link,
         ledger: Ledger,
         listener: Listener = silent,
-        expected_rounds: int | None = None,
     ) -> None:
         self.study = study
         self.link = link
         self.ledger = ledger
         self.listener = listener
-        self.expected_rounds = expected_rounds
         self.record = RunRecord()
         if study.entry_cost:
             entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
@@ -102,10 +100,10 @@ class Federation:
             if isinstance(query, SumQuery | BoundQuery):
                 self.releases.append((query.region, self.study.release(query)))
                 self.slack += self.study.slack(query)
-        self.listener(Progress(number, len(queries), False, self.expected_rounds))
+        self.listener(Progress(number, len(queries), done=False))
         collected = self.link.round(number, queries)
         self.record.rounds.append(_recorded(number, manifest, collected))
-        self.listener(Progress(number, len(queries), True, self.expected_rounds))
+        self.listener(Progress(number, len(queries), done=True))
         return self._replies(queries, collected)
 
     def _replies(self, queries: Sequence[Query], got: Collected) -> list[Reply]:

@@ -11,7 +11,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.builder import LeafValue
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.queries import (
     Answer,
@@ -20,12 +19,15 @@ from hedgerow.queries import (
     ClassCounts,
     Count,
     Fractions,
+    QueryKinds,
     Statistic,
     SumQuery,
     TargetCells,
     Whole,
+    sums,
 )
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.grown import LeafValue
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema, Target
 
@@ -95,6 +97,16 @@ class Opening:
     goal: Goal
     signal: float  # noisy rows over the noise of one table of all features at the full budget
     spent: Fraction
+
+
+def goal_statistic(schema: Schema) -> type:
+    """The kind of statistic that a goal under this schema sums."""
+    return ClassCounts if schema.target is None else Fractions
+
+
+def opening_asks(schema: Schema) -> QueryKinds:
+    """What the first round asks."""
+    return sums(Count, Whole) if schema.target is None else sums(Count, Whole, TargetCells)
 
 
 def opening(schema: Schema, quote: Quote) -> Flow[Opening]:

@@ -151,8 +151,8 @@ class Study:
             return self.lattice
         whole = query.sensitivity(1).of_person(self.records_per_person)
         law = _law(self.measure, self._cost(query), whole)
-        share = law.share(self.honest) if self.placement is Placement.SHARES else law
-        deviation, unit = math.sqrt(share.variance * self.parties), 1
+        shares = self.honest if self.placement is Placement.SHARES else 1
+        deviation, unit = math.sqrt(law.variance * self.parties / shares), 1
         while 2 * unit <= self.lattice and 2 * unit * deviation <= WIDE_NOISE:
             unit *= 2
         return unit
