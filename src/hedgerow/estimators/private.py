@@ -5,7 +5,6 @@ No algorithm lives here. Strings stop at this door.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
@@ -17,8 +16,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.errors import PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
+from hedgerow.estimators.holders import public_draws, secret_draws, split_by_party
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import decision_path, save_model
@@ -27,7 +27,7 @@ from hedgerow.federation.statement import PrivacyStatement, statement
 from hedgerow.growing.flow import run
 from hedgerow.growing.screening import Refinement
 from hedgerow.party import reading
-from hedgerow.party.rows import Draws, Rows
+from hedgerow.party.rows import Rows
 from hedgerow.privacy.accounting import check_promise
 from hedgerow.privacy.budget import Placement, exact
 from hedgerow.privacy.response import BloomReports
@@ -91,12 +91,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         recipe = self._recipe(schema)
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        # Where nothing is protected, folds may repeat with random_state.
-        public = study.placement is Placement.NOWHERE
-        draws = Draws(rng.bytes(32) if public else os.urandom(32), study.name)
+        if study.placement is Placement.NOWHERE:
+            draws = public_draws(study.name, len(parts), rng)
+        else:
+            draws = secret_draws(study.name, len(parts))
         holders = [
-            Rows(reading.encode(x, schema, y=labels, check=True), schema, draws)
-            for x, labels in parts
+            Rows(reading.encode(x, schema, y=labels, check=True), schema, own)
+            for (x, labels), own in zip(parts, draws, strict=True)
         ]
         with bar(self.progress, recipe.expected_rounds(schema)) as listener:
             federation = memory.open_federation(
@@ -250,21 +251,6 @@ def refuse(parameters: dict[str, Any]) -> None:
     strange = sorted(set(parameters) - {"sample_weight"})
     if strange:
         raise TypeError(f"fit() got unexpected arguments {strange}; it takes X, y and party.")
-
-
-def split_by_party(X: Any, y: Any, party: Any) -> list[tuple[Any, Any]]:
-    """Rows of each holder, holders in sorted order."""
-    if party is None:
-        return [(X, y)]
-    who = np.asarray(party)
-    if len(who) != len(y):
-        raise DataError(f"party names {len(who)} rows, y has {len(y)}; give one party per row.")
-    y = np.asarray(y)
-    parts = []
-    for name in np.unique(who):
-        index = np.flatnonzero(who == name)
-        parts.append((X.iloc[index] if hasattr(X, "iloc") else np.asarray(X)[index], y[index]))
-    return parts
 
 
 def like_labels(classes: Sequence[str], y: Any) -> NDArray[Any]:
