@@ -36,6 +36,7 @@ from hedgerow.regions import Region
 from hedgerow.schema import Schema
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.study import Study
+from hedgerow.tokens import token_of
 from hedgerow.transport import memory
 
 PLACEMENTS = {p.name.lower(): p for p in Placement}
@@ -255,12 +256,14 @@ def refuse(parameters: dict[str, Any]) -> None:
 
 def like_labels(classes: Sequence[str], y: Any) -> NDArray[Any]:
     """The schema's classes in the type of the user's labels: 1, not '1'."""
-    kind = np.asarray(y).dtype
+    kind, texts = np.asarray(y).dtype, np.asarray(classes, dtype=object)
     if kind.kind not in "iufb":
-        return np.asarray(classes, dtype=object)
-    if kind.kind == "b":
-        return np.asarray([c == "True" for c in classes])
-    return np.asarray([float(c) for c in classes]).astype(kind)
+        return texts
+    try:
+        labels = np.array([float(str(token_of(text))) for text in classes]).astype(kind)
+    except ValueError:
+        return texts
+    return labels if len(np.unique(labels)) == len(classes) else texts
 
 
 def shares(value: float, name: str) -> Fraction:
