@@ -6,14 +6,18 @@ in int64, so the declared bounds hold exactly. A value that is not finite counts
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import UnsupportedQuery
-from hedgerow.kernels import dispatch as kernels
-from hedgerow.kernels import layers
+from hedgerow.kernels.encoding import recode
+from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
+from hedgerow.kernels.loops import GroupCodes
+from hedgerow.kernels.sums import count_cells, sum_cells
+from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
 from hedgerow.queries import (
     LATTICE,
     Binning,
@@ -64,7 +68,16 @@ class Answering:
         """The query's exact integers, flat."""
         if isinstance(query, BoundQuery):
             return self._bounds(query)
-        return self._sums(query).reshape(-1)
+        rows = self.rows.select(query.region) if query.region else None
+        if isinstance(query.by, Leaves):
+            sums = self._leaf_sums(query.by, query.statistic, rows)
+        elif isinstance(query.by, Sides):
+            sums = self._side_sums(query.by, query.statistic, query.region)
+        elif isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
+            sums = self._newton_sum(query.statistic, rows)
+        else:
+            sums = self._cell_sums(query, rows)
+        return sums.reshape(-1)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
         """The query's integers from contributions (n, C) that the rows alone do not decide."""
@@ -72,29 +85,13 @@ class Answering:
         return self.integers(query)
 
     # ----------------------------------------------------------------------------------- sums
-    def _sums(self, query: SumQuery) -> IntArray:
-        rows = self.rows.select(query.region) if query.region else None
-        if isinstance(query.by, Leaves):
-            return self._leaf_sums(query.by, query.statistic, rows)
-        if isinstance(query.by, Sides):
-            return self._side_sums(query.by, query.statistic, query.region)
-        if isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
-            return self._newton_sum(query.statistic, rows)[None, None, :]
-        codes = self._groups(query.by)
-        shape = query.shape
-        if codes is None:
-            features = np.zeros(1, np.int64)
-            codes = np.zeros((1, self.rows.n), np.uint8)
-        elif isinstance(query.by, Cells):
-            features = np.asarray(query.by.features, np.int64)
-        else:
-            features = np.arange(len(codes), dtype=np.int64)
-        labels = self._labels(query.statistic)
+    def _cell_sums(self, query: SumQuery, rows: NDArray[np.int32] | None) -> IntArray:
+        features, codes = self._groups(query.by)
+        nodes, labels = None if rows is None else [rows], self._labels(query.statistic)
+        _, n_bins, channels = query.shape
         if labels is not None:
-            return kernels.count_cells(codes, rows, features, labels, shape[1], shape[2])
-        return kernels.sum_cells(
-            codes, rows, features, self.contributions(query.statistic), shape[1]
-        )
+            return count_cells(codes, nodes, features, labels, n_bins, channels)
+        return sum_cells(codes, nodes, features, self.contributions(query.statistic), n_bins)
 
     def _leaf_sums(
         self, by: Leaves, statistic: Statistic, rows: NDArray[np.int32] | None
@@ -102,15 +99,15 @@ class Answering:
         """Routing and summing in one pass over the rows."""
         trees, labels = pack(by.trees), self._labels(statistic)
         if labels is not None:
-            return kernels.leaf_counts(trees, self.rows.codes, labels, statistic.channels, rows)
-        return kernels.leaf_sums(trees, self.rows.codes, self.contributions(statistic), rows)
+            return leaf_counts(trees, self.rows.codes, labels, statistic.channels, rows)
+        return leaf_sums(trees, self.rows.codes, self.contributions(statistic), rows)
 
     def _side_sums(self, by: Sides, statistic: Statistic, region: Region) -> IntArray:
         standing, labels = self.standing(by.layer, region), self._labels(statistic)
         codes = self.rows.codes
         if labels is not None:
-            return layers.count_sides(by.tests, standing, codes, labels, statistic.channels)
-        return layers.sum_sides(by.tests, standing, codes, self.contributions(statistic))
+            return count_sides(by.tests, standing, codes, labels, statistic.channels)
+        return sum_sides(by.tests, standing, codes, self.contributions(statistic))
 
     def standing(self, layer: Layer, region: Region) -> NDArray[np.int32]:
         """(n,) at which open node each row stands, -1 for none; one step from the layer above.
@@ -123,7 +120,7 @@ class Answering:
                 self._standing[key] = self._at_the_root(region)
             else:
                 above = self.standing(layer.above, region)
-                self._standing[key] = layers.next_nodes(layer, above, self.rows.codes)
+                self._standing[key] = next_nodes(layer, above, self.rows.codes)
                 if layer.above.above is not None:
                     del self._standing[region, layer.above.digest]
         return self._standing[key]
@@ -146,24 +143,25 @@ class Answering:
             total += quantised(values, statistic.unit).sum(axis=0)
         return total
 
-    def _groups(self, by: Groups) -> NDArray[np.uint8] | NDArray[np.uint16] | None:
+    def _groups(self, by: Groups) -> tuple[Sequence[int], GroupCodes]:
+        """Cell numbers of all rows by group, and which of the groups are asked for."""
         match by:
             case Whole():
-                return None
+                return (0,), np.zeros((1, self.rows.n), np.uint8)
             case Cells():
-                return self._bins(by.binning)
+                return by.features, self._bins(by.binning)
             case TargetCells():
-                return self.rows.target_codes(by.edges)[None, :]
+                return (0,), self.rows.target_codes(by.edges)[None, :]
             case ResidualCells():
                 residual = np.abs(self.rows.target - self.raw(by.at)[:, 0])
                 cells = np.searchsorted(np.asarray(by.edges), residual, side="right")
-                return cells.astype(np.uint16)[None, :]
+                return (0,), cells.astype(np.uint16)[None, :]
         raise UnsupportedQuery(f"rows cannot be grouped by {type(by).__name__}.")
 
     def _bins(self, binning: Binning) -> Codes:
         if self._recoded is None or self._recoded[0] != binning.digest:
             identity = all(b == tuple(range(len(b))) for b in binning.bins)
-            codes = self.rows.codes if identity else kernels.recode(self.rows.codes, binning.luts)
+            codes = self.rows.codes if identity else recode(self.rows.codes, binning.luts)
             self._recoded = (binning.digest, codes)
         return self._recoded[1]
 
@@ -222,7 +220,7 @@ class Answering:
         """`Additive.advance` by the kernel: the same bits, sooner."""
         if len(model.trees) == done:
             return raw
-        return kernels.add_values(model.trees[done:], self.rows.codes, raw, model.clip)
+        return add_values(pack(model.trees[done:]), self.rows.codes, raw, model.clip)
 
     # --------------------------------------------------------------------------------- bounds
     def _bounds(self, query: BoundQuery) -> IntArray:
@@ -232,7 +230,8 @@ class Answering:
         n_bins = max(query.binning.n_bins[f] for f in query.features)
         classes = len(self.schema.classes or ())
         features = np.asarray(query.features, np.int64)
-        counts = kernels.count_cells(codes, rows, features, self._classes(), n_bins, classes)
+        nodes = None if rows is None else [rows]
+        (counts,) = count_cells(codes, nodes, features, self._classes(), n_bins, classes)
         best = np.zeros(len(features), np.int64)
         for family in grids.families(query.features):
             left_sets = family.left_sets.astype(np.int64)
