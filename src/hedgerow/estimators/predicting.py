@@ -11,7 +11,6 @@ from hedgerow.kernels.trees import add_values
 from hedgerow.site.reading import encoding
 from hedgerow.values.models import Model
 from hedgerow.values.schema import Schema
-from hedgerow.values.trees import pack
 
 
 def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
@@ -20,5 +19,5 @@ def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
     score = model.score
     raw = score.start(codes)
     if score.trees:
-        raw = add_values(pack(score.trees), codes, raw, score.clip)
+        raw = add_values(score.packed, codes, raw, score.clip)
     return model.read(raw)

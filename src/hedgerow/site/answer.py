@@ -220,7 +220,8 @@ class Answering:
         """`Additive.advance` by the kernel: the same bits, sooner."""
         if len(model.trees) == done:
             return raw
-        return add_values(pack(model.trees[done:]), self.rows.codes, raw, model.clip)
+        new = pack(model.trees[done:]) if done else model.packed
+        return add_values(new, self.rows.codes, raw, model.clip)
 
     # --------------------------------------------------------------------------------- bounds
     def _bounds(self, query: BoundQuery) -> IntArray:

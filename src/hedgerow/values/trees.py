@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -147,8 +147,23 @@ class Tree:
     def __hash__(self) -> int:
         return hash(self.digest)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return without_caches(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrays come back as they were: a copy must not be open to writing."""
+        for part in state.values():
+            if isinstance(part, np.ndarray):
+                _frozen(part)
+        self.__dict__.update(state)
+
     def __repr__(self) -> str:
         return f"Tree({self.n_leaves} leaves, depth {self.depth}, {self.n_outputs} outputs)"
+
+
+def without_caches(value: Any) -> dict[str, Any]:
+    """What a pickle or a copy of a frozen value holds: its fields, not what was worked out."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 class Packed(NamedTuple):
