@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.timing import Row
 
-NAMES = ("kernels", "noise", "masks", "cold_start", "ours")
+NAMES = ("kernels", "predict", "noise", "masks", "cold_start", "ours")
 RESULTS = Path(__file__).with_name("results.md")
 HEADER = (
     "| work | CPU s | reference | CPU s | ratio | target | met |",
@@ -46,11 +46,15 @@ def merged(kept: list[str], measured: list[str]) -> list[str]:
 
 
 def line(row: Row) -> str:
-    ours, theirs = f"{row.seconds:.4f}", f"{row.reference_seconds:.4f}"
+    ours, theirs = seconds(row.seconds), seconds(row.reference_seconds)
     ratio = f"{row.ratio:.3g}"
     return (
         f"| {row.work} | {ours} | {row.reference} | {theirs} | {ratio} | {row.target} | {row.met} |"
     )
+
+
+def seconds(number: float) -> str:
+    return f"{number:.4f}" if number >= 1e-3 else f"{number:.2g}"
 
 
 def preamble() -> list[str]:

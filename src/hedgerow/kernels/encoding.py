@@ -6,6 +6,7 @@ Codes are uint8, feature-major (F, n).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,30 +22,31 @@ N_BUCKETS = 4096  # of the guide to a feature's edges; one byte each, so it stay
 
 def encode_edges(values: NDArray[np.floating[Any]], edges: Sequence[float], out: Codes) -> None:
     """Writes the number of edges at or below each value; NaN becomes len(edges) + 1, missing."""
-    cuts = np.asarray(edges, dtype=np.float64)
-    if len(cuts) + 2 > N_CODES or not (np.diff(cuts) > 0).all():
-        raise SpecError(f"{len(cuts)} edges; give at most {N_CODES - 2}, rising.")
     if out.shape != values.shape or out.dtype != np.uint8:
         raise SpecError(f"out is {out.dtype} {out.shape}; give one uint8 for each value.")
-    guide, scale = _guide(cuts)
     numbers = as_input(values, np.float64)
-    ENCODE.run(16 * numbers.size, numbers, as_input(cuts, np.float64), guide, scale, out)
+    ENCODE.run(16 * numbers.size, numbers, *_ruler(tuple(edges)), out)
 
 
-def _guide(cuts: FloatArray) -> tuple[Codes, float]:
-    """guide[b] is the number of cuts in buckets before b; empty if a bucket would hold two.
+@lru_cache(maxsize=1024)
+def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, Codes, float]:
+    """Cuts, and a guide to them; kept, since every chunk of rows is held against the same.
 
+    guide[b] is the number of cuts in buckets before b; it is empty if a bucket would hold two.
     The bucket floor((x - low) * scale) never falls as x rises, in floating point too, so a cut
     in a lower bucket is a lower number, and only the cut in a value's own bucket is in doubt.
     """
+    cuts = as_input(edges, np.float64)
+    if len(cuts) + 2 > N_CODES or not (np.diff(cuts) > 0).all():
+        raise SpecError(f"{len(cuts)} edges; give at most {N_CODES - 2}, rising.")
     width = float(cuts[-1] - cuts[0]) if len(cuts) > 1 else 0.0
     if not 1e-300 < width < 1e300:
-        return as_input((), np.uint8), 0.0
+        return cuts, as_input((), np.uint8), 0.0
     scale = (N_BUCKETS - 1) / width
     buckets = np.minimum((cuts - cuts[0]) * scale, N_BUCKETS - 1).astype(np.int32)
     if not np.diff(buckets).all():
-        return as_input((), np.uint8), 0.0
-    return as_input(np.searchsorted(buckets, np.arange(N_BUCKETS)), np.uint8), scale
+        return cuts, as_input((), np.uint8), 0.0
+    return cuts, as_input(np.searchsorted(buckets, np.arange(N_BUCKETS)), np.uint8), scale
 
 
 def _encode_plain(

@@ -5,15 +5,19 @@ Shapes: F features, n rows, N nodes, T trees, L leaves of the largest, C channel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Array, Kernel, as_input
 from hedgerow.kernels.guards import check_one_each, check_selection, class_codes
-from hedgerow.kernels.loops import LeafIds, add_values_loop, sum_leaves_loop
+from hedgerow.kernels.loops import add_values_loop, sum_leaves_loop
 from hedgerow.kernels.sums import add_group, one_each, paired
 from hedgerow.values.arrays import Codes, FloatArray, Int32, IntArray
 from hedgerow.values.trees import Packed, descend
+
+ROUTED = 2**14  # rows that the plain forms route at a time: few enough to stay in the cache
 
 
 def leaf_sums(trees: Packed, codes: Codes, stats: IntArray, rows: Int32 | None = None) -> IntArray:
@@ -79,22 +83,35 @@ def _steps(trees: Packed, codes: Codes) -> int:
 def _sum_leaves_plain(
     trees: Packed, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> None:
-    for t, mine in zip(pairs, out, strict=True):
-        add_group(_leaves(trees, t, codes), node_of, stats, mine)
+    for part in _parts(trees, codes):
+        leaves = _leaves(trees, codes[:, part])
+        for t, mine in zip(pairs, out, strict=True):
+            add_group(leaves[t], node_of[part], stats[part], mine)
 
 
 def _add_values_plain(
     trees: Packed, codes: Codes, low: float, high: float, raw: FloatArray
 ) -> None:
-    for t, value in enumerate(trees.value):
-        raw += value[_leaves(trees, t, codes)]
-        np.clip(raw, low, high, out=raw)
+    tree = np.arange(len(trees.depth))[:, None]
+    for part in _parts(trees, codes):
+        said = trees.value[tree, _leaves(trees, codes[:, part])]  # (T, rows, O)
+        if low == -np.inf and high == np.inf:  # sums that are kept on the way are added in order
+            raw[part] = np.add.accumulate(np.concatenate([raw[None, part], said]))[-1]
+            continue
+        for value in said:
+            raw[part] = np.minimum(np.maximum(raw[part] + value, low), high)
 
 
-def _leaves(trees: Packed, t: int, codes: Codes) -> LeafIds:
-    """(n,) number of each row's leaf, counted from the left."""
-    start = np.full(codes.shape[1], trees.root[t], dtype=np.int32)
-    return trees.leaf[descend(trees, start, codes)].astype(np.uint16)
+def _parts(trees: Packed, codes: Codes) -> Iterator[slice]:
+    """Blocks of rows, such that all trees together have `ROUTED` rows or not many more."""
+    size = -(-ROUTED // len(trees.depth))
+    return (slice(lo, lo + size) for lo in range(0, codes.shape[1], size))
+
+
+def _leaves(trees: Packed, codes: Codes) -> Int32:
+    """(T, n) number of each row's leaf in each tree, counted from the left."""
+    start = np.repeat(trees.root[:-1, None], codes.shape[1], axis=1)
+    return trees.leaf[descend(trees, start, codes)]
 
 
 SUM_LEAVES = Kernel(sum_leaves_loop, _sum_leaves_plain)

@@ -226,17 +226,17 @@ def pack(trees: Sequence[Tree]) -> Packed:
 
 
 def descend(nodes: Tree | Packed, start: Int32, codes: Codes) -> Int32:
-    """(n,) leaf node where each row ends, from its node in `start`; all rows go a level a time."""
-    node = start.copy()
-    rows = np.flatnonzero(nodes.feature[node] >= 0)
-    while rows.size:
-        here = node[rows]
-        cell = codes[nodes.feature[here], rows]
+    """(..., n) leaf nodes where rows end, from their nodes in `start`; all go a level a time."""
+    node, n = start.flatten(), codes.shape[1]
+    on_way = np.flatnonzero(nodes.feature[node] >= 0)
+    while on_way.size:
+        here = node[on_way]
+        cell = codes[nodes.feature[here], on_way % n]
         word = nodes.left_bits[here, cell // WORD]
         goes_left = (word >> (cell % WORD).astype(np.uint64)) & np.uint64(1) == 1
-        node[rows] = np.where(goes_left, nodes.left[here], nodes.right[here])
-        rows = rows[nodes.feature[node[rows]] >= 0]
-    return node
+        node[on_way] = np.where(goes_left, nodes.left[here], nodes.right[here])
+        on_way = on_way[nodes.feature[node[on_way]] >= 0]
+    return node.reshape(start.shape)
 
 
 _Node = Split | tuple[float, ...]  # a test, or the value of a leaf
