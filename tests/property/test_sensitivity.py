@@ -40,7 +40,8 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.site.answer import Answering, half_gini_units, quantised
+from hedgerow.site.answer import Answering, half_gini_units
+from hedgerow.site.contributions import quantised
 from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Rows
 from hedgerow.site.scoring import scores

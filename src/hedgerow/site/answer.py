@@ -40,6 +40,7 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
+from hedgerow.site.contributions import fractions_of, newton_sum, quantised
 from hedgerow.site.rows import Rows
 from hedgerow.values.arrays import Codes, FloatArray, IntArray
 from hedgerow.values.candidates import Grids
@@ -48,8 +49,6 @@ from hedgerow.values.models import Additive
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import pack
-
-NEWTON_CHUNK = 8192  # records whose Newton vectors are held at once
 
 
 class Answering:
@@ -74,7 +73,7 @@ class Answering:
         elif isinstance(query.by, Sides):
             sums = self._side_sums(query.by, query.statistic, query.region)
         elif isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
-            sums = self._newton_sum(query.statistic, rows)
+            sums = newton_sum(query.statistic, self.rows.codes, self._y(), rows)
         else:
             sums = self._cell_sums(query, rows)
         return sums.reshape(-1)
@@ -132,17 +131,6 @@ class Answering:
         out[self.rows.select(region)] = 0
         return out
 
-    def _newton_sum(self, statistic: CurveNewton, rows: NDArray[np.int32] | None) -> IntArray:
-        """(C,) chunk by chunk: a record's vector is long, and only the sum is kept."""
-        total = np.zeros(statistic.channels, np.int64)
-        index = np.arange(self.rows.n) if rows is None else rows
-        y = self._y()
-        for start in range(0, len(index), NEWTON_CHUNK):
-            part = index[start : start + NEWTON_CHUNK]
-            values = _curve_newton(self.rows.codes[:, part], y[part], statistic)
-            total += quantised(values, statistic.unit).sum(axis=0)
-        return total
-
     def _groups(self, by: Groups) -> tuple[Sequence[int], GroupCodes]:
         """Cell numbers of all rows by group, and which of the groups are asked for."""
         match by:
@@ -192,7 +180,7 @@ class Answering:
     def _real_contributions(self, statistic: Statistic) -> FloatArray:
         match statistic:
             case Fractions():
-                return _fractions(self.rows.target, statistic)
+                return fractions_of(self.rows.target, statistic)
             case Gradients():
                 return statistic.loss.contributions(self.raw(statistic.at), self._y())
             case Hessians():
@@ -259,30 +247,3 @@ def half_gini_units(counts: IntArray, unit: int = LATTICE) -> IntArray:
 def _wide(counts: IntArray) -> NDArray[Any]:
     """Python integers where LATTICE n^2 would leave int64."""
     return counts.astype(object) if int(counts.sum(axis=-1).max(initial=0)) >= 1 << 23 else counts
-
-
-def quantised(values: FloatArray, unit: int) -> IntArray:
-    """Each record truncated toward zero, so that no norm grows; not finite counts as 0."""
-    finite = np.where(np.isfinite(values), values, 0.0)
-    return np.asarray(np.trunc(finite * unit), np.int64)
-
-
-def _fractions(target: FloatArray, statistic: Fractions) -> FloatArray:
-    u = (np.clip(target, statistic.low, statistic.high) - statistic.low) / (
-        statistic.high - statistic.low
-    )
-    part = np.rint(np.nan_to_num(u) * statistic.unit)
-    return np.stack([statistic.unit - part, part], axis=1) / statistic.unit
-
-
-def _curve_newton(codes: Codes, y: FloatArray, statistic: CurveNewton) -> FloatArray:
-    """(n, C) of (g z, c h upper(z z^T) / R) / R."""
-    columns = [curve.at(codes)[:, 0] for curve in statistic.curves]
-    z = np.stack([*columns, np.full(len(y), statistic.constant)], axis=1)
-    norm = np.sqrt((z * z).sum(axis=1, keepdims=True))
-    z = z * np.minimum(1.0, statistic.radius / np.maximum(norm, 1e-12)) / statistic.radius
-    raw = statistic.base + statistic.radius * (z @ np.asarray(statistic.weights))
-    gh = statistic.loss.contributions(raw[:, None], y)
-    upper = np.triu_indices(z.shape[1])
-    outer = z[:, upper[0]] * z[:, upper[1]]
-    return np.concatenate([gh[:, :1] * z, gh[:, 1:] * outer], axis=1)

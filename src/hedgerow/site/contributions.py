@@ -1,0 +1,63 @@
+"""What one record adds: real numbers made integers, record by record.
+
+Each is truncated toward zero on its own, so that no norm grows and the declared bound holds
+exactly. Nothing here looks at two records at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
+from hedgerow.queries import CurveNewton, Fractions
+from hedgerow.values.arrays import Codes, FloatArray, Int32, IntArray
+
+NEWTON_ENTRIES = 2**17  # of the records that a Newton sum holds at once: a megabyte
+
+
+def quantised(values: FloatArray, unit: int) -> IntArray:
+    """Each record truncated toward zero, so that no norm grows; not finite counts as 0."""
+    finite = np.where(np.isfinite(values), values, 0.0)
+    return np.asarray(np.trunc(finite * unit), np.int64)
+
+
+def fractions_of(target: FloatArray, statistic: Fractions) -> FloatArray:
+    u = (np.clip(target, statistic.low, statistic.high) - statistic.low) / (
+        statistic.high - statistic.low
+    )
+    part = np.rint(np.nan_to_num(u) * statistic.unit)
+    return np.stack([statistic.unit - part, part], axis=1) / statistic.unit
+
+
+def newton_sum(statistic: CurveNewton, codes: Codes, y: FloatArray, rows: Int32 | None) -> IntArray:
+    """(C,) the sum of (g z, c h upper(z z^T)) in units, z divided by the radius.
+
+    A record's vector is long, so it is added where it is made and kept nowhere.
+    """
+    features = np.array([curve.feature for curve in statistic.curves], np.intp)
+    tables = np.array([curve.table[:, 0] for curve in statistic.curves])
+    weights, radius = np.asarray(statistic.weights), statistic.radius
+    total, most = np.zeros(statistic.channels, np.int64), most_squared(statistic)
+    for part in _parts(len(y), rows, NEWTON_ENTRIES // statistic.dimension):
+        cells = codes[:, part][features]
+        z, score = scaled_rows(tables, cells, statistic.constant, radius, weights)
+        with np.errstate(all="ignore"):  # what is not finite adds nothing
+            raw = statistic.base + radius * score
+            gh = statistic.loss.contributions(raw[:, None], y[part]) * statistic.unit
+        add_newton_vectors(z, gh[:, 0], gh[:, 1], most, total)
+    return total
+
+
+def most_squared(statistic: CurveNewton) -> int:
+    """The largest squared norm that keeps the whole bound: Linf <= L2, L1 <= sqrt(C) L2."""
+    bound = statistic.bound
+    return min(bound.l2_squared, bound.linf**2, bound.l1**2 // statistic.channels)
+
+
+def _parts(n: int, rows: Int32 | None, size: int) -> Iterator[slice | Int32]:
+    """Chunks of all rows, or of those selected."""
+    for lo in range(0, n if rows is None else len(rows), max(size, 1)):
+        chunk = slice(lo, lo + max(size, 1))
+        yield chunk if rows is None else rows[chunk]
