@@ -123,24 +123,16 @@ def _by_guide(values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, 
 
 @helper
 def _by_search(values: FloatArray, cuts: FloatArray, out: Codes) -> None:
-    """Binary search without branches: each step is taken by a whole block before the next."""
-    steps = 1
-    while steps <= cuts.size:
-        steps *= 2
-    padded = np.full(steps, np.inf)
+    """Binary search in a number of steps that the compiler knows, so that it needs no branch."""
+    padded = np.full(N_CODES, np.inf)
     padded[: cuts.size] = cuts
-    found = np.empty(256, np.int32)
-    for lo in range(0, values.size, found.size):
-        block = values[lo : lo + found.size]
-        found[:] = 0
-        step = steps // 2
-        while step > 0:
-            for i in range(block.size):
-                at = found[i]
-                found[i] = at + step if padded[at + step - 1] <= block[i] else at
-            step //= 2
-        for i in range(block.size):
-            out[lo + i] = min(found[i], cuts.size)  # infinity is not below the padding
+    for i in range(values.size):
+        found = np.uint64(0)
+        for bit in range(8):
+            step = np.uint64(N_CODES // 2 >> bit)
+            below = padded[found + step - np.uint64(1)] <= values[i]
+            found += step if below else np.uint64(0)
+        out[i] = min(found, np.uint64(cuts.size))  # infinity is not below the padding
 
 
 def _recode_loop(codes: Codes, tables: Codes, out: Codes) -> None:
