@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hedgerow.kernels.units import quantised
 from hedgerow.queries import LATTICE, Gradients, Hessians
-from hedgerow.site.contributions import quantised
 from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss
 from hedgerow.values.models import Additive
 

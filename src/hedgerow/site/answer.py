@@ -1,12 +1,15 @@
 """From rows to integers: what a site computes for each query. No noise and no charge here.
 
-Each record's contribution is made an integer on its own (truncated toward zero), then summed
-in int64, so the declared bounds hold exactly. A value that is not finite counts as 0.
+Each record's contribution is made an integer on its own (truncated toward zero), held against the
+bound that the statistic declares, then summed in int64: so the bound holds exactly, whatever the
+query says about itself. Counts need no such check. A record has one label, which is one channel, so
+it adds 1 to one cell of every group, and 1 is what they declare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
 from hedgerow.kernels.loops import GroupCodes
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
+from hedgerow.kernels.units import bounded_units, clamped
 from hedgerow.queries import (
     LATTICE,
     Binning,
@@ -40,7 +44,7 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.site.contributions import fractions_of, newton_sum, quantised
+from hedgerow.site.contributions import fractions_of, newton_sum
 from hedgerow.site.rows import Rows
 from hedgerow.values.arrays import Codes, FloatArray, IntArray
 from hedgerow.values.candidates import Grids
@@ -76,11 +80,11 @@ class Answering:
             sums = newton_sum(query.statistic, self.rows.codes, self._y(), rows)
         else:
             sums = self._cell_sums(query, rows)
-        return sums.reshape(-1)
+        return _in_shape(sums, query)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
         """The query's integers from contributions (n, C) that the rows alone do not decide."""
-        self._contributions = (query.statistic, contributions)
+        self._contributions = (query.statistic, clamped(contributions, query.statistic.bound))
         return self.integers(query)
 
     # ----------------------------------------------------------------------------------- sums
@@ -174,7 +178,8 @@ class Answering:
         """(n, C) integers of each record."""
         if self._contributions is None or self._contributions[0] is not statistic:
             values = self._real_contributions(statistic)
-            self._contributions = (statistic, quantised(values, statistic.unit))
+            units = bounded_units(values, statistic.unit, statistic.bound)
+            self._contributions = (statistic, units)
         return self._contributions[1]
 
     def _real_contributions(self, statistic: Statistic) -> FloatArray:
@@ -237,13 +242,21 @@ class Answering:
         return self._candidates
 
 
+def _in_shape(sums: IntArray, query: SumQuery) -> IntArray:
+    """Flat, one integer for each of the noise; a shorter vector would be stretched over it."""
+    if sums.size != prod(query.shape):
+        raise UnsupportedQuery(f"{sums.size} sums were made for a query of {query.shape}.")
+    return sums.reshape(-1)
+
+
 def half_gini_units(counts: IntArray, unit: int = LATTICE) -> IntArray:
     """(..., C) counts -> floor(unit (n^2 - sum c^2) / (2 n)), exactly."""
-    c = _wide(counts)
+    c = _wide(counts, unit)
     n = c.sum(axis=-1)
     return np.asarray(unit * (n * n - (c * c).sum(axis=-1)) // (2 * np.maximum(n, 1)), np.int64)
 
 
-def _wide(counts: IntArray) -> NDArray[Any]:
-    """Python integers where LATTICE n^2 would leave int64."""
-    return counts.astype(object) if int(counts.sum(axis=-1).max(initial=0)) >= 1 << 23 else counts
+def _wide(counts: IntArray, unit: int) -> NDArray[Any]:
+    """Python integers where unit n^2 would leave int64."""
+    n = int(counts.sum(axis=-1).max(initial=0))
+    return counts.astype(object) if unit * n * n >= 1 << 62 else counts

@@ -1,7 +1,6 @@
-"""What one record adds: real numbers made integers, record by record.
+"""What one record adds to statistics that are no class counts, record by record.
 
-Each is truncated toward zero on its own, so that no norm grows and the declared bound holds
-exactly. Nothing here looks at two records at a time.
+Nothing here looks at two records at a time.
 """
 
 from __future__ import annotations
@@ -15,12 +14,6 @@ from hedgerow.queries import CurveNewton, Fractions
 from hedgerow.values.arrays import Codes, FloatArray, Int32, IntArray
 
 NEWTON_ENTRIES = 2**17  # of the records that a Newton sum holds at once: a megabyte
-
-
-def quantised(values: FloatArray, unit: int) -> IntArray:
-    """Each record truncated toward zero, so that no norm grows; not finite counts as 0."""
-    finite = np.where(np.isfinite(values), values, 0.0)
-    return np.asarray(np.trunc(finite * unit), np.int64)
 
 
 def fractions_of(target: FloatArray, statistic: Fractions) -> FloatArray:
