@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.timing import Row
+from hedgerow.kernels.warming import warm
 
 NAMES = ("kernels", "predict", "noise", "masks", "cold_start", "ours")
 RESULTS = Path(__file__).with_name("results.md")
@@ -24,6 +25,7 @@ HEADER = (
 
 def main(names: tuple[str, ...]) -> None:
     measured = []
+    warm()
     print(*HEADER, sep="\n", flush=True)
     for name in names or NAMES:
         for row in import_module(f"benchmarks.bench_{name}").rows():

@@ -5,11 +5,8 @@ The definitions below are written row by row, on purpose: they share no trick wi
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from hypothesis import strategies as st
 
 from hedgerow.errors import DataError, SpecError
 from hedgerow.kernels import dispatch, encoding, loops
+from hedgerow.kernels.dispatch import priced
 from hedgerow.kernels.encoding import encode_edges, recode, split_rows
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
@@ -33,21 +31,11 @@ N_CELLS = st.sampled_from([1, 2, 33, 255, 256])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@contextmanager
-def starting_numba_costs(steps: float) -> Iterator[None]:
-    before = dispatch.PLAIN_STEPS
-    dispatch.PLAIN_STEPS = steps  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        dispatch.PLAIN_STEPS = before
-
-
 def in_both_forms(work: Callable[[], Any]) -> Any:
     """What `work` gives, after seeing that plain and compiled agree to the last bit."""
-    with starting_numba_costs(np.inf):
+    with priced(np.inf, np.inf):
         plain = work()
-    with starting_numba_costs(0):
+    with priced(0, 0):
         compiled = work()
     for a, b in zip(_arrays(plain), _arrays(compiled), strict=True):
         assert a.dtype == b.dtype
@@ -441,7 +429,7 @@ def test_rows_that_would_be_read_or_written_outside_are_refused(
     work: Callable[[], Any], complaint: str
 ) -> None:
     for price in (0, np.inf):
-        with starting_numba_costs(price), pytest.raises(DataError, match=complaint):
+        with priced(price, price), pytest.raises(DataError, match=complaint):
             work()
 
 
@@ -472,52 +460,9 @@ def test_any_layout_of_the_codes_meets_one_compiled_loop() -> None:
     codes = random_codes(rng, 50)
     frozen = codes.copy()
     frozen.flags.writeable = False
-    with starting_numba_costs(0):
+    with priced(0, 0):
         recode(codes, np.zeros((3, 256), np.uint8))
         known = len(dispatch._compile(encoding.RECODE.loop).signatures)
         for same in (np.asfortranarray(codes), frozen, np.repeat(codes, 2, axis=1)[:, ::2]):
             recode(same, np.zeros((3, 256), np.uint8))
     assert len(dispatch._compile(encoding.RECODE.loop).signatures) == known == 1
-
-
-# ----------------------------------------------------------------------------- plain or compiled
-def test_plain_work_is_done_until_it_would_have_paid_for_numba(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(dispatch.Kernel, "steps_so_far", 0)
-    monkeypatch.setattr(dispatch.Kernel, "compiled", lambda self: "compiled")
-    kernel = dispatch.Kernel(loop=lambda: "loop", plain=lambda: "plain")
-    with starting_numba_costs(10):
-        assert [kernel.run(4) for _ in range(4)] == ["plain", "plain", "compiled", "compiled"]
-
-
-def test_a_disk_that_cannot_be_written_costs_time_but_no_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    numba = dispatch._numba()
-
-    class ReadOnlyDisk:
-        @staticmethod
-        def njit(cache: bool = False, nogil: bool = False) -> Any:
-            if cache:
-                raise RuntimeError("cannot cache function: no locator available")
-            return numba.njit(nogil=nogil)
-
-    monkeypatch.setattr(dispatch, "_numba", ReadOnlyDisk)
-    table, cells = np.arange(256, dtype=np.uint8)[None, ::-1].copy(), CODES[:1]
-    out = np.empty_like(cells)
-    dispatch._compile.__wrapped__(encoding.RECODE.loop)(cells, table, out)
-    np.testing.assert_array_equal(out, 255)
-
-
-def test_a_first_small_fit_does_not_start_numba() -> None:
-    work = """
-import sys
-import numpy as np
-from hedgerow.kernels.sums import count_cells
-codes = np.zeros((30, 1000), np.uint8)
-for node in range(31):
-    count_cells(codes, None, range(30), codes[0], 32, 2)
-sys.exit("numba" in sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", work], check=True)

@@ -1,10 +1,14 @@
 """When a loop over rows runs as plain NumPy and when compiled. Only this file starts numba.
 
 A kernel is a *loop* that numba compiles and a *plain* NumPy form that is the definition; both
-take the same arguments and leave the same bits. Starting numba costs more than a small fit, so a
-process begins with the plain forms and changes over once they have done about as much work as
-starting would have cost (the ski-rental rule: never worse than twice the better choice made in
-hindsight).
+take the same arguments and leave the same bits. Starting numba costs more than a small fit, and
+compiling a loop for the first time more than that. So a process begins with the plain forms and
+changes over, for each loop, once they have run for as long as the change will take (the ski-rental
+rule: never worse than twice the better choice made in hindsight). `warming.warm` does it at once.
+
+numba keeps compiled loops in the package's own `__pycache__`, or, where that cannot be written, in
+the user's cache folder; NUMBA_CACHE_DIR names another place. Where none can be written, every
+process compiles anew, and a warning says so.
 
 A loop is never called as Python. Compiled, it checks no bounds: the function that calls it has
 checked them. It is written for the compiler: indices are unsigned, since a signed one costs a
@@ -13,37 +17,64 @@ test for negative, and an element is read before it is chosen by, since a branch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from pathlib import Path
+from time import thread_time
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 Array = NDArray[Any]
 
-PLAIN_STEPS = 2**26  # plain work, in steps of a few ns, that costs as much as starting numba
-
 HELPERS: list[Callable[..., Any]] = []
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Kernel:
-    """A loop and its plain form; `run` picks one by the work done so far in this process."""
+class Prices(NamedTuple):
+    """CPU seconds of a change to compiled loops."""
 
-    steps_so_far: ClassVar[int] = 0
+    start: float  # importing numba and loading a first loop from the disk
+    compile: float  # a loop that is not on the disk
+
+
+PRICES = Prices(start=0.6, compile=3.0)
+
+
+class Kernel:
+    """A loop and its plain form; `run` picks one by the time spent so far in this process."""
+
+    everyones_seconds: ClassVar[float] = 0.0
 
     def __init__(self, loop: Callable[..., Any], plain: Callable[..., Any]) -> None:
         self.loop, self.plain = loop, plain
+        self.seconds = 0.0
 
-    def run(self, steps: int, *args: Any) -> Any:
-        Kernel.steps_so_far += steps
-        if Kernel.steps_so_far < PLAIN_STEPS:
-            return self.plain(*args)
-        return self.compiled(*args)
+    def run(self, *args: Any) -> Any:
+        if self._is_due():
+            return self.compiled(*args)
+        began = thread_time()
+        found = self.plain(*args)
+        spent = thread_time() - began
+        self.seconds += spent
+        Kernel.everyones_seconds += spent
+        return found
 
     def compiled(self, *args: Any) -> Any:
         return _compile(self.loop)(*args)
+
+    def _is_due(self) -> bool:
+        """Whether the plain forms have taken as long as a change will take."""
+        if Kernel.everyones_seconds < PRICES.start:
+            return False
+        return self.seconds >= PRICES.compile or self.is_compiled()
+
+    def is_compiled(self) -> bool:
+        """In this process, or by an earlier one."""
+        return bool(_compile(self.loop).signatures) or _is_on_disk(self.loop)
 
 
 def helper(function: _Function) -> _Function:
@@ -63,6 +94,17 @@ def as_input(values: ArrayLike, dtype: DTypeLike) -> Array:
     return array
 
 
+@contextmanager
+def priced(start: float, compile: float) -> Iterator[None]:
+    """Other prices for a while: at no price loops are compiled at once."""
+    global PRICES
+    before, PRICES = PRICES, Prices(start, compile)
+    try:
+        yield
+    finally:
+        PRICES = before
+
+
 @cache
 def _numba() -> Any:
     import numba
@@ -74,11 +116,28 @@ def _numba() -> Any:
 
 
 @cache
-def _compile(loop: Callable[..., Any]) -> Callable[..., Any]:
+def _compile(loop: Callable[..., Any]) -> Any:
     """Compiled on first use and kept on disk for the next process, where the disk allows it."""
-    compiled: Callable[..., Any]
     try:
-        compiled = _numba().njit(cache=True, nogil=True)(loop)
-    except RuntimeError:  # neither the package's folder nor the user's can be written
-        compiled = _numba().njit(nogil=True)(loop)
-    return compiled
+        return _numba().njit(cache=True, nogil=True)(loop)
+    except RuntimeError:  # no folder that numba tries can be written
+        _warn_of_the_disk()
+        return _numba().njit(nogil=True)(loop)
+
+
+@cache
+def _is_on_disk(loop: Callable[..., Any]) -> bool:
+    """A guess by names: a stale file costs one compilation that was not paid for."""
+    folder = _compile(loop).stats.cache_path
+    return folder is not None and any(Path(folder).glob(f"*.{loop.__name__}-*.nbi"))
+
+
+@cache
+def _warn_of_the_disk() -> None:
+    warnings.warn(
+        "compiled loops cannot be kept: neither hedgerow's folder nor the user's cache can be "
+        "written, so every process compiles them anew, some seconds each. Set NUMBA_CACHE_DIR to "
+        "a folder that can be written.",
+        UserWarning,
+        stacklevel=2,
+    )

@@ -25,7 +25,7 @@ def encode_edges(values: NDArray[np.floating[Any]], edges: Sequence[float], out:
     if out.shape != values.shape or out.dtype != np.uint8:
         raise SpecError(f"out is {out.dtype} {out.shape}; give one uint8 for each value.")
     numbers = as_input(values, np.float64)
-    ENCODE.run(16 * numbers.size, numbers, *_ruler(tuple(edges)), out)
+    ENCODE.run(numbers, *_ruler(tuple(edges)), out)
 
 
 @lru_cache(maxsize=1024)
@@ -61,7 +61,7 @@ def recode(codes: Codes, tables: Codes) -> Codes:
     if tables.shape != (len(codes), N_CODES):
         raise SpecError(f"tables have shape {tables.shape}; give ({len(codes)}, {N_CODES}).")
     out = np.empty(codes.shape, dtype=np.uint8)
-    RECODE.run(codes.size, as_input(codes, np.uint8), as_input(tables, np.uint8), out)
+    RECODE.run(as_input(codes, np.uint8), as_input(tables, np.uint8), out)
     return out
 
 
@@ -79,9 +79,7 @@ def split_rows(cells: Codes, rows: Int32 | None, left: int) -> tuple[Int32, Int3
     bits = np.frombuffer(left.to_bytes(N_CODES // 8, "little"), np.uint8)
     goes_left = as_input(np.unpackbits(bits, bitorder="little"), np.uint8)
     lefts, rights = np.empty_like(chosen), np.empty_like(chosen)
-    n_left = SPLIT_ROWS.run(
-        chosen.size, as_input(cells, np.uint8), chosen, goes_left, lefts, rights
-    )
+    n_left = SPLIT_ROWS.run(as_input(cells, np.uint8), chosen, goes_left, lefts, rights)
     return lefts[:n_left].copy(), rights[: chosen.size - n_left].copy()
 
 

@@ -13,8 +13,6 @@ from hedgerow.kernels.guards import check_one_each, class_codes
 from hedgerow.values.arrays import Codes, Int32, IntArray, Words
 from hedgerow.values.layers import Layer, NodeTests
 
-PLAIN_COST = 32  # steps, of a few ns each, that the plain forms need for a row and a test
-
 
 def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
     """(n,) the node of this layer at which each row stands; -1 for a row that left the tree."""
@@ -22,7 +20,7 @@ def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
     feature, left = _tests(layer.taken, codes)
     out = np.empty(standing.size, np.int32)
     args = as_input(standing, np.int32), feature, left, as_input(layer.children, np.int32)
-    NEXT_NODES.run(PLAIN_COST * standing.size, *args, as_input(codes, np.uint8), out)
+    NEXT_NODES.run(*args, as_input(codes, np.uint8), out)
     return out
 
 
@@ -48,7 +46,7 @@ def _by_side(
         raise SpecError(f"rows stand at node {standing.max()}; tests came for {n_nodes} nodes.")
     out = np.zeros((m, 2 * n_nodes, channels), np.int64)
     args = as_input(standing, np.int32), feature, left, as_input(codes, np.uint8), values
-    kernel.run(PLAIN_COST * standing.size * m, *args, out)
+    kernel.run(*args, out)
     return out
 
 

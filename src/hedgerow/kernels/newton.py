@@ -41,7 +41,7 @@ def scaled_rows(
     z, score = np.empty((codes.shape[1], len(weights))), np.zeros(codes.shape[1])
     inputs = as_input(tables, np.float64), as_input(codes, np.uint8)
     scale = float(constant), float(radius), as_input(weights, np.float64)
-    SCALED_ROWS.run(8 * z.size, *inputs, *scale, z, score)
+    SCALED_ROWS.run(*inputs, *scale, z, score)
     return z, score
 
 
@@ -63,7 +63,7 @@ def add_newton_vectors(
     if most * (2 * d + 20) >= 2**51:
         raise SpecError(f"the bound {most} is too large for {d} entries; use a smaller unit.")
     inputs = [as_input(x, np.float64) for x in (z, g, h)]
-    ADD_VECTORS.run(len(z) * total.size, *inputs, most + 0.5, total)
+    ADD_VECTORS.run(*inputs, most + 0.5, total)
 
 
 # --------------------------------------------------------------------------------------- plain

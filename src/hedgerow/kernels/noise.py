@@ -19,8 +19,7 @@ def invert(
             f"{len(words)} words for {len(out)} results and {len(ties)} ties; give one each."
         )
     table = as_input(thresholds, np.uint64), as_input(guide, np.int32)
-    steps = 8 * words.size
-    return int(INVERT.run(steps, as_input(words, np.uint64), *table, np.uint64(shift), out, ties))
+    return int(INVERT.run(as_input(words, np.uint64), *table, np.uint64(shift), out, ties))
 
 
 def _invert_loop(

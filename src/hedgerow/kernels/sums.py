@@ -127,7 +127,7 @@ def _by_cell(
     out = _zeros((pairs.size, n_nodes, n_bins, max(stats.shape[1], 1)), codes.dtype)
     chosen = as_input(_NOBODY if rows is None else rows, np.int32)
     args = as_input(codes, codes.dtype), chosen, as_input(node_of, np.int32), pairs, stats, out
-    if not SUM_CELLS.run(pairs.size * node_of.size * out.shape[3], *args):
+    if not SUM_CELLS.run(*args):
         raise DataError(f"a code is {n_bins} or more; there are {n_bins} bins.")
     return out[: wanted.size]
 

@@ -46,7 +46,7 @@ def add_values(
             f"{(codes.shape[1], trees.value.shape[2])}, one row per row of the codes."
         )
     low, high = (-np.inf, np.inf) if clip is None else map(float, clip)
-    ADD_VALUES.run(_steps(trees, codes), trees, _columns(trees, codes), low, high, raw)
+    ADD_VALUES.run(trees, _columns(trees, codes), low, high, raw)
     return raw
 
 
@@ -66,7 +66,7 @@ def _by_leaf(
     pairs = paired(np.arange(len(trees.depth), dtype=np.int32))
     shape = (pairs.size, n_nodes, int(trees.n_leaves.max()), max(stats.shape[1], 1))
     out, parts = np.zeros(shape, dtype=np.int64), as_input(node_of, np.int32)
-    SUM_LEAVES.run(_steps(trees, mine), trees, mine, parts, pairs, stats, out)
+    SUM_LEAVES.run(trees, mine, parts, pairs, stats, out)
     return out[: len(trees.depth)]
 
 
@@ -74,10 +74,6 @@ def _columns(trees: Packed, codes: Codes) -> Codes:
     if len(codes) != trees.n_features:
         raise SpecError(f"codes have {len(codes)} columns; the trees read {trees.n_features}.")
     return as_input(codes, np.uint8)
-
-
-def _steps(trees: Packed, codes: Codes) -> int:
-    return int(trees.depth.sum() + 1) * 8 * int(codes.shape[1])
 
 
 def _sum_leaves_plain(

@@ -29,7 +29,7 @@ def bounded_units(values: FloatArray, unit: int, bound: Sensitivity) -> IntArray
         raise SpecError(f"{bound} is too large for {values.shape[1]} channels; lower the unit.")
     out = np.empty(values.shape, np.int64)
     norms = float(bound.l1), float(bound.l2_squared), float(bound.linf)
-    BOUNDED_UNITS.run(16 * out.size, as_input(values, np.float64), float(unit), *norms, out)
+    BOUNDED_UNITS.run(as_input(values, np.float64), float(unit), *norms, out)
     return out
 
 
