@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 
 from benchmarks.timing import Row, race
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.noise import invert
 from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -30,7 +30,7 @@ LAWS: dict[str, NoiseLaw] = {
 
 def rows() -> list[Row]:
     secret = SecretRandomness()
-    work = {name: partial(draw, law, N_DRAWS, secret, kernels.invert) for name, law in LAWS.items()}
+    work = {name: partial(draw, law, N_DRAWS, secret, invert) for name, law in LAWS.items()}
     best = race({**work, "words": lambda: secret.words(N_DRAWS)})
     return [
         Row(

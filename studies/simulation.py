@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.coordinator.federation import Collected, Federation
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.noise import invert
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Cost, Placement, exact
 from hedgerow.privacy.ledger.charges import Ledger, MemoryLedger
@@ -85,9 +85,9 @@ class InTheClear:
         size = int(np.prod(query.shape))
         silo = self.study.placement is Placement.SILO
         if not silo and self.study.honest == self.study.parties:
-            return sampling.draw(self.study.sum_law(query), size, secret, invert=kernels.invert)
+            return sampling.draw(self.study.sum_law(query), size, secret, invert=invert)
         law, shape = self.study.site_law(query), (self.study.parties, size)
-        draws = sampling.draw(law, shape[0] * size, secret, invert=kernels.invert)
+        draws = sampling.draw(law, shape[0] * size, secret, invert=invert)
         return np.asarray(draws.reshape(shape).sum(axis=0))
 
     def spent(self) -> Cost:

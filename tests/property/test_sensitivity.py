@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hedgerow.kernels.units import quantised
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import (
     LATTICE,
@@ -40,7 +41,7 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.site.answer import Answering, half_gini_units, quantised
+from hedgerow.site.answer import Answering, half_gini_units
 from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Rows
 from hedgerow.site.scoring import scores

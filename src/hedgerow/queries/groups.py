@@ -5,11 +5,15 @@ A grouping registers itself once, as a statistic does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from hedgerow.errors import SpecError
-from hedgerow.queries.statistics import no_target, unordered
+import numpy as np
+
+from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.queries.statistics import Records, no_target, unordered
+from hedgerow.values.arrays import GroupCodes
 from hedgerow.values.binning import Binning
 from hedgerow.values.fitting import (
     misfit_of_binning,
@@ -32,6 +36,10 @@ class Groups(Protocol):
     def groups(self) -> int: ...
     @property
     def n_cells(self) -> int: ...
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        """Cell numbers of all records by group, and which rows of them are the groups asked."""
+        ...
+
     def misfit(self, schema: Schema) -> str | None:
         """Why rows under this schema cannot be grouped so; None if they can."""
         ...
@@ -62,6 +70,9 @@ class Whole:
     def n_cells(self) -> int:
         return 1
 
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return (0,), np.zeros((1, records.n), np.uint8)
+
     def misfit(self, schema: Schema) -> str | None:
         return None
 
@@ -86,6 +97,9 @@ class Cells:
     def n_cells(self) -> int:
         return max(self.binning.n_bins[f] for f in self.features)
 
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return self.features, records.bins(self.binning)
+
     def misfit(self, schema: Schema) -> str | None:
         return misfit_of_columns(self.features, schema) or misfit_of_binning(self.binning, schema)
 
@@ -104,6 +118,9 @@ class Leaves:
     @property
     def n_cells(self) -> int:
         return max(t.n_leaves for t in self.trees)
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        raise UnsupportedQuery("records are told apart while they are summed, tree by tree.")
 
     def misfit(self, schema: Schema) -> str | None:
         reasons = (misfit_of_tree(tree, schema) for tree in self.trees)
@@ -138,6 +155,9 @@ class Sides:
     def n_cells(self) -> int:
         return 2 * self.layer.n_nodes
 
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        raise UnsupportedQuery("records are told apart while they are summed, tree by tree.")
+
     def misfit(self, schema: Schema) -> str | None:
         return misfit_of_layer(self.layer, schema) or misfit_of_tests(self.tests, schema)
 
@@ -156,6 +176,9 @@ class TargetCells:
     @property
     def n_cells(self) -> int:
         return len(self.edges) + 1
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return (0,), records.target_codes(self.edges)[None, :]
 
     def misfit(self, schema: Schema) -> str | None:
         return no_target(schema) or unordered(self.edges)
@@ -176,6 +199,11 @@ class ResidualCells:
     @property
     def n_cells(self) -> int:
         return len(self.edges) + 1
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        residual = np.abs(records.target - records.raw(self.at)[:, 0])
+        cells = np.searchsorted(np.asarray(self.edges), residual, side="right")
+        return (0,), cells.astype(np.uint16)[None, :]
 
     def misfit(self, schema: Schema) -> str | None:
         if self.at.outputs != 1:

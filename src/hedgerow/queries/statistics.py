@@ -1,8 +1,8 @@
 """What each record adds to its cell: integers, and how far one record can move them.
 
-A statistic says all that others need of it: how many channels it has, whether it counts in whole
-records or in fractions, the bound of one record, and which schemas it fits. It registers itself
-once; the wire, the gate of sensitivities and admission read that registry.
+A statistic says all that others need of it: how many channels it has, what a record adds (1 to
+one channel, or a vector of fractions), the bound of one record, and which schemas it fits. It
+registers itself once; the wire, the gate of sensitivities and admission read that registry.
 
 Fractions are counted in integer units, `unit` of them to 1.0. The unit is no part of a statistic:
 it follows from the approved study, so no message can name its own.
@@ -11,13 +11,19 @@ it follows from the approved study, so no message can name its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil
 from typing import Protocol, TypeVar
 
+import numpy as np
+
+from hedgerow.errors import UnsupportedQuery
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.values.arrays import Codes, FloatArray, GroupCodes
+from hedgerow.values.binning import Binning
 from hedgerow.values.fitting import misfit_of_model
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, Norms, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve
@@ -33,14 +39,44 @@ SMALLEST_RADIUS, LARGEST_RADIUS = 2.0**-20, 2.0**20
 """Between these a radius is exact enough to divide by."""
 
 
+class Records(Protocol):
+    """What a statistic or a grouping may look at, where the rows are."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def classes(self) -> Codes: ...
+    @property
+    def target(self) -> FloatArray: ...
+    @property
+    def y(self) -> FloatArray:
+        """Class codes or targets, whichever there is."""
+        ...
+
+    def target_codes(self, edges: Sequence[float]) -> GroupCodes: ...
+    def raw(self, model: Additive) -> FloatArray:
+        """(n, O) what the model says of each record."""
+        ...
+
+    def bins(self, binning: Binning) -> Codes: ...
+
+
 class Statistic(Protocol):
-    """What each record contributes to its cell."""
+    """What each record contributes to its cell: 1 to one channel, or a vector of fractions."""
 
     @property
     def channels(self) -> int: ...
     @property
     def is_fractional(self) -> bool:
         """Whether a record's part is a fraction, counted in units of the study's lattice."""
+        ...
+
+    def channel(self, records: Records) -> Codes:
+        """(n,) the channel to which each record adds 1; of statistics that count."""
+        ...
+
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        """(n, C) what each record adds, by its own numbers alone; of the others."""
         ...
 
     def bound(self, unit: int) -> Sensitivity:
@@ -75,14 +111,29 @@ ONE_RECORD = Sensitivity(1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Whole records: 1 in one channel."""
+    """Whole records: 1 in one channel, so that nothing else need be bounded."""
 
     @property
     def is_fractional(self) -> bool:
         return False
 
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        raise UnsupportedQuery(f"{type(self).__name__} counts whole records.")
+
     def bound(self, unit: int) -> Sensitivity:
         return ONE_RECORD
+
+
+@dataclass(frozen=True)
+class _Fractional:
+    """A vector for each record, truncated toward zero in units of the lattice."""
+
+    @property
+    def is_fractional(self) -> bool:
+        return True
+
+    def channel(self, records: Records) -> Codes:
+        raise UnsupportedQuery(f"{type(self).__name__} adds fractions.")
 
 
 @statistic
@@ -93,6 +144,9 @@ class Count(_Counted):
     @property
     def channels(self) -> int:
         return 1
+
+    def channel(self, records: Records) -> Codes:
+        return np.zeros(records.n, np.uint8)
 
     def misfit(self, schema: Schema) -> str | None:
         return None
@@ -109,13 +163,16 @@ class ClassCounts(_Counted):
     def channels(self) -> int:
         return self.n_classes
 
+    def channel(self, records: Records) -> Codes:
+        return records.classes
+
     def misfit(self, schema: Schema) -> str | None:
         return _other_classes(self.n_classes, schema)
 
 
 @statistic
 @dataclass(frozen=True, slots=True)
-class LabelReports:
+class LabelReports(_Counted):
     """Ones in each bit of the records' randomised reports of their labels, and the records.
 
     Stands for class counts where labels are told as noisy bits. The report protects the label
@@ -128,9 +185,8 @@ class LabelReports:
     def channels(self) -> int:
         return self.bits + 1
 
-    @property
-    def is_fractional(self) -> bool:
-        return False
+    def channel(self, records: Records) -> Codes:
+        raise UnsupportedQuery("reports are told by each record, many bits at once.")
 
     def bound(self, unit: int) -> Sensitivity:
         return Sensitivity(self.channels, self.channels, 1)
@@ -150,13 +206,16 @@ class TargetClassCounts(_Counted):
     def channels(self) -> int:
         return len(self.cuts) + 1
 
+    def channel(self, records: Records) -> Codes:
+        return records.target_codes(self.cuts).astype(np.uint8)
+
     def misfit(self, schema: Schema) -> str | None:
         return no_target(schema) or unordered(self.cuts)
 
 
 @statistic
-@dataclass(frozen=True, slots=True)
-class Fractions:
+@dataclass(frozen=True)
+class Fractions(_Fractional):
     """Complementary fractional counts (1 - u, u) of a target u = (y - low) / (high - low).
 
     a = round(s u) and s - a: together exactly s units, so L1 = s and L2 <= s. Under Laplace
@@ -170,9 +229,10 @@ class Fractions:
     def channels(self) -> int:
         return 2
 
-    @property
-    def is_fractional(self) -> bool:
-        return True
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        u = (np.clip(records.target, self.low, self.high) - self.low) / (self.high - self.low)
+        part = np.rint(np.nan_to_num(u) * unit)
+        return np.stack([unit - part, part], axis=1) / unit
 
     def bound(self, unit: int) -> Sensitivity:
         return Sensitivity(unit, unit**2, unit)
@@ -183,7 +243,7 @@ class Fractions:
 
 @statistic
 @dataclass(frozen=True)
-class Gradients:
+class Gradients(_Fractional):
     """The loss's own vector (gradient and scaled Hessian) at a model: a value, not a state.
 
     A site may cache the raw predictions of the model; the wire sends only the trees that are
@@ -197,9 +257,8 @@ class Gradients:
     def channels(self) -> int:
         return self.loss.channels
 
-    @property
-    def is_fractional(self) -> bool:
-        return True
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        return self.loss.contributions(records.raw(self.at), records.y)
 
     def bound(self, unit: int) -> Sensitivity:
         return on_lattice(self.loss.norms, unit)
@@ -210,7 +269,7 @@ class Gradients:
 
 @statistic
 @dataclass(frozen=True)
-class Hessians:
+class Hessians(_Fractional):
     """The Hessian alone, for placing candidates: its own, smaller sensitivity."""
 
     loss: Loss
@@ -220,9 +279,8 @@ class Hessians:
     def channels(self) -> int:
         return self.loss.hessian_channels
 
-    @property
-    def is_fractional(self) -> bool:
-        return True
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        return self.loss.hessians(records.raw(self.at), records.y)
 
     def bound(self, unit: int) -> Sensitivity:
         return on_lattice(self.loss.hessian_norms, unit)
@@ -233,7 +291,7 @@ class Hessians:
 
 @statistic
 @dataclass(frozen=True)
-class CurveNewton:
+class CurveNewton(_Fractional):
     """One Newton step on the weights of feature curves: (g z, (c / R) upper(h z z^T)), |z| <= R.
 
     z are the values of the curves at the record and one constant column, g and h those of the
@@ -256,9 +314,8 @@ class CurveNewton:
     def channels(self) -> int:
         return self.dimension + self.dimension * (self.dimension + 1) // 2
 
-    @property
-    def is_fractional(self) -> bool:
-        return True
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        raise UnsupportedQuery("Newton vectors are too long to be held; they are summed at once.")
 
     def bound(self, unit: int) -> Sensitivity:
         # L1 <= sqrt(channels) L2, rounded up.

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.errors import UnsupportedQuery
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.noise import invert
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise import sampling, selection
@@ -77,7 +77,10 @@ class Member:
         """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
         noise = [self._noise(q, secret) for q in summed]
-        parts = [self._release(q, z, secret) for q, z in zip(summed, noise, strict=True)]
+        exact = [self._integers(q, secret) for q in summed]
+        parts = [
+            x * self.study.refinement(q) + z for q, x, z in zip(summed, exact, noise, strict=True)
+        ]
         vector = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         picks = tuple(
             self._pick(q, secret) for q in bundle if isinstance(q, SelectQuery | LocalChoice)
@@ -86,10 +89,7 @@ class Member:
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
         size = int(np.prod(query.shape))
-        return sampling.draw(self.study.site_law(query), size, secret, invert=kernels.invert)
-
-    def _release(self, query: Summed, noise: IntArray, secret: SecretRandomness) -> IntArray:
-        return self._integers(query, secret) * self.study.refinement(query) + noise
+        return sampling.draw(self.study.site_law(query), size, secret, invert=invert)
 
     def _integers(self, query: Summed, secret: SecretRandomness) -> IntArray:
         if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, SpecError
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.encoding import encode_edges
 from hedgerow.site.reading.columns import (
     Column,
     Strange,
@@ -245,7 +245,7 @@ class _Encoder:
             values, strange = numbers(column)
             self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
             codes = np.empty(len(values), np.uint8)
-            kernels.encode_edges(values, grid.edges, codes)
+            encode_edges(values, grid.edges, codes)
             self._count(self._clamped, grid.feature, grid.n_outside(values))
             return codes
         found = distinct(column)
