@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunRecord, silent
+from hedgerow.coordinator.spending import asked_in, paid_on_entering
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
-from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.ledger.charges import Charge, Ledger
 from hedgerow.queries import (
     Answer,
@@ -31,7 +31,7 @@ from hedgerow.queries import (
 from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
-from hedgerow.values.regions import EVERYONE, Region
+from hedgerow.values.regions import EVERYONE
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,7 @@ class Federation:
         if study.entry_cost:
             entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
             self.ledger.reserve([entry], "entry")
-        self.charged: list[tuple[str, tuple[Charge, ...]]] = []
-        self.releases: list[tuple[Region, Release]] = []
+        self.asked = paid_on_entering(study)
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""
 
@@ -101,11 +100,9 @@ class Federation:
         charges = charges_of(queries, self.study)
         manifest = tuple(charge.what for charge in charges)
         self.ledger.reserve(charges, f"round {number}")
-        self.charged.append((f"round {number}", tuple(charges)))
-        for query in queries:
-            if isinstance(query, SumQuery | BoundQuery):
-                self.releases.append((query.region, self.study.release(query)))
-                self.slack += self.study.slack(query)
+        self.asked += asked_in(number, queries, charges, self.study)
+        summed = (q for q in queries if isinstance(q, SumQuery | BoundQuery))
+        self.slack += sum((self.study.slack(query) for query in summed), Fraction(0))
         self.listener(Progress(number, len(queries), False, self.expected_rounds))
         collected = self.link.round(number, queries)
         self.record.rounds.append(_recorded(number, manifest, collected))

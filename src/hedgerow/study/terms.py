@@ -81,9 +81,9 @@ class Study:
                 "placement 'label' randomises class labels under pure epsilon; use delta = 0 and "
                 "a schema with classes."
             )
-        self._check_reports()
         if self.records_per_person < 1:
             raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
+        self._check_reports()
 
     def _check_reports(self) -> None:
         reports = self.label_reports
@@ -99,10 +99,10 @@ class Study:
                 f"label reports are for {reports.classes} classes; the schema has "
                 f"{len(self.schema.classes or ())}."
             )
-        if reports.epsilon_forever > self.epsilon:
+        if self.entry_cost > self.epsilon:
             raise SpecError(
-                f"label reports cost epsilon {reports.epsilon_forever:.4g} for ever; the study "
-                f"promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
+                f"label reports cost a person epsilon {float(self.entry_cost):.4g} for ever; the "
+                f"study promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
             )
 
     # ------------------------------------------------------------------------------- budget
@@ -153,16 +153,20 @@ class Study:
 
     @cached_property
     def response(self) -> RandomisedResponse:
-        """How labels are told under placement `label`: once per record, for the whole run."""
-        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), self.epsilon)
+        """How labels are told under placement `label`: once per record, for the whole run.
+
+        The labels of one person share the promise.
+        """
+        each = self.epsilon / self.records_per_person
+        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), each)
 
     @property
     def entry_cost(self) -> Cost:
-        """What every record pays on entering, before any query: its randomised label."""
+        """What every person pays on entering, before any query: their randomised labels."""
         if self.placement is not Placement.LABEL:
             return Fraction(0)
         if self.label_reports is not None:
-            return Fraction(self.label_reports.epsilon_forever)
+            return self.records_per_person * Fraction(self.label_reports.epsilon_forever)
         return self.epsilon
 
     def as_told(self, query: Query) -> Query:

@@ -7,17 +7,23 @@ cost of a query is exact: what adds up is epsilon, rho or mu^2 (`Measure`).
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
-from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
 from fractions import Fraction
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import PrivacyWarning, SpecError
 from hedgerow.privacy.accounting import gaussian, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost, exact
 from hedgerow.privacy.accounting.rounding import context, real
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoNoise
+
+WEAK_DELTA = Fraction(1, 10**4)
+WEAK_DELTA_WORDS = (
+    "delta is above 1e-4: a mechanism that publishes one record in ten thousand keeps such a "
+    "promise. Use a delta well below 1 / the number of records."
+)
 
 
 class Selection(Enum):
@@ -37,6 +43,16 @@ def check_promise(epsilon: Fraction, delta: Fraction) -> None:
             f"delta is {float(delta)}; use 0 for pure epsilon, or a public number well below "
             "1 / (100 x the largest number of records there could be)."
         )
+
+
+def is_weak(delta: Fraction) -> bool:
+    return delta > WEAK_DELTA
+
+
+def warn_if_weak(delta: Fraction) -> None:
+    """By delta alone: a warning that depended on the number of rows would tell about it."""
+    if is_weak(delta):
+        warnings.warn(WEAK_DELTA_WORDS, PrivacyWarning, stacklevel=3)
 
 
 def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -66,14 +82,6 @@ def epsilon_of(measure: Measure, spent: Cost, delta: Fraction) -> float:
         return math.inf
     bound = gaussian.epsilon_at if measure is Measure.GDP else _epsilon_of_rho
     return rounding.float_above(bound(spent, delta))
-
-
-def printed(epsilon: float) -> str:
-    """Four significant digits, rounded up: a statement never promises more than was kept."""
-    if math.isinf(epsilon):
-        return "infinity"
-    digits = Decimal(repr(epsilon)).normalize(Context(prec=4, rounding=ROUND_CEILING))
-    return f"{digits:f}"
 
 
 # ---------------------------------------------------------------------------------------- noise
