@@ -20,7 +20,12 @@ from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.privacy.noise import sampling
-from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
+from hedgerow.privacy.noise.mechanisms import (
+    DiscreteGaussian,
+    NoiseLaw,
+    NoNoise,
+    gaussian_share_tau,
+)
 from hedgerow.privacy.noise.response import BloomReports, RandomisedResponse
 from hedgerow.queries import (
     LATTICE,
@@ -209,14 +214,29 @@ class Study:
         return factor
 
     def release(self, query: Summed) -> Release:
-        """The sum as the accountant of coalitions sees it."""
-        touched = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
-        return Release(law=self.sum_law(query), sensitivity=self._scaled(query), touched=touched)
+        """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
+        by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
+        return Release(
+            law=self.sum_law(query),
+            sensitivity=self._scaled(query),
+            touched=by_record * self.records_per_person,
+        )
 
     def slack(self, query: Summed) -> Fraction:
         """Total variation between the noise of all sites, as drawn, and its law."""
-        draws = self.parties * math.prod(query.shape)
-        return draws * _total_variation(self.site_law(query))
+        size = math.prod(query.shape)
+        drawn = self.parties * size * _total_variation(self.site_law(query))
+        return drawn + size * self._share_distance(query)
+
+    def _share_distance(self, query: Summed) -> Fraction:
+        """Shares of a discrete Gaussian sum to it but for a factor exp(+-tau): variation <= tau.
+
+        Shares of Laplace noise sum to it exactly.
+        """
+        law = self.sum_law(query)
+        if self.placement is not Placement.SHARES or not isinstance(law, DiscreteGaussian):
+            return Fraction(0)
+        return Fraction(_share_tau(law.sigma2, self.honest))
 
     def selection_epsilon(self, query: Selecting) -> Fraction:
         return conversions.selection_epsilon(self.measure, self._cost(query), query.chooser.value)
@@ -273,6 +293,7 @@ class Study:
 
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
+_share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
 
 
 @lru_cache(maxsize=4096)
