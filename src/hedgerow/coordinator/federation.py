@@ -6,7 +6,7 @@ It keeps a ledger of its own for early refusal; the sites do not rely on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunRecord, silent
-from hedgerow.coordinator.spending import asked_in, paid_on_entering
+from hedgerow.coordinator.spending import Asked, asked_in, paid, paid_on_entering, worst_path
+from hedgerow.errors import RoundFailed
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.ledger.charges import Charge, Ledger
 from hedgerow.queries import (
@@ -32,6 +33,9 @@ from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.regions import EVERYONE
+
+MOST_TRIES = 3
+"""How often one bundle is asked before a run gives up."""
 
 
 @dataclass(frozen=True)
@@ -95,19 +99,41 @@ class Federation:
         return self.study.variance(query)
 
     def ask(self, asked: Sequence[Query]) -> list[Reply]:
+        """A round that fails is asked again while the study's reserve pays; its charge stays."""
         queries = [self.study.as_told(query) for query in asked]
+        for _ in range(MOST_TRIES - 1):
+            try:
+                return self._round(queries)
+            except RoundFailed:
+                if not paid(worst_path(self._failed())) <= self.study.reserve:
+                    raise
+        return self._round(queries)
+
+    def _round(self, queries: Sequence[Query]) -> list[Reply]:
         number = len(self.record.rounds) + 1
         charges = charges_of(queries, self.study)
         manifest = tuple(charge.what for charge in charges)
         self.ledger.reserve(charges, f"round {number}")
-        self.asked += asked_in(number, queries, charges, self.study)
-        summed = (q for q in queries if isinstance(q, SumQuery | BoundQuery))
-        self.slack += sum((self.study.slack(query) for query in summed), Fraction(0))
+        self._note_slack(queries)
+        asked = asked_in(number, queries, charges, self.study)
         self.listener(Progress(number, len(queries), False, self.expected_rounds))
-        collected = self.link.round(number, queries)
+        try:
+            collected = self.link.round(number, queries)
+        except RoundFailed:
+            self.asked += [replace(query, void=True) for query in asked]
+            self.record.rounds.append(RoundRecord(number, manifest, void=True))
+            raise
+        self.asked += asked
         self.record.rounds.append(_recorded(number, manifest, collected))
         self.listener(Progress(number, len(queries), True, self.expected_rounds))
         return self._replies(queries, collected)
+
+    def _failed(self) -> list[Asked]:
+        return [query for query in self.asked if query.void]
+
+    def _note_slack(self, queries: Sequence[Query]) -> None:
+        summed = (q for q in queries if isinstance(q, SumQuery | BoundQuery))
+        self.slack += sum((self.study.slack(query) for query in summed), Fraction(0))
 
     def _replies(self, queries: Sequence[Query], got: Collected) -> list[Reply]:
         replies: list[Reply] = []

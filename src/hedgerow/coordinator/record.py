@@ -9,13 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """One round: what was asked, how much left each site and how much came in."""
+    """One round: what was asked, how much left each site and how much came in.
+
+    Of a `void` round nobody got an answer; its charge stays and its bytes are not counted.
+    """
 
     number: int
     manifest: tuple[str, ...]
-    integers: int
-    bytes_out: int
-    bytes_in: int
+    integers: int = 0
+    bytes_out: int = 0
+    bytes_in: int = 0
+    void: bool = False
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> RoundRecord:

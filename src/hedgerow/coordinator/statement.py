@@ -15,6 +15,7 @@ from hedgerow.coordinator.spending import (
     Spending,
     by_mechanism,
     by_rounds,
+    paid,
     worst_path,
 )
 from hedgerow.privacy.accounting import conversions, rounding
@@ -62,6 +63,7 @@ class PrivacyStatement:
     schema_source: str
     saved_fraction: float
     delta_slack: float
+    graph_delta: float
     parties: int
     honest_shares: int
     spending: tuple[Spending, ...]
@@ -99,6 +101,7 @@ class PrivacyStatement:
             ("accountant", self.accountant),
             ("randomness", self.randomness),
             *_titled("sampler", self._sampler_words()),
+            *_titled("masks", self._graph_words()),
             ("schema", self.schema_source),
             ("spent", self._spent_words()),
             *_titled("unspent", [f"{u.part:6.1%} {u.what}" for u in self.unspent]),
@@ -117,6 +120,14 @@ class PrivacyStatement:
         if self.delta_slack == 0.0:
             return ["every draw is exact"]
         return [f"delta grows by at most {printed(self.delta_slack, 2)} for inexact draws"]
+
+    def _graph_words(self) -> list[str]:
+        if self.graph_delta == 0.0:
+            return []
+        part = printed(self.graph_delta, 2)
+        return [
+            f"between neighbours on a sparse graph; {part} of delta is for rounds it may expose"
+        ]
 
     def _spent_words(self) -> str:
         if self.spent_fraction is None:
@@ -150,11 +161,13 @@ def statement(
     simulated: bool,
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
+    graph_delta: Fraction = Fraction(0),
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
-    the total variation between all noise and its laws.
+    the total variation between all noise and its laws; `graph_delta` is what a sparse graph of
+    masks adds to delta (`conversions.delta_of_sparse_rounds`).
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = schema_source.startswith("inferred")
@@ -162,11 +175,11 @@ def statement(
     path = [] if no_noise else worst_path(asked)
     return PrivacyStatement(
         epsilon=math.inf if inferred else epsilon,
-        delta=rounding.float_above(study.delta),
+        delta=rounding.float_above(study.delta + graph_delta),
         promised_epsilon=math.inf if no_noise else rounding.float_above(study.epsilon),
         spent_epsilon=math.inf if no_noise else _epsilon_of(study, spent),
         spent_fraction=None if no_noise else float(spent / study.total),
-        unspent=() if no_noise else _unspent(study, spent),
+        unspent=() if no_noise else _unspent(study, spent, asked),
         unit=promise.unit(study),
         neighbours=promise.neighbours(study),
         accountant="none" if no_noise else ACCOUNTANTS[study.measure],
@@ -177,6 +190,7 @@ def statement(
         schema_source=schema_source,
         saved_fraction=saved_fraction,
         delta_slack=_delta_slack(slack, epsilon),
+        graph_delta=rounding.float_above(graph_delta),
         parties=study.parties,
         honest_shares=study.honest,
         spending=by_rounds(asked, path, study.total) if path else (),
@@ -208,13 +222,19 @@ def _delta_slack(slack: Fraction, epsilon: float) -> float:
     return rounding.float_above(min(bound, Fraction(1)))
 
 
-def _unspent(study: Study, spent: Cost) -> tuple[Part, ...]:
+def _unspent(study: Study, spent: Cost, asked: Sequence[Asked]) -> tuple[Part, ...]:
     left = float(1 - spent / study.total)
-    if left == 0.0:
-        return ()
+    failed = [query for query in asked if query.void]
+    kept = min(left, max(0.0, float((study.reserve - paid(worst_path(failed))) / study.total)))
+    rounds = len({query.round for query in failed})
+    why = "the learner ended before it had asked for all it was allowed"
     if study.placement is Placement.LABEL:
-        return (Part(left, "labels are told in bits that cost less than the promise allows"),)
-    return (Part(left, "the learner ended before it had asked for all it was allowed"),)
+        why = "labels are told in bits that cost less than the promise allows"
+    parts = (
+        Part(kept, f"kept for rounds that fail ({rounds or 'none'} did)"),
+        Part(left - kept, why),
+    )
+    return tuple(part for part in parts if part.part > 0.0)
 
 
 def _warnings(

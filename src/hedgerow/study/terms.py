@@ -64,6 +64,7 @@ class Study:
     threshold: int
     records_per_person: int = 1
     retry_reserve: Fraction = Fraction(0)
+    """The part of the budget that no query may have: it pays for rounds that fail."""
     label_reports: BloomReports | None = None
     """Under placement `label`: noisy bits instead of k-ary randomised response."""
 
@@ -88,6 +89,11 @@ class Study:
             )
         if self.records_per_person < 1:
             raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
+        if not 0 <= self.retry_reserve < 1:
+            raise SpecError(
+                f"retry_reserve is {self.retry_reserve}; use a part of the budget, 0 or more and "
+                "below 1."
+            )
         self._check_reports()
 
     def _check_reports(self) -> None:
@@ -129,6 +135,11 @@ class Study:
     def spendable(self) -> Fraction:
         """What queries divide among themselves; the rest is for void rounds."""
         return self.total * (1 - self.retry_reserve)
+
+    @property
+    def reserve(self) -> Cost:
+        """What rounds that fail may cost; where nothing is promised there is no end to it."""
+        return math.inf if self.placement is Placement.NOWHERE else self.total - self.spendable
 
     @property
     def lattice(self) -> int:

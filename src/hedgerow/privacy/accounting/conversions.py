@@ -25,6 +25,9 @@ WEAK_DELTA_WORDS = (
     "promise. Use a delta well below 1 / the number of records."
 )
 
+SPARSE_FAILS_ONCE_IN = 2**40
+"""Rounds with a sparse graph; `secagg.parameters.Sparse` allows no weaker one."""
+
 
 class Selection(Enum):
     """How one of several candidates is drawn by its scores."""
@@ -53,6 +56,14 @@ def warn_if_weak(delta: Fraction) -> None:
     """By delta alone: a warning that depended on the number of rows would tell about it."""
     if is_weak(delta):
         warnings.warn(WEAK_DELTA_WORDS, PrivacyWarning, stacklevel=3)
+
+
+def delta_of_sparse_rounds(rounds: int) -> Fraction:
+    """What a sparse graph of masks adds to delta: a round is exposed with at most 2^-40.
+
+    Proof: docs/proofs/ledger.md, section 4.
+    """
+    return Fraction(rounds, SPARSE_FAILS_ONCE_IN)
 
 
 def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:
