@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 
 from hedgerow.errors import PrivacyWarning, SpecError
 from hedgerow.privacy.accounting import gaussian, rounding
@@ -134,6 +135,7 @@ def cost_of(measure: Measure, law: NoiseLaw, sensitivity: Sensitivity) -> Cost:
 
 
 # ------------------------------------------------------------------------------------ selection
+@lru_cache(maxsize=4096)
 def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fraction:
     """The epsilon of a selection that costs `cost`, rounded down.
 
