@@ -195,15 +195,23 @@ def _pure_of_rho(rho: Fraction) -> Fraction:
 
 
 def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:
+    """`_mu_squared_of_pure` backwards: the largest epsilon that costs mu^2, rounded down."""
     half = context().sqrt(real(mu_squared)) / 2
     return rounding.rounded_down(context().log(context().ncdf(half) / context().ncdf(-half)))
 
 
 def _mu_squared_of_pure(epsilon: Fraction) -> Fraction:
+    """The mu^2 that every eps-DP mechanism keeps: mu = 2 Phi^-1(e^eps / (1 + e^eps)), rounded up.
+
+    No test of an eps-DP mechanism beats one that is wrong either way with probability
+    a = 1 / (1 + e^eps) (Wasserman and Zhou 2010), and N(0, 1) against N(mu, 1) has such a test
+    where Phi(-mu / 2) = a. With x = mu / sqrt(8) that reads erfc(x) / 2 = a, solved in logs so
+    that a large epsilon keeps its digits. Proof: docs/proofs/discrete_gaussian_gdp.md, section 3.
+    """
     ctx = context()
-    miss = 1 / (1 + ctx.exp(real(epsilon)))
-    start = ctx.sqrt(-ctx.log(2 * miss)) + ctx.mpf(1) / 100
-    x = ctx.findroot(lambda z: ctx.log(ctx.erfc(z) / 2) - ctx.log(miss), start)
+    wrong = 1 / (1 + ctx.exp(real(epsilon)))
+    start = ctx.sqrt(-ctx.log(2 * wrong)) + ctx.mpf(1) / 100  # erfc(x) is about exp(-x^2)
+    x = ctx.findroot(lambda z: ctx.log(ctx.erfc(z) / 2) - ctx.log(wrong), start)
     return rounding.above(8 * x**2)
 
 
