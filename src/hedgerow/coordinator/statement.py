@@ -223,18 +223,16 @@ def _delta_slack(slack: Fraction, epsilon: float) -> float:
 
 
 def _unspent(study: Study, spent: Cost, asked: Sequence[Asked]) -> tuple[Part, ...]:
-    left = float(1 - spent / study.total)
+    """What was left and why, in exact parts until the end: nothing left is no line."""
+    left = study.total - spent
     failed = [query for query in asked if query.void]
-    kept = min(left, max(0.0, float((study.reserve - paid(worst_path(failed))) / study.total)))
+    kept = min(left, max(Fraction(0), study.reserve - paid(worst_path(failed))))
     rounds = len({query.round for query in failed})
     why = "the learner ended before it had asked for all it was allowed"
     if study.placement is Placement.LABEL:
         why = "labels are told in bits that cost less than the promise allows"
-    parts = (
-        Part(kept, f"kept for rounds that fail ({rounds or 'none'} did)"),
-        Part(left - kept, why),
-    )
-    return tuple(part for part in parts if part.part > 0.0)
+    parts = ((kept, f"kept for rounds that fail ({rounds or 'none'} did)"), (left - kept, why))
+    return tuple(Part(float(cost / study.total), what) for cost, what in parts if cost)
 
 
 def _warnings(

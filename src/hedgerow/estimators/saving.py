@@ -22,7 +22,7 @@ from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
 FORMAT = "hedgerow-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def save_model(path: str | Path, estimator: Any) -> None:
