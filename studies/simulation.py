@@ -50,11 +50,11 @@ class Sites:
         encoded = encoding.encode(X, self.schema, y=y, check=True)
         return Rows(encoded, self.schema, self._draws)
 
-    def integers(self, query: Summed) -> IntArray:
+    def integers(self, query: Summed, unit: int) -> IntArray:
         """Sums over all sites' rows are sums over the pooled rows; bounds are each site's own."""
         if isinstance(query, SumQuery):
-            return self.pooled.integers(query)
-        return np.asarray(sum(site.integers(query) for site in self.each))
+            return self.pooled.integers(query, unit)
+        return np.asarray(sum(site.integers(query, unit) for site in self.each))
 
 
 class InTheClear:
@@ -69,7 +69,8 @@ class InTheClear:
         selecting = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
         secret = SecretRandomness()
         parts = [
-            self.sites.integers(q) * self.study.refinement(q) + self._noise(q, secret)
+            self.sites.integers(q, self.study.unit(q)) * self.study.refinement(q)
+            + self._noise(q, secret)
             for q in summed
         ]
         picks = tuple(m.respond(selecting, secret).picks for m in self.members if selecting)
@@ -87,9 +88,6 @@ class InTheClear:
 
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.name)
-
-    def describe(self, query: Query) -> str:
-        return type(query).__name__
 
 
 def study_of(

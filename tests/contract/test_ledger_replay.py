@@ -53,13 +53,13 @@ def taped_run(delta="0", save_budget=False, records_per_person=1):
     return the_study, tap, fed.link.endpoints[0].safe.ledger
 
 
-def independent_sensitivity(query, m: int) -> Sensitivity:
+def independent_sensitivity(query, unit: int, m: int) -> Sensitivity:
     """Of class counts and bounds, written down again: one row is in one bin of every feature.
 
     m rows of one person may be in the same bins.
     """
     if isinstance(query, BoundQuery):
-        p, step = len(query.features), m * query.unit
+        p, step = len(query.features), m * unit
     else:
         p, step = len(query.by.features) if isinstance(query.by, Cells) else 1, m
     return Sensitivity(p * step, p * step**2, step)
@@ -80,7 +80,9 @@ def audit(the_study, bundles, entries, lengths) -> list[str]:
         for query, charge in zip(queries, charges, strict=False):
             if (charge.region, charge.cost) != (query.region, query.share * total):
                 faults.append("a charge that is not the query's")
-            moved = independent_sensitivity(query, the_study.records_per_person)
+            moved = independent_sensitivity(
+                query, the_study.unit(query), the_study.records_per_person
+            )
             law = noise_law(the_study.measure, charge.cost, moved)
             declared = the_study.sum_law(query)
             scale = the_study.refinement(query)
@@ -99,7 +101,9 @@ def test_what_left_a_site_is_in_its_ledger(delta, save_budget, m):
 
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_records_per_person_ignored_in_sums_is_seen(delta, monkeypatch):
-    monkeypatch.setattr(Study, "_sensitivity", lambda self, query: query.sensitivity)
+    monkeypatch.setattr(
+        Study, "_sensitivity", lambda self, query: query.sensitivity(self.unit(query))
+    )
     the_study, tap, ledger = taped_run(delta, records_per_person=3)
     assert audit(the_study, tap.bundles, ledger.entries, tap.lengths)
 
@@ -122,7 +126,7 @@ def test_features_treated_as_parallel_are_seen(monkeypatch):
     the_study, tap, ledger = taped_run()
     from hedgerow.queries import SumQuery
 
-    monkeypatch.setattr(SumQuery, "sensitivity", property(lambda q: q.statistic.bound))
+    monkeypatch.setattr(SumQuery, "sensitivity", lambda q, unit: q.statistic.bound(unit))
     assert audit(the_study, tap.bundles, ledger.entries, tap.lengths)
 
 

@@ -27,7 +27,7 @@ SHARE = Fraction(1, 5)
 CELLS = Cells((0, 1, 2), Binning.of_cells(TWO))
 ROUNDS = [
     [SumQuery(EVERYONE, ClassCounts(2), CELLS, SHARE)],
-    [BoundQuery(EVERYONE, (0, 1), Binning.of_cells(TWO), SHARE, unit=64)],
+    [BoundQuery(EVERYONE, (0, 1), Binning.of_cells(TWO), SHARE)],
     [SumQuery((Step(SPLIT, side),), ClassCounts(2), Whole(), SHARE) for side in (0, 1)],
 ]
 STUDIES = {

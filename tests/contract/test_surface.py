@@ -85,7 +85,8 @@ def test_without_noise_the_search_for_counts_would_find_them(tmp_path, monkeypat
 def test_a_count_told_by_an_event_would_be_found(tmp_path, monkeypatch):
     """Twin: progress that speaks of rows instead of rounds."""
     monkeypatch.setattr(
-        "hedgerow.coordinator.federation.Progress", lambda *told: Progress(ROWS[0], *told[1:])
+        "hedgerow.coordinator.federation.Progress",
+        lambda _, *told, **more: Progress(ROWS[0], *told, **more),
     )
     text, counts = everything_shown(tmp_path, monkeypatch, (FAINT, FAINT))
     assert str(ROWS[0]) in numbers_in(text) & {str(c) for c in counts}

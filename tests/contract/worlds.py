@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 
 from hedgerow.coordinator.federation import Federation
+from hedgerow.learning import builder
+from hedgerow.learning.builder import Node
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading.encoding import encode
@@ -68,6 +72,22 @@ def study(
         threshold=numbers.threshold if numbers else 1,
         **more,  # type: ignore[arg-type]
     )
+
+
+@contextmanager
+def watched_ends() -> Iterator[list[Node]]:
+    """The nodes at which trees end while this is open, from the left."""
+    seen: list[Node] = []
+    real = builder.assemble
+
+    def watching(root, ends, *rest):
+        grown = real(root, ends, *rest)
+        at = {node.region[len(root) :]: node for node in ends}
+        seen.extend(at[region] for region in grown.tree.regions())
+        return grown
+
+    with patch.object(builder, "assemble", watching):
+        yield seen
 
 
 def federation(the_study: Study, parts: Sequence[Rows]) -> Federation:

@@ -67,10 +67,11 @@ def rows_of(schema: Schema, records: list[tuple[int, int, float]]) -> Rows:
     return Rows(encoded, schema)
 
 
-def moved_by(schema: Schema, bundle: list[SumQuery], records) -> list[int]:
+def moved_by(the_study: Study, bundle: list[SumQuery], records) -> list[int]:
     """What a person adds to the sums of a bundle, coordinate by coordinate."""
+    schema = the_study.schema
     answering = Answering(rows_of(schema, records), schema)
-    units = np.concatenate([answering.integers(query) for query in bundle])
+    units = np.concatenate([answering.integers(q, the_study.unit(q)) for q in bundle])
     return [int(v) for v in np.abs(units) if v]
 
 
@@ -88,11 +89,10 @@ def worst_loss(the_study: Study, bundle: list[SumQuery]) -> float:
     """Over every placing of a person's records, of the noise that two colluders leave."""
     (law,) = {the_study.sum_law(query) for query in bundle}
     assert isinstance(law, DiscreteLaplace)
-    schema = the_study.schema
-    answers = (0, 1) if schema.classes else (0.0, 0.37, 1.0)
+    answers = (0, 1) if the_study.schema.classes else (0.0, 0.37, 1.0)
     every = list(itertools.product(*CELLS, answers))
     persons = itertools.combinations_with_replacement(every, the_study.records_per_person)
-    spreads = {tuple(sorted(moved_by(schema, bundle, person))) for person in persons}
+    spreads = {tuple(sorted(moved_by(the_study, bundle, person))) for person in persons}
     return max(sum(loss(float(law.rate), float(LEFT), v) for v in s) for s in spreads)
 
 
@@ -111,7 +111,7 @@ def test_the_worst_placing_of_a_persons_records_costs_what_is_stated(bundle, m):
 def test_fractional_counts_are_priced_for_the_even_spread_over_their_channels(m):
     """The bound is the even spread; no placing of whole records loses more."""
     the_study = study(VALUES, PARTIES, epsilon="4", records_per_person=m)
-    query = SumQuery(EVERYONE, Fractions(0.0, 1.0, unit=4), Whole(), Fraction(1))
+    query = SumQuery(EVERYONE, Fractions(0.0, 1.0), Whole(), Fraction(1))
     assert worst_loss(the_study, [query]) <= price(the_study, query) * (1 + 1e-9)
 
 
@@ -194,7 +194,7 @@ def test_a_gaussian_run_is_priced_by_the_variance_that_is_left():
     unit = 2 * NormalDist().inv_cdf((1 + at_zero) / 2)
     squared_change = 2 * (3 * scale) ** 2  # three records in one cell of each column
     expected = squared_change * unit**2 + float(CHOICE.share * the_study.total)
-    choice = replace(CHOICE, chooser=Mechanism.EXPONENTIAL)
+    choice = replace(CHOICE, mechanism=Mechanism.EXPONENTIAL)
     assert gaussian_delta(math.sqrt(expected), stated(the_study, [[choice], [COUNTS]])) == (
         pytest.approx(1e-6, rel=0.02)
     )

@@ -174,8 +174,8 @@ SUMS += [(BY_CLASS, BoundQuery(r, (0, 1, 2), SHARED, SHARE)) for r in (EVERYONE,
 
 def change(schema: Schema, query, records) -> np.ndarray:
     """Integers with the last record less integers without it."""
-    after = Answering(rows_of(records, schema), schema).integers(query)
-    before = Answering(rows_of(records[:-1], schema), schema).integers(query)
+    after = Answering(rows_of(records, schema), schema).integers(query, LATTICE)
+    before = Answering(rows_of(records[:-1], schema), schema).integers(query, LATTICE)
     return after.astype(object) - before.astype(object)
 
 
@@ -191,14 +191,14 @@ def holds(moved: np.ndarray, bound: Sensitivity) -> bool:
 @settings(max_examples=40, deadline=None)
 @given(data=records())
 def test_one_record_never_moves_a_sum_by_more_than_declared(schema, query, data):
-    assert holds(change(schema, query, data), query.sensitivity)
+    assert holds(change(schema, query, data), query.sensitivity(LATTICE))
 
 
 def test_a_bound_declared_for_one_feature_alone_would_be_seen():
     """Twin: features treated as parallel."""
     query = SumQuery(EVERYONE, ClassCounts(3), GROUPS[1], SHARE)
     moved = change(BY_CLASS, query, [((0, 0, 0), 1, 0.0)])
-    assert not holds(moved, query.statistic.bound)
+    assert not holds(moved, query.statistic.bound(LATTICE))
 
 
 CREST = SumQuery(EVERYONE, Gradients(LogLoss(), Additive((LOG_LOSS_CREST,))), Whole(), SHARE)
@@ -207,10 +207,10 @@ CREST = SumQuery(EVERYONE, Gradients(LogLoss(), Additive((LOG_LOSS_CREST,))), Wh
 def test_the_l1_norm_of_the_log_loss_is_reached_and_a_norm_of_one_is_seen(monkeypatch):
     """Twin: 1 instead of (1 + c)^2 / (4 c) = 1.41, which only Laplace noise would feel."""
     moved = change(BY_TWO, CREST, [((0, 0, 0), 1, 0.0)])
-    assert holds(moved, CREST.sensitivity)
-    assert sum(map(abs, moved)) > 0.999 * CREST.sensitivity.l1
+    assert holds(moved, CREST.sensitivity(LATTICE))
+    assert sum(map(abs, moved)) > 0.999 * CREST.sensitivity(LATTICE).l1
     monkeypatch.setattr(LogLoss, "norms", property(lambda self: Norms(1.0, 1.0, 1.0)))
-    assert not holds(moved, CREST.sensitivity)
+    assert not holds(moved, CREST.sensitivity(LATTICE))
 
 
 @pytest.mark.parametrize("model", BROKEN, ids=["curve", "start"])
@@ -225,7 +225,7 @@ def test_a_contribution_that_is_no_number_kept_in_a_sum_is_seen(model, monkeypat
             return np.trunc(values * unit).astype(np.int64)
 
     monkeypatch.setattr(answer, "quantised", kept)
-    assert not holds(change(BY_TWO, query, record), query.sensitivity)
+    assert not holds(change(BY_TWO, query, record), query.sensitivity(LATTICE))
 
 
 @settings(max_examples=200, deadline=None)
@@ -272,14 +272,16 @@ def test_one_newton_step_on_curve_weights_keeps_its_norm(data, scale):
     schema = Schema(FEATURES, classes=("a", "b"))
     data = [(c, min(y, 1), v) for c, y, v in data]
     statistic = CurveNewton(
-        tuple(c.scaled(scale) for c in curves(1)), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3, LogLoss()
+        tuple(c.scaled(scale) for c in curves(1)), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3
     )
     query = SumQuery(EVERYONE, statistic, Whole(), SHARE)
     codes = np.array([r[0] for r in data], np.uint8).reshape(len(data), 3).T.copy()
     labels = np.array([r[1] for r in data], np.uint8)
-    after = Answering(rows(codes, labels, schema), schema).integers(query)
-    before = Answering(rows(codes[:, :-1].copy(), labels[:-1], schema), schema).integers(query)
-    assert holds((after - before).astype(object), query.sensitivity)
+    after = Answering(rows(codes, labels, schema), schema).integers(query, LATTICE)
+    before = Answering(rows(codes[:, :-1].copy(), labels[:-1], schema), schema).integers(
+        query, LATTICE
+    )
+    assert holds((after - before).astype(object), query.sensitivity(LATTICE))
 
 
 def test_every_small_count_table_moves_half_the_gini_by_at_most_one_unit():

@@ -36,8 +36,8 @@ PMFS = {
     Mechanism.PERMUTE_AND_FLIP: permute_and_flip_pmf,
 }
 CASES = [
-    (chooser, delta, m)
-    for chooser, delta in [
+    (mechanism, delta, m)
+    for mechanism, delta in [
         (Mechanism.PERMUTE_AND_FLIP, "0"),
         (Mechanism.EXPONENTIAL, "0"),
         (Mechanism.EXPONENTIAL, "1e-6"),
@@ -59,62 +59,64 @@ def gini_scores(candidates: int) -> list[int]:
     return scores
 
 
-def coefficient(the_study, chooser: Mechanism, m: int) -> Fraction:
+def coefficient(the_study, mechanism: Mechanism, m: int) -> Fraction:
     """Epsilon of the choice over how far m records can move scores apart: 2 a record."""
     if the_study.delta == 0:
         epsilon = SHARE * the_study.epsilon
     else:
-        assert chooser is Mechanism.EXPONENTIAL
+        assert mechanism is Mechanism.EXPONENTIAL
         half = math.sqrt(SHARE * the_study.total) / 2
         epsilon = Fraction(2 * math.log(NormalDist().cdf(half) / NormalDist().cdf(-half)))
     return epsilon / (2 * LATTICE * m)
 
 
-def follows(kind, candidates: int, chooser: Mechanism, delta: str, m: int) -> bool:
+def follows(kind, candidates: int, mechanism: Mechanism, delta: str, m: int) -> bool:
     """The gate: many picks of one site against the exact probabilities."""
     parties = 1 if kind is SelectQuery else 3
     the_study = study(SCHEMA, parties, epsilon="2", delta=delta, records_per_person=m)
     X, y = np.array([[float(x)] for x, _ in RECORDS]), np.array([y for _, y in RECORDS], object)
     (rows,) = holders(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
-    query = kind(EVERYONE, SPLITS[:candidates], Scoring(Score.GINI), SHARE, chooser)
+    query = kind(EVERYONE, SPLITS[:candidates], Scoring(Score.GINI), SHARE, mechanism)
     picks = Member(the_study, rows).respond([query] * DRAWS, SecretRandomness()).picks
-    exact = PMFS[chooser](gini_scores(candidates), coefficient(the_study, chooser, m))
+    exact = PMFS[mechanism](gini_scores(candidates), coefficient(the_study, mechanism, m))
     found = np.bincount(picks, minlength=candidates)
     tests = (binomtest(int(k), DRAWS, float(p)) for k, p in zip(found, exact, strict=True))
     return min(test.pvalue for test in tests) > ALPHA / candidates
 
 
 @pytest.mark.parametrize("candidates", [2, 8])
-@pytest.mark.parametrize(("chooser", "delta", "m"), CASES)
-def test_a_holders_picks_follow_the_law_that_was_paid_for(candidates, chooser, delta, m):
-    assert follows(SelectQuery, candidates, chooser, delta, m)
+@pytest.mark.parametrize(("mechanism", "delta", "m"), CASES)
+def test_a_holders_picks_follow_the_law_that_was_paid_for(candidates, mechanism, delta, m):
+    assert follows(SelectQuery, candidates, mechanism, delta, m)
 
 
 @pytest.mark.parametrize("m", [1, 3])
-@pytest.mark.parametrize("chooser", list(PMFS))
-def test_a_sites_own_picks_follow_it_too(chooser, m):
-    assert follows(LocalChoice, 6, chooser, "0", m)
+@pytest.mark.parametrize("mechanism", list(PMFS))
+def test_a_sites_own_picks_follow_it_too(mechanism, m):
+    assert follows(LocalChoice, 6, mechanism, "0", m)
 
 
 def sharpened(monkeypatch, factor: int) -> None:
-    for chooser, right in list(member.CHOOSERS.items()):
+    for mechanism, right in list(member.MECHANISMS.items()):
         monkeypatch.setitem(
-            member.CHOOSERS, chooser, lambda s, c, secret, right=right: right(s, factor * c, secret)
+            member.MECHANISMS,
+            mechanism,
+            lambda s, c, secret, right=right: right(s, factor * c, secret),
         )
 
 
 @pytest.mark.parametrize("kind", [SelectQuery, LocalChoice])
-@pytest.mark.parametrize(("chooser", "delta", "m"), [CASES[0], CASES[3]])
-def test_a_coefficient_doubled_at_the_site_is_seen(kind, chooser, delta, m, monkeypatch):
+@pytest.mark.parametrize(("mechanism", "delta", "m"), [CASES[0], CASES[3]])
+def test_a_coefficient_doubled_at_the_site_is_seen(kind, mechanism, delta, m, monkeypatch):
     sharpened(monkeypatch, 2)
-    assert not follows(kind, 8, chooser, delta, m)
+    assert not follows(kind, 8, mechanism, delta, m)
 
 
 @pytest.mark.parametrize("kind", [SelectQuery, LocalChoice])
-@pytest.mark.parametrize("chooser", list(PMFS))
-def test_records_per_person_ignored_in_a_choice_is_seen(kind, chooser, monkeypatch):
+@pytest.mark.parametrize("mechanism", list(PMFS))
+def test_records_per_person_ignored_in_a_choice_is_seen(kind, mechanism, monkeypatch):
     sharpened(monkeypatch, 3)
-    assert not follows(kind, 8, chooser, "0", 3)
+    assert not follows(kind, 8, mechanism, "0", 3)
 
 
 def test_without_noise_the_best_is_picked():

@@ -69,7 +69,7 @@ class Noise:
         parts = rows_of(the_study.parties)
         self.fed = federation(the_study, parts)
         self.query, self.change = query, change
-        self.scale = the_study.refinement(query)
+        self.unit, self.scale = the_study.unit(query), the_study.refinement(query)
         self.exact = [self.scale * counted(rows, query) for rows in parts]
         self.vectors = []
         for party, member in enumerate(members_of(self.fed)):
@@ -81,7 +81,7 @@ class Noise:
     def asked_once_more(self) -> tuple[np.ndarray, float]:
         """The noise of the sum, opened by a round of its own, and the variance it declares."""
         (answer,) = self.fed.ask([self.query])
-        units = np.rint(answer.values * self.query.unit * self.scale)
+        units = np.rint(answer.values * self.unit * self.scale)
         return units.astype(np.int64).reshape(-1) - sum(self.exact), answer.variance
 
     def _kept(self, party, member: Member):
@@ -172,7 +172,7 @@ def test_the_noise_of_a_study_of_persons_is_made_for_all_their_records(the_study
 
 @OF_PERSONS
 def test_records_per_person_ignored_in_sums_is_seen(the_study, monkeypatch):
-    monkeypatch.setattr(Study, "_sensitivity", lambda self, query: query.sensitivity)
+    monkeypatch.setattr(Study, "_sensitivity", lambda self, query: query.sensitivity(1))
     assert not is_declared(the_study)
 
 
@@ -186,7 +186,7 @@ def test_colluders_ignored_are_seen(the_study, monkeypatch):
 @BOTH
 def test_the_variance_an_answer_states_is_that_of_all_shares(the_study):
     noise = Noise(the_study)
-    measured = noise.opened.astype(float).var() / (QUERY.unit * noise.scale) ** 2
+    measured = noise.opened.astype(float).var() / (noise.unit * noise.scale) ** 2
     assert measured == pytest.approx(noise.declared_variance, rel=0.03)
 
 
@@ -216,7 +216,7 @@ def test_shares_for_all_parties_instead_of_the_honest_ones_are_seen(the_study, m
 
 
 def test_features_treated_as_parallel_are_seen(monkeypatch):
-    monkeypatch.setattr(SumQuery, "sensitivity", property(lambda query: Sensitivity(1, 1, 1)))
+    monkeypatch.setattr(SumQuery, "sensitivity", lambda query, unit: Sensitivity(1, 1, 1))
     assert not is_declared(PURE)
 
 
@@ -256,7 +256,7 @@ def two_rounds_are_unrelated(the_study: Study) -> bool:
     """Equal queries in one run: the difference of their noise has the variance of both."""
     noise = Noise(the_study)
     one, two = noise.opened, noise.asked_once_more()[0]
-    scale = QUERY.unit * noise.scale
+    scale = noise.unit * noise.scale
     spread = (one - two).astype(float).var() / scale**2 / (2 * noise.declared_variance)
     # A fourth moment of at most 6 squared variances: eight deviations are below 1e-14.
     return abs(spread - 1) < 8 * math.sqrt(5 / len(one))

@@ -55,8 +55,8 @@ def bundles(the_study):
     if the_study.placement is Placement.LABEL:
         return [[histogram()], sides()]
     kind = SelectQuery if the_study.parties == 1 else LocalChoice
-    chooser = Mechanism.EXPONENTIAL if the_study.delta else Mechanism.PERMUTE_AND_FLIP
-    choice = kind(EVERYONE, SPLITS, Scoring(Score.GINI), QUARTER, chooser)
+    mechanism = Mechanism.EXPONENTIAL if the_study.delta else Mechanism.PERMUTE_AND_FLIP
+    choice = kind(EVERYONE, SPLITS, Scoring(Score.GINI), QUARTER, mechanism)
     return [[histogram()], [choice], sides()]
 
 

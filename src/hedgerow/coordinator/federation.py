@@ -67,13 +67,11 @@ class Federation:
         link: Link,
         ledger: Ledger,
         listener: Listener = silent,
-        expected_rounds: int | None = None,
     ) -> None:
         self.study = study
         self.link = link
         self.ledger = ledger
         self.listener = listener
-        self.expected_rounds = expected_rounds
         self.record = RunRecord()
         if study.entry_cost:
             entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
@@ -81,10 +79,6 @@ class Federation:
         self.asked = paid_on_entering(study)
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""
-
-    @property
-    def lattice(self) -> int:
-        return self.study.lattice
 
     @property
     def is_pure(self) -> bool:
@@ -116,7 +110,7 @@ class Federation:
         self.ledger.reserve(charges, f"round {number}")
         self._note_slack(queries)
         asked = asked_in(number, queries, charges, self.study)
-        self.listener(Progress(number, len(queries), False, self.expected_rounds))
+        self.listener(Progress(number, len(queries), done=False))
         try:
             collected = self.link.round(number, queries)
         except RoundFailed:
@@ -125,7 +119,7 @@ class Federation:
             raise
         self.asked += asked
         self.record.rounds.append(_recorded(number, manifest, collected))
-        self.listener(Progress(number, len(queries), True, self.expected_rounds))
+        self.listener(Progress(number, len(queries), done=True))
         return self._replies(queries, collected)
 
     def _failed(self) -> list[Asked]:
@@ -150,7 +144,7 @@ class Federation:
         return replies
 
     def _answer(self, query: Summed, integers: NDArray[np.int64]) -> Answer:
-        unit = query.unit * self.study.refinement(query)
+        unit = self.study.unit(query) * self.study.refinement(query)
         values = integers.reshape(query.shape).astype(np.float64) / unit
         if self.study.placement is Placement.LABEL:
             return self._decoded(query, values)

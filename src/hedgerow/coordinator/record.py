@@ -52,12 +52,11 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A public event: a round was opened or answered. `expected` rounds, where the plan knows."""
+    """A public event: a round was opened or answered."""
 
     round: int
     queries: int
     done: bool
-    expected: int | None = None
 
 
 Listener = Callable[[Progress], None]

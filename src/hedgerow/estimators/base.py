@@ -29,7 +29,7 @@ from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.recipes.recipe import Recipe, Trained
+from hedgerow.recipes.recipe import Recipe, Trained, check_needs
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading import encoding
 from hedgerow.site.rows import Draws, Rows
@@ -72,10 +72,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        """The schema on the grid this estimator wants."""
-        return schema
-
     # ------------------------------------------------------------------------------------ fit
     def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
         """Trains on rows held by `party` (one label per row; None: one holder)."""
@@ -87,10 +83,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             check_promise(epsilon, delta)
             warn_if_weak(delta)
         given, source = self._given_schema(X, y)
-        schema = self._schema_of(given)
         parts = split_by_party(X, y, party)
-        recipe = self._recipe(schema)
+        recipe = self._recipe(given)
+        schema = recipe.grid(given)
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
+        check_needs(recipe, schema, study.placement, study.parties)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         # Where nothing is protected, folds may repeat with random_state.
         public = study.placement is Placement.NOWHERE
@@ -99,10 +96,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             Rows(encoding.encode(x, schema, y=labels, check=True), schema, draws)
             for x, labels in parts
         ]
-        with bar(self.progress, recipe.expected_rounds(schema)) as listener:
-            federation = in_process.open_federation(
-                study, holders, listener, recipe.expected_rounds(schema)
-            )
+        with bar(self.progress, recipe.rounds(schema)) as listener:
+            federation = in_process.open_federation(study, holders, listener)
             trained: Trained = run(recipe.flow(schema, federation, rng), federation)
         self._expose(X, schema, study, trained, federation, source)
         return self

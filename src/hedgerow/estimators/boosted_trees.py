@@ -13,7 +13,6 @@ from hedgerow.learning.bins.cut_points import (
     MergedCuts,
     QuantileCuts,
 )
-from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, Order, Splits, Updates
@@ -106,12 +105,6 @@ class _BoostedTrees(PrivateEstimator):
         self.records_per_person = records_per_person
         self.random_state = random_state
         self.progress = progress
-
-    def _schema_of(self, schema: Schema) -> Schema:
-        recipe = self._recipe(schema)
-        if isinstance(recipe, Boosted):
-            return recipe.cuts.gridded(schema)
-        return fine_schema(schema)
 
     def _recipe(self, schema: Schema) -> Recipe:
         trees = at_least(self.n_trees, 1, "n_trees")

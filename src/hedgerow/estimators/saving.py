@@ -14,8 +14,8 @@ from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import DataError, SpecError
 from hedgerow.estimators.predicting import outputs
-from hedgerow.learning.builder import Grown, LeafValue
 from hedgerow.site.reading import encoding
+from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.models import Model
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema

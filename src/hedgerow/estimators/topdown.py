@@ -8,7 +8,6 @@ from typing import Any
 
 from hedgerow.errors import SpecError
 from hedgerow.estimators.base import PrivateClassifier, at_least, refinement, shares
-from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.queries import MOST_ROWS
@@ -100,9 +99,6 @@ class TopDownTreeClassifier(PrivateClassifier):
         self.records_per_person = records_per_person
         self.random_state = random_state
         self.progress = progress
-
-    def _schema_of(self, schema: Schema) -> Schema:
-        return schema if self.refine is None else fine_schema(schema)
 
     def _recipe(self, schema: Schema) -> Recipe:
         max_splits = at_least(self.max_splits, 1, "max_splits")

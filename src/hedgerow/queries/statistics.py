@@ -1,63 +1,106 @@
-"""What each record adds to its cell: integers, and how far one record can move them."""
+"""What each record adds to its cell: integers, and how far one record can move them.
+
+A statistic says all that others need of it: how many channels it has, whether it counts in whole
+records or in fractions, the bound of one record, and which schemas it fits. It registers itself
+once; the wire, the gate of sensitivities and admission read that registry.
+
+Fractions are counted in integer units, `unit` of them to 1.0. The unit is no part of a statistic:
+it follows from the approved study, so no message can name its own.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 from math import ceil
-from typing import Protocol
-
-import numpy as np
+from typing import Protocol, TypeVar
 
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.values.losses import Loss, Norms
+from hedgerow.values.fitting import misfit_of_model
+from hedgerow.values.losses import FirstOrder, LogLoss, Loss, Norms, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve
+from hedgerow.values.schema import Schema
 
 LATTICE = 1 << 14
 """Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 a record.
 
-A statistic may ask for fewer: shares of Laplace noise are exact only up to a certain width.
+A study may count in fewer: shares of Laplace noise are exact only up to a certain width.
 """
 
-
-def on_lattice(norms: Norms, unit: int) -> Sensitivity:
-    """Norms in integer units, rounded up; truncation of each record keeps them."""
-    return Sensitivity(
-        ceil(norms.l1 * unit), ceil(norms.l2_squared * unit**2), ceil(norms.linf * unit)
-    )
+SMALLEST_RADIUS, LARGEST_RADIUS = 2.0**-20, 2.0**20
+"""Between these a radius is exact enough to divide by."""
 
 
 class Statistic(Protocol):
-    """What each record contributes to its cell: integers in units of 1 / `unit`."""
+    """What each record contributes to its cell."""
 
     @property
     def channels(self) -> int: ...
     @property
-    def unit(self) -> int: ...
-    @property
-    def bound(self) -> Sensitivity:
+    def is_fractional(self) -> bool:
+        """Whether a record's part is a fraction, counted in units of the study's lattice."""
+        ...
+
+    def bound(self, unit: int) -> Sensitivity:
         """Of one record in one cell, in units."""
         ...
 
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be asked for it; None if they can."""
+        ...
+
+
+STATISTICS: dict[str, type] = {}
+"""All statistics there are, by name."""
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def statistic(kind: _Kind) -> _Kind:
+    """Registers a statistic: from now on it travels, and the gate of sensitivities asks for it."""
+    STATISTICS[kind.__name__] = kind
+    return kind
+
+
+def on_lattice(norms: Norms, unit: int) -> Sensitivity:
+    """Norms in integer units, rounded up; truncation of each record keeps them."""
+    l1, l2, linf = (Fraction(norm) for norm in (norms.l1, norms.l2_squared, norms.linf))
+    return Sensitivity(ceil(l1 * unit), ceil(l2 * unit**2), ceil(linf * unit))
+
+
+ONE_RECORD = Sensitivity(1, 1, 1)
+
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class _Counted:
+    """Whole records: 1 in one channel."""
+
+    @property
+    def is_fractional(self) -> bool:
+        return False
+
+    def bound(self, unit: int) -> Sensitivity:
+        return ONE_RECORD
+
+
+@statistic
+@dataclass(frozen=True, slots=True)
+class Count(_Counted):
     """1 for every record."""
 
     @property
     def channels(self) -> int:
         return 1
 
-    @property
-    def unit(self) -> int:
-        return 1
-
-    @property
-    def bound(self) -> Sensitivity:
-        return Sensitivity(1, 1, 1)
+    def misfit(self, schema: Schema) -> str | None:
+        return None
 
 
+@statistic
 @dataclass(frozen=True, slots=True)
-class ClassCounts:
+class ClassCounts(_Counted):
     """1 in the channel of the record's class: classes are disjoint, so the bound stays 1."""
 
     n_classes: int
@@ -66,15 +109,11 @@ class ClassCounts:
     def channels(self) -> int:
         return self.n_classes
 
-    @property
-    def unit(self) -> int:
-        return 1
-
-    @property
-    def bound(self) -> Sensitivity:
-        return Sensitivity(1, 1, 1)
+    def misfit(self, schema: Schema) -> str | None:
+        return _other_classes(self.n_classes, schema)
 
 
+@statistic
 @dataclass(frozen=True, slots=True)
 class LabelReports:
     """Ones in each bit of the records' randomised reports of their labels, and the records.
@@ -90,16 +129,19 @@ class LabelReports:
         return self.bits + 1
 
     @property
-    def unit(self) -> int:
-        return 1
+    def is_fractional(self) -> bool:
+        return False
 
-    @property
-    def bound(self) -> Sensitivity:
+    def bound(self, unit: int) -> Sensitivity:
         return Sensitivity(self.channels, self.channels, 1)
 
+    def misfit(self, schema: Schema) -> str | None:
+        return None if schema.classes is not None else "the rows have no classes"
 
+
+@statistic
 @dataclass(frozen=True, slots=True)
-class TargetClassCounts:
+class TargetClassCounts(_Counted):
     """Counts by interval of a numeric target; a class is a run between public or released cuts."""
 
     cuts: tuple[float, ...]
@@ -108,15 +150,11 @@ class TargetClassCounts:
     def channels(self) -> int:
         return len(self.cuts) + 1
 
-    @property
-    def unit(self) -> int:
-        return 1
-
-    @property
-    def bound(self) -> Sensitivity:
-        return Sensitivity(1, 1, 1)
+    def misfit(self, schema: Schema) -> str | None:
+        return no_target(schema) or unordered(self.cuts)
 
 
+@statistic
 @dataclass(frozen=True, slots=True)
 class Fractions:
     """Complementary fractional counts (1 - u, u) of a target u = (y - low) / (high - low).
@@ -127,17 +165,23 @@ class Fractions:
 
     low: float
     high: float
-    unit: int = LATTICE
 
     @property
     def channels(self) -> int:
         return 2
 
     @property
-    def bound(self) -> Sensitivity:
-        return Sensitivity(self.unit, self.unit**2, self.unit)
+    def is_fractional(self) -> bool:
+        return True
+
+    def bound(self, unit: int) -> Sensitivity:
+        return Sensitivity(unit, unit**2, unit)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return no_target(schema) or _not_within(self.low, self.high, schema)
 
 
+@statistic
 @dataclass(frozen=True)
 class Gradients:
     """The loss's own vector (gradient and scaled Hessian) at a model: a value, not a state.
@@ -148,41 +192,54 @@ class Gradients:
 
     loss: Loss
     at: Additive
-    unit: int = LATTICE
 
     @property
     def channels(self) -> int:
         return self.loss.channels
 
     @property
-    def bound(self) -> Sensitivity:
-        return on_lattice(self.loss.norms, self.unit)
+    def is_fractional(self) -> bool:
+        return True
+
+    def bound(self, unit: int) -> Sensitivity:
+        return on_lattice(self.loss.norms, unit)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return misfit_of_loss(self.loss, schema) or _misfit_at(self.loss, self.at, schema)
 
 
+@statistic
 @dataclass(frozen=True)
 class Hessians:
     """The Hessian alone, for placing candidates: its own, smaller sensitivity."""
 
     loss: Loss
     at: Additive
-    unit: int = LATTICE
 
     @property
     def channels(self) -> int:
-        return self.loss.outputs
+        return self.loss.hessian_channels
 
     @property
-    def bound(self) -> Sensitivity:
-        return on_lattice(self.loss.hessian_norms, self.unit)
+    def is_fractional(self) -> bool:
+        return True
+
+    def bound(self, unit: int) -> Sensitivity:
+        return on_lattice(self.loss.hessian_norms, unit)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return misfit_of_loss(self.loss, schema) or _misfit_at(self.loss, self.at, schema)
 
 
+@statistic
 @dataclass(frozen=True)
 class CurveNewton:
     """One Newton step on the weights of feature curves: (g z, (c / R) upper(h z z^T)), |z| <= R.
 
-    z are the values of the curves at the record and one constant column. With (g, c h) of norm
-    at most 1 (binary log-loss, c = 3.33) the whole vector has norm at most R:
-    |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it is at most 1.
+    z are the values of the curves at the record and one constant column, g and h those of the
+    binary log-loss. With (g, c h) of norm at most 1 (c = 3.33) the whole vector has norm at most
+    R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it is at most 1.
+    Proof: docs/proofs/curve_newton.md.
     """
 
     curves: tuple[Curve, ...]
@@ -190,8 +247,6 @@ class CurveNewton:
     radius: float
     weights: tuple[float, ...]
     base: float
-    loss: Loss
-    unit: int = LATTICE
 
     @property
     def dimension(self) -> int:
@@ -202,7 +257,71 @@ class CurveNewton:
         return self.dimension + self.dimension * (self.dimension + 1) // 2
 
     @property
-    def bound(self) -> Sensitivity:
+    def is_fractional(self) -> bool:
+        return True
+
+    def bound(self, unit: int) -> Sensitivity:
         # L1 <= sqrt(channels) L2, rounded up.
-        l1 = int(np.ceil(np.sqrt(self.channels) * self.unit)) + 1
-        return Sensitivity(l1, self.unit**2, self.unit)
+        return Sensitivity(math.isqrt(self.channels * unit**2) + 1, unit**2, unit)
+
+    def misfit(self, schema: Schema) -> str | None:
+        if not SMALLEST_RADIUS <= self.radius <= LARGEST_RADIUS:
+            return f"the radius {self.radius} is too small or too large"
+        if len(self.weights) != self.dimension:
+            return f"{len(self.weights)} weights came for {self.dimension} columns"
+        if any(len(row) != 1 for curve in self.curves for row in curve.values):
+            return "a curve has more than one output"
+        start = Additive((self.base,), self.curves)
+        return misfit_of_loss(LogLoss(), schema) or misfit_of_model(start, schema)
+
+
+# ------------------------------------------------------------------------------------- misfits
+def _other_classes(n_classes: int, schema: Schema) -> str | None:
+    found = len(schema.classes or ())
+    return None if n_classes == found else f"{n_classes} classes were named; there are {found}"
+
+
+def no_target(schema: Schema) -> str | None:
+    return None if schema.target is not None else "the rows have no numeric target"
+
+
+def unordered(cuts: tuple[float, ...]) -> str | None:
+    """Public or released edges rise strictly."""
+    rising = all(a < b for a, b in pairwise(cuts))
+    return None if rising and all(map(math.isfinite, cuts)) else "edges do not rise"
+
+
+def _not_within(low: float, high: float, schema: Schema) -> str | None:
+    target = schema.target
+    if target is not None and target.low <= low < high <= target.high:
+        return None
+    return f"[{low}, {high}] is no part of the target's range"
+
+
+def misfit_of_loss(loss: Loss, schema: Schema) -> str | None:
+    """A loss has a bound for one kind of target only: two classes, K classes, or one number."""
+    match loss:
+        case LogLoss():
+            return _other_classes(2, schema)
+        case SoftmaxLoss():
+            return _other_classes(loss.n_classes, schema)
+        case FirstOrder():
+            return misfit_of_loss(loss.loss, schema)
+        case SquaredLoss():
+            return no_target(schema) or _misfit_of_squares(loss, schema)
+    return f"there is no loss {type(loss).__name__}"
+
+
+def _misfit_of_squares(loss: SquaredLoss, schema: Schema) -> str | None:
+    if not 0.0 < loss.weight <= 1.0:
+        return f"the weight {loss.weight} of a record is not between 0 and 1"
+    width = loss.high - loss.low
+    if not 0.0 < loss.clip <= width:
+        return f"residuals clipped at {loss.clip} are not within the range"
+    return _not_within(loss.low, loss.high, schema)
+
+
+def _misfit_at(loss: Loss, at: Additive, schema: Schema) -> str | None:
+    if at.outputs != loss.outputs:
+        return f"the model has {at.outputs} outputs; the loss needs {loss.outputs}"
+    return misfit_of_model(at, schema)

@@ -40,6 +40,7 @@ from hedgerow.site.rows import Rows
 from hedgerow.values.arrays import Codes, FloatArray, IntArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import Layer
+from hedgerow.values.losses import LogLoss
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
@@ -57,29 +58,29 @@ class Answering:
         self._recoded: tuple[str, Codes] | None = None
         self._raw: tuple[Additive, FloatArray] | None = None
         self._candidates: Grids | None = None
-        self._contributions: tuple[Statistic, IntArray] | None = None
+        self._contributions: tuple[Statistic, int, IntArray] | None = None
         self._standing: dict[tuple[Region, str], NDArray[np.int32]] = {}
 
-    def integers(self, query: Summed) -> IntArray:
-        """The query's exact integers, flat."""
+    def integers(self, query: Summed, unit: int) -> IntArray:
+        """The query's exact integers, flat; 1.0 is `unit` of them."""
         if isinstance(query, BoundQuery):
-            return self._bounds(query)
-        return self._sums(query).reshape(-1)
+            return self._bounds(query, unit)
+        return self._sums(query, unit).reshape(-1)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
         """The query's integers from contributions (n, C) that the rows alone do not decide."""
-        self._contributions = (query.statistic, contributions)
-        return self.integers(query)
+        self._contributions = (query.statistic, 1, contributions)
+        return self.integers(query, 1)
 
     # ----------------------------------------------------------------------------------- sums
-    def _sums(self, query: SumQuery) -> IntArray:
+    def _sums(self, query: SumQuery, unit: int) -> IntArray:
         rows = self.rows.select(query.region) if query.region else None
         if isinstance(query.by, Leaves):
-            return self._leaf_sums(query.by, query.statistic, rows)
+            return self._leaf_sums(query.by, query.statistic, rows, unit)
         if isinstance(query.by, Sides):
-            return self._side_sums(query.by, query.statistic, query.region)
+            return self._side_sums(query.by, query.statistic, query.region, unit)
         if isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
-            return self._newton_sum(query.statistic, rows)[None, None, :]
+            return self._newton_sum(query.statistic, rows, unit)[None, None, :]
         codes = self._groups(query.by)
         shape = query.shape
         if codes is None:
@@ -93,24 +94,24 @@ class Answering:
         if labels is not None:
             return kernels.count_cells(codes, rows, features, labels, shape[1], shape[2])
         return kernels.sum_cells(
-            codes, rows, features, self.contributions(query.statistic), shape[1]
+            codes, rows, features, self.contributions(query.statistic, unit), shape[1]
         )
 
     def _leaf_sums(
-        self, by: Leaves, statistic: Statistic, rows: NDArray[np.int32] | None
+        self, by: Leaves, statistic: Statistic, rows: NDArray[np.int32] | None, unit: int
     ) -> IntArray:
         """Routing and summing in one pass over the rows."""
         trees, labels = pack(by.trees), self._labels(statistic)
         if labels is not None:
             return kernels.leaf_counts(trees, self.rows.codes, labels, statistic.channels, rows)
-        return kernels.leaf_sums(trees, self.rows.codes, self.contributions(statistic), rows)
+        return kernels.leaf_sums(trees, self.rows.codes, self.contributions(statistic, unit), rows)
 
-    def _side_sums(self, by: Sides, statistic: Statistic, region: Region) -> IntArray:
+    def _side_sums(self, by: Sides, statistic: Statistic, region: Region, unit: int) -> IntArray:
         standing, labels = self.standing(by.layer, region), self._labels(statistic)
         codes = self.rows.codes
         if labels is not None:
             return layers.count_sides(by.tests, standing, codes, labels, statistic.channels)
-        return layers.sum_sides(by.tests, standing, codes, self.contributions(statistic))
+        return layers.sum_sides(by.tests, standing, codes, self.contributions(statistic, unit))
 
     def standing(self, layer: Layer, region: Region) -> NDArray[np.int32]:
         """(n,) at which open node each row stands, -1 for none; one step from the layer above.
@@ -135,7 +136,9 @@ class Answering:
         out[self.rows.select(region)] = 0
         return out
 
-    def _newton_sum(self, statistic: CurveNewton, rows: NDArray[np.int32] | None) -> IntArray:
+    def _newton_sum(
+        self, statistic: CurveNewton, rows: NDArray[np.int32] | None, unit: int
+    ) -> IntArray:
         """(C,) chunk by chunk: a record's vector is long, and only the sum is kept."""
         total = np.zeros(statistic.channels, np.int64)
         index = np.arange(self.rows.n) if rows is None else rows
@@ -143,7 +146,7 @@ class Answering:
         for start in range(0, len(index), NEWTON_CHUNK):
             part = index[start : start + NEWTON_CHUNK]
             values = _curve_newton(self.rows.codes[:, part], y[part], statistic)
-            total += quantised(values, statistic.unit).sum(axis=0)
+            total += quantised(values, unit).sum(axis=0)
         return total
 
     def _groups(self, by: Groups) -> NDArray[np.uint8] | NDArray[np.uint16] | None:
@@ -184,17 +187,18 @@ class Answering:
         return self.rows.labels
 
     # -------------------------------------------------------------------------- contributions
-    def contributions(self, statistic: Statistic) -> IntArray:
+    def contributions(self, statistic: Statistic, unit: int) -> IntArray:
         """(n, C) integers of each record."""
-        if self._contributions is None or self._contributions[0] is not statistic:
-            values = self._real_contributions(statistic)
-            self._contributions = (statistic, quantised(values, statistic.unit))
-        return self._contributions[1]
+        kept = self._contributions
+        if kept is None or kept[0] is not statistic or kept[1] != unit:
+            values = self._real_contributions(statistic, unit)
+            kept = self._contributions = (statistic, unit, quantised(values, unit))
+        return kept[2]
 
-    def _real_contributions(self, statistic: Statistic) -> FloatArray:
+    def _real_contributions(self, statistic: Statistic, unit: int) -> FloatArray:
         match statistic:
             case Fractions():
-                return _fractions(self.rows.target, statistic)
+                return _fractions(self.rows.target, statistic, unit)
             case Gradients():
                 return statistic.loss.contributions(self.raw(statistic.at), self._y())
             case Hessians():
@@ -225,7 +229,7 @@ class Answering:
         return kernels.add_values(model.trees[done:], self.rows.codes, raw, model.clip)
 
     # --------------------------------------------------------------------------------- bounds
-    def _bounds(self, query: BoundQuery) -> IntArray:
+    def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
         """floor(unit n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
         rows = self.rows.select(query.region) if query.region else None
         codes, grids = self._bins(query.binning), self._grids(query.binning)
@@ -239,7 +243,7 @@ class Answering:
             histograms = counts[family.positions, : left_sets.shape[1]]
             left = left_sets @ histograms
             right = histograms.sum(axis=1)[:, None, :] - left
-            units = half_gini_units(left, query.unit) + half_gini_units(right, query.unit)
+            units = half_gini_units(left, unit) + half_gini_units(right, unit)
             best[family.positions] = units.min(axis=1)
         return best
 
@@ -267,12 +271,12 @@ def quantised(values: FloatArray, unit: int) -> IntArray:
     return np.asarray(np.trunc(finite * unit), np.int64)
 
 
-def _fractions(target: FloatArray, statistic: Fractions) -> FloatArray:
+def _fractions(target: FloatArray, statistic: Fractions, unit: int) -> FloatArray:
     u = (np.clip(target, statistic.low, statistic.high) - statistic.low) / (
         statistic.high - statistic.low
     )
-    part = np.rint(np.nan_to_num(u) * statistic.unit)
-    return np.stack([statistic.unit - part, part], axis=1) / statistic.unit
+    part = np.rint(np.nan_to_num(u) * unit)
+    return np.stack([unit - part, part], axis=1) / unit
 
 
 def _curve_newton(codes: Codes, y: FloatArray, statistic: CurveNewton) -> FloatArray:
@@ -282,7 +286,7 @@ def _curve_newton(codes: Codes, y: FloatArray, statistic: CurveNewton) -> FloatA
     norm = np.sqrt((z * z).sum(axis=1, keepdims=True))
     z = z * np.minimum(1.0, statistic.radius / np.maximum(norm, 1e-12)) / statistic.radius
     raw = statistic.base + statistic.radius * (z @ np.asarray(statistic.weights))
-    gh = statistic.loss.contributions(raw[:, None], y)
+    gh = LogLoss().contributions(raw[:, None], y)
     upper = np.triu_indices(z.shape[1])
     outer = z[:, upper[0]] * z[:, upper[1]]
     return np.concatenate([gh[:, :1] * z, gh[:, 1:] * outer], axis=1)

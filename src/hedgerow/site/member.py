@@ -94,7 +94,7 @@ class Member:
     def _integers(self, query: Summed, secret: SecretRandomness) -> IntArray:
         if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):
             return self.answering.integers_of(query, self._reports(secret))
-        return self.answering.integers(query)
+        return self.answering.integers(query, self.study.unit(query))
 
     def _reports(self, secret: SecretRandomness) -> IntArray:
         """(n, bits + 1) an instant report of each record's permanent bits, and 1 for itself."""
@@ -110,7 +110,7 @@ class Member:
         epsilon = self.study.selection_epsilon(query)
         coefficient = epsilon / (query.scoring.reach * self.study.records_per_person)
         exact = scores(query, self.answering.rows, self.study.schema)
-        return CHOOSERS[query.chooser](exact, coefficient, secret)
+        return MECHANISMS[query.mechanism](exact, coefficient, secret)
 
 
 def told_once(rows: Rows, study: Study) -> Rows:
@@ -134,7 +134,7 @@ def without_labels(rows: Rows) -> Rows:
     return rows.with_labels(np.zeros(rows.n, np.uint8))
 
 
-CHOOSERS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
+MECHANISMS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
     Mechanism.EXPONENTIAL: selection.exponential,
     Mechanism.PERMUTE_AND_FLIP: selection.permute_and_flip,
 }

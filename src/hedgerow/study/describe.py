@@ -227,7 +227,7 @@ def mechanism_of(query: Query, study: Study) -> str:
     if study.placement in (Placement.NOWHERE, Placement.LABEL):
         return NO_MECHANISM
     if isinstance(query, SelectQuery | LocalChoice):
-        return CHOICES[query.chooser]
+        return CHOICES[query.mechanism]
     return NOISES[study.measure]
 
 

@@ -29,6 +29,7 @@ from hedgerow.privacy.noise.mechanisms import (
 from hedgerow.privacy.noise.response import BloomReports, RandomisedResponse
 from hedgerow.queries import (
     LATTICE,
+    BoundQuery,
     ClassCounts,
     Count,
     LabelReports,
@@ -45,6 +46,9 @@ NOISE_LAW_VERSION = 1
 
 COARSE_LATTICE = 64
 """Polya shares are drawn exactly down to a rate of 2^-15 per unit."""
+
+WIDE_NOISE = 1 << 12
+"""Deviation, in units, at which finer units say nothing more."""
 
 SMOOTH_SHARE = 16
 """Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
@@ -147,6 +151,28 @@ class Study:
         divided = self.placement is Placement.SHARES and self.measure is Measure.PURE
         return COARSE_LATTICE if divided else LATTICE
 
+    def unit(self, query: Summed) -> int:
+        """Integer units per 1.0 of a query's answer: no message can name its own."""
+        if isinstance(query, BoundQuery):
+            return self._bound_unit(query)
+        return self.lattice if query.statistic.is_fractional else 1
+
+    def _bound_unit(self, query: BoundQuery) -> int:
+        """As fine as the lattice, unless noise makes that pointless.
+
+        Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
+        widest law that is still drawn exactly, and finer units make the noise wider.
+        """
+        if self.placement in (Placement.NOWHERE, Placement.LABEL):
+            return self.lattice
+        whole = query.sensitivity(1).of_person(self.records_per_person)
+        law = _law(self.measure, self._cost(query), whole)
+        shares = self.honest if self.placement is Placement.SHARES else 1
+        deviation, unit = math.sqrt(law.variance * self.parties / shares), 1
+        while 2 * unit <= self.lattice and 2 * unit * deviation <= WIDE_NOISE:
+            unit *= 2
+        return unit
+
     @property
     def limit(self) -> Cost:
         return math.inf if self.placement is Placement.NOWHERE else self.total
@@ -207,7 +233,7 @@ class Study:
 
     def variance(self, query: Summed) -> float:
         """Of the noise in the sum of all sites, in natural units."""
-        unit = query.unit * self.refinement(query)
+        unit = self.unit(query) * self.refinement(query)
         return self.site_law(query).variance * self.parties / unit**2
 
     def refinement(self, query: Summed) -> int:
@@ -250,7 +276,7 @@ class Study:
         return Fraction(_share_tau(law.sigma2, self.honest))
 
     def selection_epsilon(self, query: Selecting) -> Fraction:
-        return conversions.selection_epsilon(self.measure, self._cost(query), query.chooser.value)
+        return conversions.selection_epsilon(self.measure, self._cost(query), query.mechanism.value)
 
     def _cost(self, query: Query) -> Fraction:
         cost = self.cost(query)
@@ -258,7 +284,7 @@ class Study:
         return cost
 
     def _sensitivity(self, query: Summed) -> Sensitivity:
-        return query.sensitivity.of_person(self.records_per_person)
+        return query.sensitivity(self.unit(query)).of_person(self.records_per_person)
 
     def _scaled(self, query: Summed) -> Sensitivity:
         return self._sensitivity(query).of_person(self.refinement(query))

@@ -209,7 +209,8 @@ class Schema:
         return tuple(feature.grid for feature in self.features)
 
     @cached_property
-    def _index_of(self) -> dict[str, int]:
+    def places(self) -> dict[str, int]:
+        """Where each column stands."""
         return {name: i for i, name in enumerate(self.names)}
 
     @cached_property
@@ -218,9 +219,9 @@ class Schema:
 
     def index(self, name: str) -> int:
         """The position of a column, which is also the row of its codes."""
-        if name not in self._index_of:
+        if name not in self.places:
             raise SpecError(f"column {name!r} is not in the schema; it has {list(self.names)}.")
-        return self._index_of[name]
+        return self.places[name]
 
     def class_code(self, label: str | None) -> int | None:
         """The code of a label; None if there is no such class."""
