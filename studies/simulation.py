@@ -29,6 +29,7 @@ from hedgerow.site.member import Member
 from hedgerow.site.reading import encoding
 from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
+from hedgerow.values.regions import Fold
 from hedgerow.values.schema import Schema
 
 IntArray = NDArray[np.int64]
@@ -39,7 +40,6 @@ class Sites:
 
     def __init__(self, X: Any, y: Any, party: NDArray[Any], schema: Schema) -> None:
         self.schema = schema
-        self._draws = Draws(os.urandom(32), "simulation")
         self.pooled = Answering(self._rows(X, y), schema)
         self.each = [
             Answering(self._rows(_take(X, party == k), np.asarray(y)[party == k]), schema)
@@ -48,11 +48,15 @@ class Sites:
 
     def _rows(self, X: Any, y: Any) -> Rows:
         encoded = encoding.encode(X, self.schema, y=y, check=True)
-        return Rows(encoded, self.schema, self._draws)
+        return Rows(encoded, self.schema, Draws(os.urandom(32), "simulation"))
 
     def integers(self, query: Summed, unit: int) -> IntArray:
-        """Sums over all sites' rows are sums over the pooled rows; bounds are each site's own."""
-        if isinstance(query, SumQuery):
+        """Sums over all sites' rows are sums over the pooled rows.
+
+        Bounds are each site's own, and so are folds: they hang on the site's secret.
+        """
+        folded = any(isinstance(step.test, Fold) for step in query.region)
+        if isinstance(query, SumQuery) and not folded:
             return self.pooled.integers(query, unit)
         return np.asarray(sum(site.integers(query, unit) for site in self.each))
 

@@ -46,9 +46,12 @@ def sample(n: int, schema: Schema, seed: int = 0) -> tuple[np.ndarray, np.ndarra
 
 
 def holders(X: np.ndarray, y: np.ndarray, owner: np.ndarray, k: int, schema: Schema) -> list[Rows]:
-    """One `Rows` per party 0..k-1; a party may be empty."""
-    draws = Draws(bytes(32), "test")
-    return [Rows(encode(X[owner == i], schema, y=y[owner == i]), schema, draws) for i in range(k)]
+    """One `Rows` per party 0..k-1, each with a secret of its own; a party may be empty."""
+    draws = [Draws(bytes([i]) * 32, "test") for i in range(k)]
+    return [
+        Rows(encode(X[owner == i], schema, y=y[owner == i]), schema, own)
+        for i, own in enumerate(draws)
+    ]
 
 
 def study(

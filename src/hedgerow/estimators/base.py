@@ -5,7 +5,6 @@ No algorithm lives here. Strings stop at this door.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
@@ -19,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import PrivacyStatement, statement
-from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.errors import PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
+from hedgerow.estimators.holders import public_draws, secret_draws, split_by_party
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import decision_path, save_model
@@ -32,11 +32,12 @@ from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading import encoding
-from hedgerow.site.rows import Draws, Rows
+from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
+from hedgerow.values.tokens import token_of
 
 PLACEMENTS = {p.name.lower(): p for p in Placement}
 
@@ -89,12 +90,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
         check_needs(recipe, schema, study.placement, study.parties)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        # Where nothing is protected, folds may repeat with random_state.
-        public = study.placement is Placement.NOWHERE
-        draws = Draws(rng.bytes(32) if public else os.urandom(32), study.name)
+        if study.placement is Placement.NOWHERE:
+            draws = public_draws(study.name, len(parts), rng)
+        else:
+            draws = secret_draws(study.name, len(parts))
         holders = [
-            Rows(encoding.encode(x, schema, y=labels, check=True), schema, draws)
-            for x, labels in parts
+            Rows(encoding.encode(x, schema, y=labels, check=True), schema, own)
+            for (x, labels), own in zip(parts, draws, strict=True)
         ]
         with bar(self.progress, recipe.rounds(schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
@@ -247,29 +249,16 @@ def refuse(parameters: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected arguments {strange}; it takes X, y and party.")
 
 
-def split_by_party(X: Any, y: Any, party: Any) -> list[tuple[Any, Any]]:
-    """Rows of each holder, holders in sorted order."""
-    if party is None:
-        return [(X, y)]
-    who = np.asarray(party)
-    if len(who) != len(y):
-        raise DataError(f"party names {len(who)} rows, y has {len(y)}; give one party per row.")
-    y = np.asarray(y)
-    parts = []
-    for name in np.unique(who):
-        index = np.flatnonzero(who == name)
-        parts.append((X.iloc[index] if hasattr(X, "iloc") else np.asarray(X)[index], y[index]))
-    return parts
-
-
 def like_labels(classes: Sequence[str], y: Any) -> NDArray[Any]:
     """The schema's classes in the type of the user's labels: 1, not '1'."""
-    kind = np.asarray(y).dtype
+    kind, texts = np.asarray(y).dtype, np.asarray(classes, dtype=object)
     if kind.kind not in "iufb":
-        return np.asarray(classes, dtype=object)
-    if kind.kind == "b":
-        return np.asarray([c == "True" for c in classes])
-    return np.asarray([float(c) for c in classes]).astype(kind)
+        return texts
+    try:
+        labels = np.array([float(str(token_of(text))) for text in classes]).astype(kind)
+    except ValueError:
+        return texts
+    return labels if len(np.unique(labels)) == len(classes) else texts
 
 
 def shares(value: float, name: str) -> Fraction:
