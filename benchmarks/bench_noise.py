@@ -12,7 +12,6 @@ from hedgerow.privacy.noise.mechanisms import (
     DiscreteLaplace,
     NoiseLaw,
     PolyaDifference,
-    Skellam,
 )
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.privacy.noise.sampling import draw
@@ -24,7 +23,6 @@ LAWS: dict[str, NoiseLaw] = {
     "one of 100 shares of discrete Laplace, scale 100": PolyaDifference(Fraction(1, 100), 100),
     "discrete Gaussian, sigma 100": DiscreteGaussian(Fraction(100**2)),
     "discrete Gaussian, sigma 1e6": DiscreteGaussian(Fraction(10**12)),
-    "Skellam, sigma 100": Skellam(Fraction(100**2)),
 }
 
 

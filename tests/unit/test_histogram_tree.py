@@ -176,8 +176,8 @@ def test_savings_are_seen_in_the_statement_and_in_the_ledger():
     for model in (saving, plain):
         model.fit(X, y, party=np.arange(600) % 3)
     lines = [charge.what for _, charges in saving.ledger_.entries for charge in charges]
-    assert any(line.startswith("best local impurity of all 3 features") for line in lines)
-    assert any("(1 of 3 features)" in line for line in lines)
+    assert any("could reach on all 3 columns" in line for line in lines)
+    assert any("(1 of 3 columns)" in line for line in lines)
     assert saving.privacy_.saved_fraction > 0.0
     assert "handed down" in str(saving.privacy_)
     assert plain.privacy_.saved_fraction == 0.0

@@ -27,7 +27,7 @@ from hedgerow.estimators.saving import decision_path, save_model
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
-from hedgerow.privacy.accounting.conversions import check_promise
+from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs
 from hedgerow.secagg.parameters import Parameters
@@ -82,6 +82,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         placement = self._placement()
         if placement is not Placement.NOWHERE:
             check_promise(epsilon, delta)
+            warn_if_weak(delta)
         given, source = self._given_schema(X, y)
         parts = split_by_party(X, y, party)
         recipe = self._recipe(given)
@@ -179,12 +180,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.privacy_: PrivacyStatement = statement(
             study,
             federation.link.spent(),
-            federation.releases,
+            federation.asked,
             source,
             simulated=True,
             saved_fraction=trained.saved,
             slack=federation.slack,
-            entries=federation.charged,
         )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):

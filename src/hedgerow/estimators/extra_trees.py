@@ -187,7 +187,8 @@ class ExtraTreesClassifier(_ExtraTrees, PrivateClassifier):
         if self.label_mechanism == "response" or placement is not Placement.LABEL:
             return None
         classes = len(schema.classes or ())
-        return BloomReports.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
+        each = epsilon / at_least(self.records_per_person, 1, "records_per_person")
+        return BloomReports.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, each)
 
 
 class ExtraTreesRegressor(_ExtraTrees, PrivateRegressor):

@@ -20,7 +20,12 @@ from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.privacy.noise import sampling
-from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
+from hedgerow.privacy.noise.mechanisms import (
+    DiscreteGaussian,
+    NoiseLaw,
+    NoNoise,
+    gaussian_share_tau,
+)
 from hedgerow.privacy.noise.response import BloomReports, RandomisedResponse
 from hedgerow.queries import (
     LATTICE,
@@ -63,6 +68,7 @@ class Study:
     threshold: int
     records_per_person: int = 1
     retry_reserve: Fraction = Fraction(0)
+    """The part of the budget that no query may have: it pays for rounds that fail."""
     label_reports: BloomReports | None = None
     """Under placement `label`: noisy bits instead of k-ary randomised response."""
 
@@ -85,9 +91,14 @@ class Study:
                 "placement 'label' randomises class labels under pure epsilon; use delta = 0 and "
                 "a schema with classes."
             )
-        self._check_reports()
         if self.records_per_person < 1:
             raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
+        if not 0 <= self.retry_reserve < 1:
+            raise SpecError(
+                f"retry_reserve is {self.retry_reserve}; use a part of the budget, 0 or more and "
+                "below 1."
+            )
+        self._check_reports()
 
     def _check_reports(self) -> None:
         reports = self.label_reports
@@ -103,10 +114,10 @@ class Study:
                 f"label reports are for {reports.classes} classes; the schema has "
                 f"{len(self.schema.classes or ())}."
             )
-        if reports.epsilon_forever > self.epsilon:
+        if self.entry_cost > self.epsilon:
             raise SpecError(
-                f"label reports cost epsilon {reports.epsilon_forever:.4g} for ever; the study "
-                f"promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
+                f"label reports cost a person epsilon {float(self.entry_cost):.4g} for ever; the "
+                f"study promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
             )
 
     # ------------------------------------------------------------------------------- budget
@@ -128,6 +139,11 @@ class Study:
     def spendable(self) -> Fraction:
         """What queries divide among themselves; the rest is for void rounds."""
         return self.total * (1 - self.retry_reserve)
+
+    @property
+    def reserve(self) -> Cost:
+        """What rounds that fail may cost; where nothing is promised there is no end to it."""
+        return math.inf if self.placement is Placement.NOWHERE else self.total - self.spendable
 
     @property
     def lattice(self) -> int:
@@ -179,16 +195,20 @@ class Study:
 
     @cached_property
     def response(self) -> RandomisedResponse:
-        """How labels are told under placement `label`: once per record, for the whole run."""
-        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), self.epsilon)
+        """How labels are told under placement `label`: once per record, for the whole run.
+
+        The labels of one person share the promise.
+        """
+        each = self.epsilon / self.records_per_person
+        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), each)
 
     @property
     def entry_cost(self) -> Cost:
-        """What every record pays on entering, before any query: its randomised label."""
+        """What every person pays on entering, before any query: their randomised labels."""
         if self.placement is not Placement.LABEL:
             return Fraction(0)
         if self.label_reports is not None:
-            return Fraction(self.label_reports.epsilon_forever)
+            return self.records_per_person * Fraction(self.label_reports.epsilon_forever)
         return self.epsilon
 
     def as_told(self, query: Query) -> Query:
@@ -231,14 +251,29 @@ class Study:
         return factor
 
     def release(self, query: Summed) -> Release:
-        """The sum as the accountant of coalitions sees it."""
-        touched = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
-        return Release(law=self.sum_law(query), sensitivity=self._scaled(query), touched=touched)
+        """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
+        by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
+        return Release(
+            law=self.sum_law(query),
+            sensitivity=self._scaled(query),
+            touched=by_record * self.records_per_person,
+        )
 
     def slack(self, query: Summed) -> Fraction:
         """Total variation between the noise of all sites, as drawn, and its law."""
-        draws = self.parties * math.prod(query.shape)
-        return draws * _total_variation(self.site_law(query))
+        size = math.prod(query.shape)
+        drawn = self.parties * size * _total_variation(self.site_law(query))
+        return drawn + size * self._share_distance(query)
+
+    def _share_distance(self, query: Summed) -> Fraction:
+        """Shares of a discrete Gaussian sum to it but for a factor exp(+-tau): variation <= tau.
+
+        Shares of Laplace noise sum to it exactly.
+        """
+        law = self.sum_law(query)
+        if self.placement is not Placement.SHARES or not isinstance(law, DiscreteGaussian):
+            return Fraction(0)
+        return Fraction(_share_tau(law.sigma2, self.honest))
 
     def selection_epsilon(self, query: Selecting) -> Fraction:
         return conversions.selection_epsilon(self.measure, self._cost(query), query.mechanism.value)
@@ -295,6 +330,7 @@ class Study:
 
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
+_share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
 
 
 @lru_cache(maxsize=4096)
