@@ -16,9 +16,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import PrivacyWarning, SpecError
+from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
-from hedgerow.estimators.holders import public_draws, secret_draws, split_by_party
+from hedgerow.estimators.holders import (
+    declared_parties,
+    public_draws,
+    secret_draws,
+    split_by_party,
+)
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import decision_path, save_model
@@ -78,17 +83,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return schema
 
     # ------------------------------------------------------------------------------------ fit
-    def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
-        """Trains on rows held by `party` (one label per row; None: one holder)."""
+    def fit(
+        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+    ) -> Self:
+        """Trains on rows held by `party`: one name per row, or None for one holder.
+
+        `parties` names all sites, those without rows too. The categories of a pandas Categorical
+        do so as well. With neither, the rows tell who takes part, and the statement says so.
+        """
         refuse(refused)
         X, y = checked_rows(X), checked_labels(y, self._regression)
+        if len(y) == 0:
+            raise DataError("X holds no rows; give at least one.")
         epsilon, delta = exact(self.epsilon, "epsilon"), exact(self.delta, "delta")
         placement = self._placement()
         if placement is not Placement.NOWHERE:
             check_promise(epsilon, delta)
         given, source = self._given_schema(X, y)
         schema = self._schema_of(given)
-        parts = split_by_party(X, y, party)
+        names = declared_parties(party, parties)
+        parts = split_by_party(X, y, party, names)
         recipe = self._recipe(schema)
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -97,7 +111,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         else:
             draws = secret_draws(study.name, len(parts))
         holders = [
-            Rows(reading.encode(x, schema, y=labels, check=True), schema, own)
+            Rows(reading.encode(x, schema, y=labels, check=len(labels) > 0), schema, own)
             for (x, labels), own in zip(parts, draws, strict=True)
         ]
         with bar(self.progress, recipe.expected_rounds(schema)) as listener:
@@ -105,7 +119,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 study, holders, listener, recipe.expected_rounds(schema)
             )
             trained: Trained = run(recipe.flow(schema, federation, rng), federation)
-        self._expose(X, schema, study, trained, federation, source)
+        parties_met = party is not None and names is None
+        self._expose(X, schema, study, trained, federation, source, parties_met)
         return self
 
     def _placement(self) -> Placement | None:
@@ -175,6 +190,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         trained: Trained,
         federation: Federation,
         source: str,
+        parties_met: bool,
     ) -> None:
         self.schema_ = schema
         self.model_ = trained.model
@@ -190,10 +206,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             saved_fraction=trained.saved,
             slack=federation.slack,
             entries=federation.charged,
+            parties_met=parties_met,
         )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):
-            self.feature_names_in_ = np.asarray([str(c) for c in X.columns], dtype=object)
+            names = getattr(X, "column_names", X.columns)  # an Arrow table's columns are arrays
+            self.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
 
     # -------------------------------------------------------------------------------- predict
     def _outputs(self, X: Any) -> NDArray[np.float64]:
@@ -222,8 +240,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
-        super().fit(X, y, party=party, **refused)
+    def fit(
+        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+    ) -> Self:
+        super().fit(X, y, party=party, parties=parties, **refused)
         self.classes_ = like_labels(self.schema_.classes or (), y)
         return self
 
@@ -251,7 +271,9 @@ def refuse(parameters: dict[str, Any]) -> None:
         )
     strange = sorted(set(parameters) - {"sample_weight"})
     if strange:
-        raise TypeError(f"fit() got unexpected arguments {strange}; it takes X, y and party.")
+        raise TypeError(
+            f"fit() got unexpected arguments {strange}; it takes X, y, party and parties."
+        )
 
 
 def like_labels(classes: Sequence[str], y: Any) -> NDArray[Any]:

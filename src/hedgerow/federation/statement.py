@@ -111,11 +111,13 @@ def statement(
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
     entries: Sequence[tuple[str, Sequence[Charge]]] = (),
+    parties_met: bool = False,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `entries`
-    are the charges of each round, for the table of who asked for what.
+    are the charges of each round, for the table of who asked for what; `parties_met` says that
+    nobody named the parties beforehand: those take part that hold rows.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = schema_source.startswith("inferred")
@@ -138,7 +140,7 @@ def statement(
         parties=study.parties,
         honest_shares=study.honest,
         spending=() if no_noise else spending(entries, study.total),
-        caveats=tuple(_caveats(study, epsilon, inferred, simulated)),
+        caveats=tuple(_caveats(study, epsilon, inferred, simulated, parties_met)),
     )
 
 
@@ -224,12 +226,19 @@ def _against(study: Study, releases: Sequence[tuple[Region, Release]], colluders
     return accounting.epsilon_of(study.measure, spent, study.delta)
 
 
-def _caveats(study: Study, epsilon: float, inferred: bool, simulated: bool) -> list[str]:
+def _caveats(
+    study: Study, epsilon: float, inferred: bool, simulated: bool, parties_met: bool
+) -> list[str]:
     notes = []
     if inferred:
         notes.append(
             "ranges, categories and classes were read from the rows, so epsilon is infinite for "
             f"them; the sums alone have epsilon {_number(epsilon)}. Give a schema to repair this."
+        )
+    if parties_met:
+        notes.append(
+            "which parties hold rows is public: those that hold any took part. Name all parties "
+            "when fitting, those without rows too, to repair this."
         )
     if simulated and study.parties > 1:
         notes.append(
