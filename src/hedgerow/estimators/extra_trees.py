@@ -92,7 +92,7 @@ class _ExtraTrees(PrivateEstimator):
             ranges=Ranges(self.ranges),
             leaf_share=shares(self.leaf_share, "leaf_share"),
             subsample=None if subsample is None else at_least(subsample, 2, "subsample"),
-            lean=self.lean,
+            lean=bool(self.lean),
             regression=self._regression,
         )
 

@@ -156,12 +156,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         placement: Placement | None,
     ) -> Study:
         default = Parameters.default(parties) if parties > 1 else None
-        colluders = (
-            self.colluders if self.colluders is not None else (default.colluders if default else 0)
-        )
-        threshold = (
-            self.threshold if self.threshold is not None else (default.threshold if default else 1)
-        )
+        colluders, threshold = (default.colluders, default.threshold) if default else (0, 1)
+        if self.colluders is not None:
+            colluders = at_least(self.colluders, 0, "colluders")
+        if self.threshold is not None:
+            threshold = at_least(self.threshold, 1, "threshold")
         return Study(
             name="fit",
             schema=schema,
@@ -172,7 +171,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             parties=parties,
             colluders=colluders,
             threshold=threshold,
-            records_per_person=self.records_per_person,
+            records_per_person=at_least(self.records_per_person, 1, "records_per_person"),
             label_reports=self._label_reports(schema, epsilon, placement),
         )
 

@@ -51,7 +51,7 @@ class _Tree(PrivateEstimator):
         return ScreenedTree(
             max_depth=given_or_none(self.max_depth, "max_depth"),
             regression=self._regression,
-            merge_equal_labels=getattr(self, "merge_equal_labels", False),
+            merge_equal_labels=bool(getattr(self, "merge_equal_labels", False)),
         )
 
 
