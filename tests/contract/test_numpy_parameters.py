@@ -12,10 +12,9 @@ from sklearn.model_selection import GridSearchCV
 
 import hedgerow as hr
 from contract.test_estimators import EACH, small, world
-from contract.worlds import TWO, sample
+from contract.worlds import TWO, opened_by, sample
 from hedgerow.errors import SpecError
 from hedgerow.privacy.budget import exact
-from hedgerow.transport import memory
 
 
 def of_numpy(value):
@@ -40,22 +39,6 @@ def found(value) -> list[object]:
     return []
 
 
-class Opened(Exception):
-    """The study of a fit, taken at the moment before it starts."""
-
-
-def opened_study(model, *arguments, **how):
-    """The study of a fit that goes no further."""
-
-    def stop(study, *rest):
-        raise Opened(study)
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Opened) as opened:
-        patch.setattr(memory, "open_federation", stop)
-        model.fit(*arguments, **how)
-    return opened.value.args[0]
-
-
 @EACH
 def test_every_parameter_may_come_from_numpy(kind):
     schema, X, y = world(kind)
@@ -65,7 +48,7 @@ def test_every_parameter_may_come_from_numpy(kind):
     assert found(numpy._recipe(schema)) == []
     assert numpy._recipe(schema) == plain._recipe(schema)
     party = np.arange(len(y)) % 3
-    studies = [opened_study(model, X, y, party=party) for model in (plain, numpy)]
+    studies = [opened_by(model, X, y, party=party)[0] for model in (plain, numpy)]
     assert found(studies[1]) == []
     assert studies[0].hash == studies[1].hash
 

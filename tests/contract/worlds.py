@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pytest
 
 from hedgerow.federation.coordinator import Federation
 from hedgerow.party.reading import encode
@@ -75,3 +77,20 @@ def study(
 
 def federation(the_study: Study, parts: Sequence[Rows]) -> Federation:
     return memory.open_federation(the_study, parts)
+
+
+class Opened(Exception):
+    """Stops a fit at the moment before its first round."""
+
+
+def opened_by(model: Any, X: Any, y: Any, **how: Any) -> tuple[Study, list[Rows]]:
+    """The study and the holders that a fit is about to run with."""
+
+    def stop(the_study: Study, parts: list[Rows], *rest: Any) -> None:
+        raise Opened(the_study, parts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "open_federation", stop)
+        with pytest.raises(Opened) as opened:
+            model.fit(X, y, **how)
+    return opened.value.args
