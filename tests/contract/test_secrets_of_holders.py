@@ -15,14 +15,13 @@ import pytest
 from scipy.stats import binomtest
 
 import hedgerow as hr
-from contract.worlds import TWO, holders, sample, study
+from contract.worlds import TWO, holders, opened_by, sample, study
 from hedgerow.estimators import base
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import ALL_WORDS, BloomReports
 from hedgerow.queries import Count, SumQuery, Whole
 from hedgerow.site.member import permanent_bits, told_once
 from hedgerow.site.rows import Draws
-from hedgerow.transport import in_process
 from hedgerow.values.regions import Fold, Step
 from studies.simulation import Sites
 
@@ -41,21 +40,10 @@ def copies(k: int):
     return np.repeat(X, n, axis=0), np.full(n, "yes", object), np.arange(n) % k
 
 
-class Opened(Exception):
-    """The holders of a fit, taken at the moment before it starts."""
-
-
-def fitted_holders(monkeypatch, k: int, placement: str = "label", seed: int = 0):
-    def stop(study, holders, *rest):
-        raise Opened(holders)
-
-    monkeypatch.setattr(in_process, "open_federation", stop)
+def fitted_holders(k: int, placement: str = "label", seed: int = 0):
     X, y, owner = copies(k)
-    with pytest.raises(Opened) as opened:
-        hr.HistogramTreeClassifier(TWO, placement=placement, random_state=seed).fit(
-            X, y, party=owner
-        )
-    return opened.value.args[0]
+    model = hr.HistogramTreeClassifier(TWO, placement=placement, random_state=seed)
+    return opened_by(model, X, y, party=owner)[1]
 
 
 def told(parts) -> np.ndarray:
@@ -81,20 +69,20 @@ FOLD_ODDS = [Fraction(1, 3)] * 3
 
 
 @HOLDERS
-def test_labels_that_a_fit_tells_of_equal_records_are_independent(k, monkeypatch):
-    assert are_independent(told(fitted_holders(monkeypatch, k)), LABEL_ODDS)
+def test_labels_that_a_fit_tells_of_equal_records_are_independent(k):
+    assert are_independent(told(fitted_holders(k)), LABEL_ODDS)
 
 
 @HOLDERS
 @pytest.mark.parametrize("placement", ["label", "shares", "nowhere"])
-def test_folds_of_equal_records_in_a_fit_are_independent(k, placement, monkeypatch):
-    assert are_independent(folds(fitted_holders(monkeypatch, k, placement)), FOLD_ODDS)
+def test_folds_of_equal_records_in_a_fit_are_independent(k, placement):
+    assert are_independent(folds(fitted_holders(k, placement)), FOLD_ODDS)
 
 
 @HOLDERS
-def test_bits_that_a_fit_tells_of_equal_records_are_independent(k, monkeypatch):
+def test_bits_that_a_fit_tells_of_equal_records_are_independent(k):
     reports = BloomReports(classes=2, bits=2, hashes=1, keep=Fraction(1, 2))
-    parts = fitted_holders(monkeypatch, k)
+    parts = fitted_holders(k)
     first_bits = np.stack([permanent_bits(rows, reports)[:, 0] for rows in parts]).astype(int)
     flip, yes = Fraction(reports._flip_words, ALL_WORDS), reports.code[TWO.class_code("yes")]
     assert are_independent(first_bits, [flip, 1 - flip] if yes[0] else [1 - flip, flip])
@@ -129,19 +117,17 @@ def test_sums_over_the_folds_of_a_simulation_leave_nobody_out():
 def test_one_secret_for_all_holders_turns_the_gate_red(k, monkeypatch):
     """Twin: what every fit did before."""
     monkeypatch.setattr(base, "secret_draws", lambda name, k: [Draws(bytes(32), name)] * k)
-    parts = fitted_holders(monkeypatch, k)
+    parts = fitted_holders(k)
     assert not are_independent(told(parts), LABEL_ODDS)
     assert not are_independent(folds(parts), FOLD_ODDS)
 
 
-def test_without_noise_folds_repeat_with_random_state(monkeypatch):
-    one, again, other = (
-        folds(fitted_holders(monkeypatch, 3, "nowhere", seed)) for seed in (0, 0, 1)
-    )
+def test_without_noise_folds_repeat_with_random_state():
+    one, again, other = (folds(fitted_holders(3, "nowhere", seed)) for seed in (0, 0, 1))
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
 
 
-def test_with_noise_folds_do_not_repeat_with_random_state(monkeypatch):
-    one, again = (folds(fitted_holders(monkeypatch, 3, "label", seed=0)) for _ in range(2))
+def test_with_noise_folds_do_not_repeat_with_random_state():
+    one, again = (folds(fitted_holders(3, "label", seed=0)) for _ in range(2))
     assert not np.array_equal(one, again)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 
 from hedgerow.coordinator.federation import Federation
 from hedgerow.learning import builder
@@ -95,3 +97,20 @@ def watched_ends() -> Iterator[list[Node]]:
 
 def federation(the_study: Study, parts: Sequence[Rows]) -> Federation:
     return in_process.open_federation(the_study, parts)
+
+
+class Opened(Exception):
+    """Stops a fit at the moment before its first round."""
+
+
+def opened_by(model: Any, X: Any, y: Any, **how: Any) -> tuple[Study, list[Rows]]:
+    """The study and the holders that a fit is about to run with."""
+
+    def stop(the_study: Study, parts: list[Rows], *rest: Any) -> None:
+        raise Opened(the_study, parts)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(in_process, "open_federation", stop)
+        with pytest.raises(Opened) as opened:
+            model.fit(X, y, **how)
+    return opened.value.args

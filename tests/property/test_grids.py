@@ -19,6 +19,12 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
+def listed(least: int, most: int) -> st.SearchStrategy[tuple[str, ...]]:
+    """Texts that one schema may list: usable ones, no two of one token."""
+    usable = TEXTS.filter(lambda text: isinstance(token_of(text), str))
+    return st.lists(usable, min_size=least, max_size=most, unique_by=token_of).map(tuple)
+
+
 @st.composite
 def ranges(draw: st.DrawFn) -> tuple[float, float]:
     low, high = sorted((draw(FINITE), draw(FINITE)))
@@ -39,9 +45,7 @@ def numerics(draw: st.DrawFn, name: str = "age") -> Numeric:
 
 
 def categoricals(name: str = "job") -> st.SearchStrategy[Categorical]:
-    usable = TEXTS.filter(lambda text: isinstance(token_of(text), str))
-    values = st.lists(usable, min_size=1, max_size=6, unique_by=token_of).map(tuple)
-    return st.builds(Categorical, st.just(name), values, st.booleans())
+    return st.builds(Categorical, st.just(name), listed(1, 6), st.booleans())
 
 
 FEATURES: st.SearchStrategy[Feature] = st.one_of(
@@ -189,7 +193,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
     kinds = st.sampled_from([numerics, categoricals])
     features = [draw(draw(kinds)(name)) for name in names]
-    classes = draw(st.none() | st.lists(TEXTS, min_size=2, max_size=4, unique=True).map(tuple))
+    classes = draw(st.none() | listed(2, 4))
     bound = st.none() if classes else st.none() | st.builds(Target, st.just(-0.0), st.just(3.5))
     return Schema(tuple(features), classes, draw(bound))
 

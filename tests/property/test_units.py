@@ -196,7 +196,7 @@ def test_one_sum_is_not_stretched_over_many_noises() -> None:
     site = Answering(rows_of(TWO_CLASSES, BY_CLASS), BY_CLASS)
     statistic = Wide(FirstOrder(SoftmaxLoss(20)), SCORE)
     with pytest.raises(UnsupportedQuery, match="1 sums"):
-        site.integers(SumQuery(EVERYONE, statistic, Whole(), Fraction(1, 10)))
+        site.integers(SumQuery(EVERYONE, statistic, Whole(), Fraction(1, 10)), LATTICE)
 
 
 def test_reports_of_labels_are_held_against_their_bound_too() -> None:

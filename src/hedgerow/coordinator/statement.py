@@ -162,12 +162,14 @@ def statement(
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
     graph_delta: Fraction = Fraction(0),
+    parties_met: bool = False,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
     the total variation between all noise and its laws; `graph_delta` is what a sparse graph of
-    masks adds to delta (`conversions.delta_of_sparse_rounds`).
+    masks adds to delta (`conversions.delta_of_sparse_rounds`); `parties_met` says that nobody
+    named the parties beforehand: those take part that hold rows.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = schema_source.startswith("inferred")
@@ -194,7 +196,10 @@ def statement(
         parties=study.parties,
         honest_shares=study.honest,
         spending=by_rounds(asked, path, study.total) if path else (),
-        caveats=(*_warnings(study, epsilon, inferred, simulated, asked), *OUTSIDE),
+        caveats=(
+            *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
+            *OUTSIDE,
+        ),
     )
 
 
@@ -236,13 +241,23 @@ def _unspent(study: Study, spent: Cost, asked: Sequence[Asked]) -> tuple[Part, .
 
 
 def _warnings(
-    study: Study, epsilon: float, inferred: bool, simulated: bool, asked: Sequence[Asked]
+    study: Study,
+    epsilon: float,
+    inferred: bool,
+    parties_met: bool,
+    simulated: bool,
+    asked: Sequence[Asked],
 ) -> list[str]:
     notes = []
     if inferred:
         notes.append(
             "ranges, categories and classes were read from the rows, so epsilon is infinite for "
             f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to repair this."
+        )
+    if parties_met:
+        notes.append(
+            "which parties hold rows is public: those that hold any took part. Name all parties "
+            "when fitting, those without rows too, to repair this."
         )
     if conversions.is_weak(study.delta):
         notes.append(conversions.WEAK_DELTA_WORDS)

@@ -18,9 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import PrivacyStatement, statement
-from hedgerow.errors import PrivacyWarning, SpecError
+from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
-from hedgerow.estimators.holders import public_draws, secret_draws, split_by_party
+from hedgerow.estimators.holders import (
+    declared_parties,
+    public_draws,
+    secret_draws,
+    split_by_party,
+)
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import decision_path, save_model
@@ -74,17 +79,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------ fit
-    def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
-        """Trains on rows held by `party` (one label per row; None: one holder)."""
+    def fit(
+        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+    ) -> Self:
+        """Trains on rows held by `party`: one name per row, or None for one holder.
+
+        `parties` names all sites, those without rows too. The categories of a pandas Categorical
+        do so as well. With neither, the rows tell who takes part, and the statement says so.
+        """
         refuse(refused)
         X, y = checked_rows(X), checked_labels(y, self._regression)
+        if len(y) == 0:
+            raise DataError("X holds no rows; give at least one.")
         epsilon, delta = exact(self.epsilon, "epsilon"), exact(self.delta, "delta")
         placement = self._placement()
         if placement is not Placement.NOWHERE:
             check_promise(epsilon, delta)
             warn_if_weak(delta)
         given, source = self._given_schema(X, y)
-        parts = split_by_party(X, y, party)
+        names = declared_parties(party, parties)
+        parts = split_by_party(X, y, party, names)
         recipe = self._recipe(given)
         schema = recipe.grid(given)
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
@@ -95,13 +109,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         else:
             draws = secret_draws(study.name, len(parts))
         holders = [
-            Rows(encoding.encode(x, schema, y=labels, check=True), schema, own)
+            Rows(encoding.encode(x, schema, y=labels, check=len(labels) > 0), schema, own)
             for (x, labels), own in zip(parts, draws, strict=True)
         ]
         with bar(self.progress, recipe.rounds(schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             trained: Trained = run(recipe.flow(schema, federation, rng), federation)
-        self._expose(X, schema, study, trained, federation, source)
+        parties_met = party is not None and names is None
+        self._expose(X, schema, study, trained, federation, source, parties_met)
         return self
 
     def _placement(self) -> Placement | None:
@@ -137,12 +152,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         placement: Placement | None,
     ) -> Study:
         default = Parameters.default(parties) if parties > 1 else None
-        colluders = (
-            self.colluders if self.colluders is not None else (default.colluders if default else 0)
-        )
-        threshold = (
-            self.threshold if self.threshold is not None else (default.threshold if default else 1)
-        )
+        colluders, threshold = (default.colluders, default.threshold) if default else (0, 1)
+        if self.colluders is not None:
+            colluders = at_least(self.colluders, 0, "colluders")
+        if self.threshold is not None:
+            threshold = at_least(self.threshold, 1, "threshold")
         return Study(
             name="fit",
             schema=schema,
@@ -153,7 +167,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             parties=parties,
             colluders=colluders,
             threshold=threshold,
-            records_per_person=self.records_per_person,
+            records_per_person=at_least(self.records_per_person, 1, "records_per_person"),
             label_reports=self._label_reports(schema, epsilon, placement),
         )
 
@@ -171,6 +185,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         trained: Trained,
         federation: Federation,
         source: str,
+        parties_met: bool,
     ) -> None:
         self.schema_ = schema
         self.model_ = trained.model
@@ -185,10 +200,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             simulated=True,
             saved_fraction=trained.saved,
             slack=federation.slack,
+            parties_met=parties_met,
         )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):
-            self.feature_names_in_ = np.asarray([str(c) for c in X.columns], dtype=object)
+            names = getattr(X, "column_names", X.columns)  # an Arrow table's columns are arrays
+            self.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
 
     # -------------------------------------------------------------------------------- predict
     def _outputs(self, X: Any) -> NDArray[np.float64]:
@@ -217,8 +234,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
-        super().fit(X, y, party=party, **refused)
+    def fit(
+        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+    ) -> Self:
+        super().fit(X, y, party=party, parties=parties, **refused)
         self.classes_ = like_labels(self.schema_.classes or (), y)
         return self
 
@@ -246,7 +265,9 @@ def refuse(parameters: dict[str, Any]) -> None:
         )
     strange = sorted(set(parameters) - {"sample_weight"})
     if strange:
-        raise TypeError(f"fit() got unexpected arguments {strange}; it takes X, y and party.")
+        raise TypeError(
+            f"fit() got unexpected arguments {strange}; it takes X, y, party and parties."
+        )
 
 
 def like_labels(classes: Sequence[str], y: Any) -> NDArray[Any]:

@@ -95,7 +95,7 @@ class HistogramTreeClassifier(PrivateClassifier):
             max_depth=at_least(self.max_depth, 1, "max_depth"),
             min_samples_leaf=float(self.min_samples_leaf),
             leaf_share=shares(self.leaf_share, "leaf_share"),
-            save_budget=self.save_budget,
+            save_budget=bool(self.save_budget),
             bounds_share=shares(self.bounds_share, "bounds_share"),
             chunk=at_least(self.chunk, 1, "chunk"),
             consistency=self.consistency,

@@ -20,7 +20,7 @@ from hedgerow.values.arrays import Codes
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.models import Model
 from hedgerow.values.schema import Schema
-from hedgerow.values.tokens import token_of
+from hedgerow.values.tokens import Unusable, token_of
 
 PLAIN = frozenset({float, int, bool, str, type(None)})
 MOST = 2**53  # integers up to here are floating-point numbers
@@ -73,4 +73,5 @@ def _code(grid: Grid, value: Any) -> int | None:
         is_number = type(value) is float or (type(value) is not str and abs(value) <= MOST)
         return bisect_right(grid.edges, value) if is_number else None
     token = token_of(value)
-    return grid.category_code(token) if grid.other or grid.knows(token) else None
+    is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))
+    return grid.category_code(token) if is_read else None

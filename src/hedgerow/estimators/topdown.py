@@ -112,8 +112,8 @@ class TopDownTreeClassifier(PrivateClassifier):
             min_weight=min_weight,
             min_gain=float(self.min_gain),
             rows_at_most=at_least(self.rows_at_most, 1, "rows_at_most"),
-            consistency=self.consistency,
-            lean=self.lean,
+            consistency=bool(self.consistency),
+            lean=bool(self.lean),
             refine=refinement(self.refine),
         )
 

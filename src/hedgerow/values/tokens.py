@@ -58,14 +58,17 @@ def spelled(value: object) -> Token:
     """The value as people read it: text as it was written, booleans in words."""
     token = token_of(value)
     if isinstance(token, str) and isinstance(value, str | bytes):
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        return _text(value)
     return str(bool(value)) if isinstance(value, bool | np.bool_) else token
 
 
 def plain_text(value: str | bytes) -> str:
     """Without spaces around it. NUL is a space, since NumPy drops it from the end of a text."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str.__str__(value)
-    return text.replace("\0", " ").strip()
+    return _text(value).replace("\0", " ").strip()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str.__str__(value)
 
 
 def real_of(value: object) -> int | float | Unusable:

@@ -72,6 +72,9 @@ class Refinement:
             given = getattr(self, name)
             if given is not None and given < least:
                 raise SpecError(f"{name} is {given}; use {least} or more.")
+        for name, given in vars(self).items():
+            if isinstance(given, np.generic):  # plain numbers inside, whatever a search hands out
+                object.__setattr__(self, name, given.item())
 
 
 @dataclass(frozen=True)

@@ -153,12 +153,13 @@ def _range(name: str, column: Column) -> tuple[float, float]:
 
 def _met(name: str, column: Column) -> tuple[str, ...]:
     """The values that occur, numbers in order of size."""
-    met: dict[Token, Token] = {}
+    met: dict[Token, str] = {}
     found = distinct(column)
     for value, _ in found.met([True] * len(found.values)):
         _refuse_unusable(f"column {name!r}", value)
-        met.setdefault(token_of(value), spelled(value))
-    texts = [text for text in met.values() if isinstance(text, str) and text]
+        if token_of(value):
+            met.setdefault(token_of(value), str(spelled(value)))
+    texts = list(met.values())
     try:
         return tuple(sorted(texts, key=float))
     except ValueError:
