@@ -8,7 +8,8 @@ it adds 1 to one cell of every group, and 1 is what they declare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -19,7 +20,7 @@ from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.encoding import recode
 from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
 from hedgerow.kernels.loops import GroupCodes
-from hedgerow.kernels.sums import count_cells, sum_cells
+from hedgerow.kernels.sums import Selections, count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
 from hedgerow.kernels.units import bounded_units, clamped
 from hedgerow.queries import (
@@ -67,6 +68,14 @@ class Answering:
         self._contributions: tuple[Statistic, IntArray] | None = None
         self._standing: dict[tuple[Region, str], NDArray[np.int32]] = {}
 
+    def integers_of_all(self, queries: Sequence[Summed]) -> list[IntArray]:
+        """The integers of each query; the histograms of a tree's level take one pass together."""
+        found = list[IntArray]()
+        for kind, group in groupby(queries, key=_kind):
+            same = list(group)
+            found += self._level(*kind, same) if kind else [self.integers(q) for q in same]
+        return found
+
     def integers(self, query: Summed) -> IntArray:
         """The query's exact integers, flat."""
         if isinstance(query, BoundQuery):
@@ -79,7 +88,8 @@ class Answering:
         elif isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
             sums = newton_sum(query.statistic, self.rows.codes, self._y(), rows)
         else:
-            sums = self._cell_sums(query, rows)
+            nodes = None if rows is None else [rows]
+            (sums,) = self._cell_sums(query.statistic, query.by, nodes)
         return _in_shape(sums, query)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
@@ -88,13 +98,30 @@ class Answering:
         return self.integers(query)
 
     # ----------------------------------------------------------------------------------- sums
-    def _cell_sums(self, query: SumQuery, rows: NDArray[np.int32] | None) -> IntArray:
-        features, codes = self._groups(query.by)
-        nodes, labels = None if rows is None else [rows], self._labels(query.statistic)
-        _, n_bins, channels = query.shape
+    def _level(self, statistic: Statistic, by: Cells, queries: Sequence[Summed]) -> list[IntArray]:
+        """Histograms of one kind, each of its own region."""
+        batches = self._batches([query.region for query in queries])
+        found = [sums for nodes in batches for sums in self._cell_sums(statistic, by, nodes)]
+        return [_in_shape(sums, query) for sums, query in zip(found, queries, strict=True)]
+
+    def _batches(self, regions: Sequence[Region]) -> Iterator[list[NDArray[np.int32]]]:
+        """The regions' rows, as many at once as are no more than there are: memory is for those."""
+        batch, size = list[NDArray[np.int32]](), 0
+        for region in regions:
+            rows = self.rows.select(region)
+            if batch and size + len(rows) > self.rows.n:
+                yield batch
+                batch, size = [], 0
+            batch.append(rows)
+            size += len(rows)
+        yield batch
+
+    def _cell_sums(self, statistic: Statistic, by: Groups, nodes: Selections) -> IntArray:
+        """(N, G, B, C) for each selection of rows."""
+        (features, codes), labels = self._groups(by), self._labels(statistic)
         if labels is not None:
-            return count_cells(codes, nodes, features, labels, n_bins, channels)
-        return sum_cells(codes, nodes, features, self.contributions(query.statistic), n_bins)
+            return count_cells(codes, nodes, features, labels, by.n_cells, statistic.channels)
+        return sum_cells(codes, nodes, features, self.contributions(statistic), by.n_cells)
 
     def _leaf_sums(
         self, by: Leaves, statistic: Statistic, rows: NDArray[np.int32] | None
@@ -242,7 +269,14 @@ class Answering:
         return self._candidates
 
 
-def _in_shape(sums: IntArray, query: SumQuery) -> IntArray:
+def _kind(query: Summed) -> tuple[Statistic, Cells] | None:
+    """What histograms must share to be counted together; None for all that is no histogram."""
+    if isinstance(query, SumQuery) and isinstance(query.by, Cells):
+        return query.statistic, query.by
+    return None
+
+
+def _in_shape(sums: IntArray, query: Summed) -> IntArray:
     """Flat, one integer for each of the noise; a shorter vector would be stretched over it."""
     if sums.size != prod(query.shape):
         raise UnsupportedQuery(f"{sums.size} sums were made for a query of {query.shape}.")
