@@ -1,4 +1,4 @@
-"""A whole fit of our own tree, forest and boosted trees on 1e6 rows, reading and noise too."""
+"""A whole fit of our tree, forest and boosted trees on a million rows, reading and noise too."""
 
 from __future__ import annotations
 

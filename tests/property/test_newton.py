@@ -156,6 +156,26 @@ def test_without_the_lock_a_lie_goes_through(monkeypatch: pytest.MonkeyPatch) ->
     assert (vector * vector).sum() > 4**2
 
 
+def test_curve_values_that_are_not_scaled_to_the_radius_would_be_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twin: a record with |z| = 4 R leaves the unit ball once scaling is switched off."""
+    curves = tuple(Curve(j, ((3.0,), (-2.0,))) for j in range(2))
+    statistic = CurveNewton(curves, 0.5, 1.0, (0.1, 0.2, 0.0), 0.0)
+    codes, y = np.zeros((2, 1), np.uint8), np.zeros(1)
+    kept = newton_sum(statistic, codes, y, None, LATTICE)
+    assert 0 < (kept * kept).sum() <= statistic.unit**2
+
+    def unscaled(*args: Any) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([[3.0, 3.0, 0.5]]), np.array([0.9])
+
+    monkeypatch.setattr(site_newton, "scaled_rows", unscaled)
+    assert not newton_sum(statistic, codes, y, None, LATTICE).any()  # the lock holds
+    monkeypatch.setattr(site_newton, "most_squared", lambda statistic, unit: 2**44)
+    broken = newton_sum(statistic, codes, y, None, LATTICE)
+    assert (broken * broken).sum() > LATTICE**2
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     z=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40),

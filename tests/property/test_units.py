@@ -18,7 +18,7 @@ from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import LATTICE, Fractions, Gradients, Hessians, LabelReports, SumQuery, Whole
 from hedgerow.site import answer
 from hedgerow.site.answer import Answering, half_gini_units
-from hedgerow.values.losses import FirstOrder, LogLoss, Norms, SoftmaxLoss, SquaredLoss
+from hedgerow.values.losses import FirstOrder, LogLoss, Loss, Norms, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE
 from property.test_kernels import in_both_forms
@@ -129,6 +129,18 @@ def test_no_loss_needs_the_clamp_at_any_score(raw: list[float], y: int, unit: in
         statistic = Gradients(loss, Additive((0.0,) * len(scores)))
         vector = quantised(loss.contributions(np.array([scores]), target), unit)
         np.testing.assert_array_equal(clamped(vector, statistic.bound(unit)), vector)
+
+
+LOSSES: list[Loss] = [LogLoss(), SoftmaxLoss(3), SoftmaxLoss(30), SquaredLoss(-1.0, 1.0, 1.0)]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_record_contributes_the_same_bits_alone_and_among_others(loss: Loss) -> None:
+    rng = np.random.default_rng(0)
+    raw, y = 3 * rng.normal(size=(101, loss.outputs)), rng.integers(0, 2, 101).astype(float)
+    together = loss.contributions(raw, y)
+    alone = [loss.contributions(raw[i : i + 1], y[i : i + 1]) for i in range(len(y))]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
 
 
 # ------------------------------------------------------------------------------ lies are stopped

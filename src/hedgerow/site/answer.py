@@ -8,7 +8,8 @@ it adds 1 to one cell of every group, and 1 is what they declare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -18,14 +19,16 @@ from numpy.typing import NDArray
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.encoding import recode
 from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
-from hedgerow.kernels.sums import count_cells, sum_cells
+from hedgerow.kernels.sums import Selections, count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
 from hedgerow.kernels.units import bounded_units, clamped
 from hedgerow.queries import (
     LATTICE,
     Binning,
     BoundQuery,
+    Cells,
     CurveNewton,
+    Groups,
     LabelReports,
     Leaves,
     Sides,
@@ -57,6 +60,19 @@ class Answering:
         self._contributions: tuple[Statistic, int, IntArray] | None = None
         self._standing: dict[tuple[Region, str], Int32] = {}
 
+    def integers_of_all(
+        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
+    ) -> list[IntArray]:
+        """The integers of each query; the histograms of a tree's level take one pass together."""
+        found = list[IntArray]()
+        for kind, group in groupby(queries, key=_kind):
+            same = list(group)
+            if kind:
+                found += self._level(*kind, same, unit_of(same[0]))
+            else:
+                found += [self.integers(query, unit_of(query)) for query in same]
+        return found
+
     def integers(self, query: Summed, unit: int) -> IntArray:
         """The query's exact integers, flat; 1.0 is `unit` of them."""
         if isinstance(query, BoundQuery):
@@ -69,7 +85,8 @@ class Answering:
         elif isinstance(query.by, Sides):
             sums = self._side_sums(query.by, query.statistic, query.region, unit)
         else:
-            sums = self._cell_sums(query, rows, unit)
+            nodes = None if rows is None else [rows]
+            (sums,) = self._cell_sums(query.statistic, query.by, nodes, unit)
         return _in_shape(sums, query)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
@@ -79,13 +96,37 @@ class Answering:
         return self.integers(query, 1)
 
     # ----------------------------------------------------------------------------------- sums
-    def _cell_sums(self, query: SumQuery, rows: Int32 | None, unit: int) -> IntArray:
-        features, codes = query.by.cells(self)
-        nodes, n_bins = None if rows is None else [rows], query.by.n_cells
-        if self._is_counted(query.statistic):
-            labels = query.statistic.channel(self)
-            return count_cells(codes, nodes, features, labels, n_bins, query.statistic.channels)
-        return sum_cells(codes, nodes, features, self.contributions(query.statistic, unit), n_bins)
+    def _level(
+        self, statistic: Statistic, by: Cells, queries: Sequence[Summed], unit: int
+    ) -> list[IntArray]:
+        """Histograms of one kind, each of its own region."""
+        found = list[IntArray]()
+        for nodes in self._batches([query.region for query in queries]):
+            found += self._cell_sums(statistic, by, nodes, unit)
+        return [_in_shape(sums, query) for sums, query in zip(found, queries, strict=True)]
+
+    def _batches(self, regions: Sequence[Region]) -> Iterator[list[Int32]]:
+        """The regions' rows, as many at once as are no more than there are: memory is for those."""
+        batch, size = list[Int32](), 0
+        for region in regions:
+            rows = self.rows.select(region)
+            if batch and size + len(rows) > self.rows.n:
+                yield batch
+                batch, size = [], 0
+            batch.append(rows)
+            size += len(rows)
+        yield batch
+
+    def _cell_sums(
+        self, statistic: Statistic, by: Groups, nodes: Selections, unit: int
+    ) -> IntArray:
+        """(N, G, B, C) for each selection of rows."""
+        features, codes = by.cells(self)
+        if self._is_counted(statistic):
+            labels = statistic.channel(self)
+            return count_cells(codes, nodes, features, labels, by.n_cells, statistic.channels)
+        parts = self.contributions(statistic, unit)
+        return sum_cells(codes, nodes, features, parts, by.n_cells)
 
     def _leaf_sums(
         self, by: Leaves, statistic: Statistic, rows: Int32 | None, unit: int
@@ -214,7 +255,14 @@ class Answering:
         return self._candidates
 
 
-def _in_shape(sums: IntArray, query: SumQuery) -> IntArray:
+def _kind(query: Summed) -> tuple[Statistic, Cells] | None:
+    """What histograms must share to be counted together; None for all that is no histogram."""
+    if isinstance(query, SumQuery) and isinstance(query.by, Cells):
+        return query.statistic, query.by
+    return None
+
+
+def _in_shape(sums: IntArray, query: Summed) -> IntArray:
     """Flat, one integer for each of the noise; a shorter vector would be stretched over it."""
     if sums.size != prod(query.shape):
         raise UnsupportedQuery(f"{sums.size} sums were made for a query of {query.shape}.")

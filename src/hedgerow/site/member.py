@@ -77,7 +77,7 @@ class Member:
         """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
         noise = [self._noise(q, secret) for q in summed]
-        exact = [self._integers(q, secret) for q in summed]
+        exact = self._integers(summed, secret)
         parts = [
             x * self.study.refinement(q) + z for q, x, z in zip(summed, exact, noise, strict=True)
         ]
@@ -91,7 +91,13 @@ class Member:
         size = int(np.prod(query.shape))
         return sampling.draw(self.study.site_law(query), size, secret, invert=invert)
 
-    def _integers(self, query: Summed, secret: SecretRandomness) -> IntArray:
+    def _integers(self, queries: Sequence[Summed], secret: SecretRandomness) -> list[IntArray]:
+        """Where labels are told in bits, every question gets a report of its own."""
+        if self._permanent is None:
+            return self.answering.integers_of_all(queries, self.study.unit)
+        return [self._told(query, secret) for query in queries]
+
+    def _told(self, query: Summed, secret: SecretRandomness) -> IntArray:
         if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):
             return self.answering.integers_of(query, self._reports(secret))
         return self.answering.integers(query, self.study.unit(query))
