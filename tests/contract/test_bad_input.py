@@ -10,7 +10,7 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import TWO, sample
-from hedgerow.errors import DataError, HedgerowError, PrivacyWarning, SpecError
+from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.transport import in_process
 
 X, Y = sample(60, TWO)
@@ -170,15 +170,3 @@ def test_prediction_before_fitting_is_refused():
 
     with pytest.raises(NotFittedError):
         hr.HistogramTreeClassifier(TWO).predict(X)
-
-
-def test_a_model_file_comes_back_and_others_are_refused(tmp_path):
-    model = fit()
-    model.save(tmp_path / "model.json")
-    again = hr.load(tmp_path / "model.json")
-    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(DataError, match="no hedgerow model"):
-        hr.load(tmp_path / "other.json")
-    with pytest.raises(HedgerowError):
-        hr.load(tmp_path / "absent.json")

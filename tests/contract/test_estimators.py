@@ -94,11 +94,3 @@ def test_several_parties_train_one_model(kind):
     assert model.privacy_.parties == 3
     assert len(model.predict(X)) == len(y)
     assert 0 < model.privacy_.epsilon <= 20.0
-
-
-@EACH
-def test_a_saved_model_predicts_alike(kind, tmp_path):
-    schema, X, y = world(kind)
-    model = small(kind, schema=schema, epsilon=5.0).fit(X, y)
-    model.save(tmp_path / "model.json")
-    assert list(hr.load(tmp_path / "model.json").predict(X)) == list(model.predict(X))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -28,18 +28,12 @@ class RunRecord:
         return sum(r.bytes_out + r.bytes_in for r in self.rounds)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "rounds": [
-                {
-                    "number": r.number,
-                    "manifest": list(r.manifest),
-                    "integers": r.integers,
-                    "bytes_out": r.bytes_out,
-                    "bytes_in": r.bytes_in,
-                }
-                for r in self.rounds
-            ]
-        }
+        return {"rounds": [asdict(r) | {"manifest": list(r.manifest)} for r in self.rounds]}
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> RunRecord:
+        rounds = [RoundRecord(**r | {"manifest": tuple(r["manifest"])}) for r in saved["rounds"]]
+        return RunRecord(rounds)
 
 
 @dataclass(frozen=True, slots=True)

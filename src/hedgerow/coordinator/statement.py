@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby
@@ -63,17 +63,32 @@ class PrivacyStatement:
 
     def to_dict(self) -> dict[str, Any]:
         out = {k: getattr(self, k) for k in self.__dataclass_fields__}
-        out["epsilon"] = _number(self.epsilon)
-        out["promised_epsilon"] = _number(self.promised_epsilon)
+        for name in ("epsilon", "promised_epsilon"):  # JSON has no infinity
+            out[name] = "infinity" if math.isinf(out[name]) else out[name]
         out["trust"] = [list(line) for line in self.trust]
         out["caveats"] = list(self.caveats)
         out["spending"] = [[line.rounds, line.what, line.part] for line in self.spending]
         return out
 
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> PrivacyStatement:
+        again: dict[str, Any] = {
+            "epsilon": float(saved["epsilon"]),
+            "promised_epsilon": float(saved["promised_epsilon"]),
+            "trust": tuple((who, what) for who, what in saved["trust"]),
+            "caveats": tuple(saved["caveats"]),
+            "spending": tuple(Spending(*line) for line in saved["spending"]),
+        }
+        return PrivacyStatement(**{**saved, **again})
+
+    @property
+    def promise(self) -> str:
+        return f"epsilon = {_number(self.epsilon)}, delta = {self.delta:g}"
+
     def __str__(self) -> str:
         lines = [
             "Privacy statement (this fit only)",
-            f"  promise     epsilon = {_number(self.epsilon)}, delta = {self.delta:g}",
+            f"  promise     {self.promise}",
             f"  unit        {self.unit}; {self.neighbours}",
             f"  mechanism   {self.mechanism}",
             f"  accountant  {self.accountant}",

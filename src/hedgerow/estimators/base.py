@@ -6,8 +6,9 @@ No algorithm lives here. Strings stop at this door.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from hedgerow.estimators.checking import check_width, checked_labels, checked_ro
 from hedgerow.estimators.holders import public_draws, secret_draws, split_by_party
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
-from hedgerow.estimators.saving import decision_path, save_model
+from hedgerow.estimators.saving import save_model
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
@@ -208,10 +209,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def decision_path(self, X: Any) -> list[Region]:
         """The region of the leaf that each record reaches; for models of a single tree."""
         check_is_fitted(self, "model_")
-        return decision_path(self.model_, encoding.encode_features(X, self.schema_))
+        trees = self.model_.score.trees
+        if len(trees) != 1:
+            raise SpecError(
+                f"this model has {len(trees)} trees; a decision path belongs to one tree."
+            )
+        regions = trees[0].regions()
+        return [regions[leaf] for leaf in trees[0].apply(encoding.encode_features(X, self.schema_))]
 
-    def save(self, path: str) -> None:
-        """Writes model, schema and privacy statement as JSON; noisy numbers only."""
+    def save(self, path: str | Path) -> None:
+        """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
         save_model(path, self)
 
@@ -219,7 +226,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
         super().fit(X, y, party=party, **refused)
-        self.classes_ = like_labels(self.schema_.classes or (), y)
+        self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -249,16 +256,37 @@ def refuse(parameters: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected arguments {strange}; it takes X, y and party.")
 
 
-def like_labels(classes: Sequence[str], y: Any) -> NDArray[Any]:
-    """The schema's classes in the type of the user's labels: 1, not '1'."""
-    kind, texts = np.asarray(y).dtype, np.asarray(classes, dtype=object)
-    if kind.kind not in "iufb":
+def like_labels(classes: Sequence[str], y: NDArray[Any]) -> NDArray[Any]:
+    """The schema's classes in the type of the user's labels: 1, not '1'.
+
+    Where some class cannot be read as that type ('unknown' among numbers), all are texts.
+    """
+    texts = np.asarray(classes, dtype=str if y.dtype.kind == "U" else object)
+    read = READ_AS.get(_kind(y))
+    if read is None:
         return texts
     try:
-        labels = np.array([float(str(token_of(text))) for text in classes]).astype(kind)
+        labels = np.asarray([read(str(token_of(text))) for text in classes], dtype=y.dtype)
     except ValueError:
         return texts
-    return labels if len(np.unique(labels)) == len(classes) else texts
+    return labels if len(set(labels.tolist())) == len(classes) else texts
+
+
+def _kind(y: NDArray[Any]) -> str:
+    """NumPy's letter for the labels; objects are what all of them are."""
+    if y.dtype.kind != "O":
+        return y.dtype.kind
+    kinds = {np.asarray(label).dtype.kind for label in y}
+    return kinds.pop() if len(kinds) == 1 else "O"
+
+
+def _truth(token: str) -> bool:
+    if token not in ("0", "1"):
+        raise ValueError(token)
+    return token == "1"
+
+
+READ_AS: dict[str, Callable[[str], Any]] = {"b": _truth, "i": int, "u": int, "f": float}
 
 
 def shares(value: float, name: str) -> Fraction:
