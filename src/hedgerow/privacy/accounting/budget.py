@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 from fractions import Fraction
+from numbers import Rational, Real
 
 from hedgerow.errors import SpecError
 
@@ -30,10 +31,15 @@ class Placement(Enum):
     NOWHERE = "no noise; every charge is infinite"
 
 
-def exact(number: Fraction | float | int | str, name: str = "number") -> Fraction:
-    """The rational a person meant: 0.1 is 1/10, not the nearest binary fraction."""
+def exact(number: Rational | Real | float | str, name: str = "number") -> Fraction:
+    """The rational a person meant: 0.1 is 1/10, not the nearest binary fraction.
+
+    NumPy's numbers become Python's, so that no cost and no cache ever holds one of fixed width.
+    """
     try:
-        return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+        if isinstance(number, Rational):
+            return Fraction(int(number.numerator), int(number.denominator))
+        return Fraction(repr(float(number)) if isinstance(number, Real) else number)
     except (ValueError, OverflowError, TypeError):
         raise SpecError(f"{name} is {number!r}; use a finite number.") from None
 
