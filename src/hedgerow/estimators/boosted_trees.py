@@ -8,7 +8,7 @@ from typing import Any
 
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
 from hedgerow.estimators.common import DELTA, DELTA_TEXT
-from hedgerow.estimators.parameters import checked, estimator, filled, parameter
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import number, one_of, or_none, whole
 from hedgerow.learning.bins.cut_points import (
     CutPoints,
@@ -32,6 +32,26 @@ CANDIDATES: dict[str, CutPoints] = {
     "merged": MergedCuts(),
     "iterative_hessian": HessianCuts(),
 }
+
+# Who uses what. Methods of the paper are combinations whose numbers may be changed.
+_RECIPES = {name: make(1, 1) for name, make in NAMED.items()}
+STEPPING = tuple(n for n, recipe in _RECIPES.items() if recipe.updates is not Updates.AVERAGING)
+REFINING = tuple(n for n, recipe in _RECIPES.items() if isinstance(recipe.cuts, HessianCuts))
+COUNTED_BINS = tuple(c for c, cuts in CANDIDATES.items() if not isinstance(cuts, MergedCuts))
+
+DRAWING = ("histogram", "partially_random", "totally_random")
+"""Splits that look at the features of their tree; oblivious trees draw from all."""
+
+DEFAULT, COMPONENTS = when(method="default"), when(method="components")
+PAPER = when("method='DP-EBM' or another name of the paper", method=tuple(NAMED))
+STEPS = (
+    when("method='DP-EBM' or another name of the paper but 'DP-RF'", method=STEPPING),
+    when(method="components", update=(None, "newton", "gradient")),
+)
+
+BATCH_TEXT = (
+    "How many trees see the same gradients: a batch of random trees is one round. None is 1."
+)
 
 
 @estimator
@@ -59,12 +79,13 @@ class _BoostedTrees(PrivateEstimator):
     batch: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="How many trees see the same gradients: a batch of random trees is one round. None "
-        "is 1.",
+        used=(COMPONENTS,),
+        text=BATCH_TEXT,
     )
     split: str | None = parameter(
         default=None,
         rule=or_none(one_of(Splits)),
+        used=(COMPONENTS,),
         text="How a node finds its split. 'histogram': the best of all cuts. 'partially_random': "
         "the best of one random cut per feature. 'totally_random': without looking. 'oblivious': "
         "without looking, the same test for all nodes of a level. None is 'totally_random'.",
@@ -72,6 +93,7 @@ class _BoostedTrees(PrivateEstimator):
     update: str | None = parameter(
         default=None,
         rule=or_none(one_of(Updates)),
+        used=(COMPONENTS,),
         text="What leaves say: the mean of the target ('averaging'), a step along the gradient, a "
         "Newton step, or, in oblivious trees, a step shrunk by its noise ('wiener'). None is "
         "'newton'.",
@@ -79,48 +101,59 @@ class _BoostedTrees(PrivateEstimator):
     candidates: str | None = parameter(
         default=None,
         rule=or_none(one_of(CANDIDATES)),
+        used=(COMPONENTS,),
         text="Where candidate cuts come from. 'uniform' and 'log': public ranges, free of charge. "
         "'quantile', 'merged' and 'iterative_hessian': private counts, which are paid. "
         "'exact_quantile': the rows, with placement='nowhere' only. None is 'uniform'.",
     )
     n_bins: int | None = parameter(
-        default=None, rule=or_none(whole(2)), text="Bins per numeric feature. None is 32."
+        default=None,
+        rule=or_none(whole(2)),
+        used=(PAPER, when(method="components", candidates=(None, *COUNTED_BINS))),
+        text="Bins per numeric feature. None is 32.",
     )
     hessian_rounds: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
+        used=(when(method=REFINING), when(method="components", candidates="iterative_hessian")),
         text="Rounds in which 'iterative_hessian' refines its bins. None is 5.",
     )
     order: str | None = parameter(
         default=None,
         rule=or_none(one_of(Order)),
+        used=(when(method="components", features_per_tree=...),),
         text="Whether trees take turns ('cyclic') or draw ('random') in choosing "
         "`features_per_tree` features. None is 'random'.",
     )
     features_per_tree: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
+        used=(when(method="components", split=(None, *DRAWING)),),
         text="Features that a tree may use; None is all of them.",
     )
     learning_rate: float | None = parameter(
         default=None,
         rule=or_none(number(above=0.0)),
-        text="Part of a step that is taken. None is 0.3, and for a number by default 0.4.",
+        used=STEPS,
+        text="Part of a step that is taken. None is 0.3.",
     )
     leaf_clip: float | None = parameter(
         default=None,
         rule=or_none(number(above=0.0)),
+        used=(when(method="components", update=(None, "newton", "gradient", "wiener")),),
         text="Largest leaf value before the learning rate: in log-odds, or in half ranges of the "
         "target. None is 2.",
     )
     ridge: float | None = parameter(
         default=None,
         rule=or_none(number(least=0.0)),
+        used=(when(method="components", update=(None, "newton", "gradient")),),
         text="The constant added to the Hessian of a leaf. None is 1.",
     )
     least_gain: float | None = parameter(
         default=None,
         rule=or_none(number()),
+        used=(when(method="components", split=("histogram", "partially_random")),),
         text="A greedy split that gains no more is not made. None is 0.",
     )
 
@@ -169,10 +202,21 @@ def _given(numbers: dict[str, Any]) -> dict[str, Any]:
 class BoostedTreesClassifier(_BoostedTrees, PrivateClassifier):
     """Boosted trees for two classes or more."""
 
+    batch: int | None = parameter(
+        default=None, rule=or_none(whole(1)), used=(DEFAULT, COMPONENTS), text=BATCH_TEXT
+    )
+
 
 @estimator
 class BoostedTreesRegressor(_BoostedTrees, PrivateRegressor):
     """Boosted trees for a number."""
+
+    learning_rate: float | None = parameter(
+        default=None,
+        rule=or_none(number(above=0.0)),
+        used=(DEFAULT, *STEPS),
+        text="Part of a step that is taken. None is 0.3, and 0.4 by default.",
+    )
 
     def _default(self, given: SimpleNamespace) -> Recipe:
         return filled(RegressionBoost, given)

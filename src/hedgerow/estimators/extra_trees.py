@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
-from hedgerow.estimators.parameters import checked, estimator, filled, parameter
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import FLAG, SHARE, a, either, number, one_of, or_none, whole
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import BloomReports
@@ -16,6 +16,8 @@ from hedgerow.values.schema import Schema
 HASHES = 2
 BITS_PER_CLASS = 2
 """The filter of 'bloom': enough bits that the codes of labels seldom meet."""
+LOOKING = (when(split="best"),)
+"""Totally random trees look at nothing but their leaves."""
 
 
 @estimator
@@ -36,17 +38,20 @@ class _ExtraTrees(PrivateEstimator):
     max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
+        used=LOOKING,
         text="Random tests that compete for a node; None is the root of the number of features, "
         "at least 2, and all features for a number.",
     )
     min_samples_split: float = parameter(
         default=2.0,
         rule=number(above=0.0),
+        used=LOOKING,
         text="A node with fewer rows, as noisy numbers tell, stays a leaf.",
     )
     min_samples_leaf: float = parameter(
         default=1.0,
         rule=number(above=0.0),
+        used=LOOKING,
         text="A side with fewer rows, as noisy numbers tell, is no split.",
     )
     split: str = parameter(
@@ -58,6 +63,7 @@ class _ExtraTrees(PrivateEstimator):
     ranges: str = parameter(
         default="public",
         rule=one_of(Ranges),
+        used=LOOKING,
         text="Cuts fall within the schema's bounds, or between the lowest and the highest cell "
         "that holds any row. 'observed' tells everybody exactly how many rows lie in every cell "
         "of every feature; only placements that protect no feature ('nowhere', 'label') allow it.",
@@ -65,6 +71,7 @@ class _ExtraTrees(PrivateEstimator):
     leaf_share: float = parameter(
         default=0.5,
         rule=SHARE,
+        used=LOOKING,
         text="Part of the budget kept for the leaves, where sums carry noise.",
     )
     subsample: int | None = parameter(
@@ -94,6 +101,7 @@ class ExtraTreesClassifier(_ExtraTrees, PrivateClassifier):
     label_mechanism: str | BloomReports = parameter(
         default="response",
         rule=either(one_of({"response": "response", "bloom": "bloom"}), a(BloomReports)),
+        used=(when(placement="label"),),
         text="How labels are told under placement 'label'. 'response': k-ary randomised response. "
         "'bloom': noisy bits of a Bloom filter, as in the paper, that cost epsilon for ever. Or "
         "such reports spelled out.",
@@ -103,10 +111,8 @@ class ExtraTreesClassifier(_ExtraTrees, PrivateClassifier):
         self, schema: Schema, epsilon: Fraction, placement: Placement | None
     ) -> BloomReports | None:
         told = checked(self).label_mechanism
-        if isinstance(told, BloomReports):
-            return told
-        if told == "response" or placement is not Placement.LABEL:
-            return None
+        if told != "bloom":
+            return told if isinstance(told, BloomReports) else None
         classes = len(schema.classes or ())
         return BloomReports.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hedgerow.estimators.base import PrivateClassifier
-from hedgerow.estimators.parameters import checked, estimator, filled, parameter
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import FLAG, SHARE, a, number, or_none, whole
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.recipes.papers.gubler import HistogramTree
@@ -38,18 +38,25 @@ class HistogramTreeClassifier(PrivateClassifier):
         "down.",
     )
     bounds_share: float = parameter(
-        default=0.25, rule=SHARE, text="Part of a node's budget for the bounds."
+        default=0.25,
+        rule=SHARE,
+        used=(when(save_budget=True),),
+        text="Part of a node's budget for the bounds.",
     )
     chunk: int = parameter(
         default=1,
         rule=whole(1),
+        used=(when(save_budget=True),),
         text="Features asked per round while saving: larger chunks, fewer rounds, smaller savings.",
     )
     consistency: bool = parameter(
         default=True, rule=FLAG, text="Make all histograms of a node agree on their totals."
     )
     known_zeros: bool = parameter(
-        default=True, rule=FLAG, text="Drop the noise of bins that the path to a node excludes."
+        default=True,
+        rule=FLAG,
+        used=(when(refine=None),),
+        text="Drop the noise of bins that the path to a node excludes.",
     )
     lean: bool = parameter(
         default=False,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
-from hedgerow.estimators.parameters import checked, estimator, filled, parameter
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import SHARE, number, one_of, or_none, whole
 from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import Cuts, MedianForest
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
-FLIP, EXPONENTIAL = Mechanism.PERMUTE_AND_FLIP, Mechanism.EXPONENTIAL
-ATTRIBUTES = {"uniform": None, FLIP.value: FLIP, EXPONENTIAL.value: EXPONENTIAL}
-CUTS = {"grid": Cuts.GRID, "medians": Cuts.MEDIANS, "table": Cuts.TABLE}
+PRIVATE_CHOICES = ("grid", "medians", "median")
+"""Splits that one holder chooses on exact scores, and not from noisy tables."""
 
 
 @estimator
@@ -32,13 +31,17 @@ class _MedianForest(PrivateEstimator):
         "as leave `leaf_rows` rows to be expected in a leaf.",
     )
     leaf_rows: float = parameter(
-        default=20.0, rule=number(above=0.0), text="Rows to be expected in a leaf."
+        default=20.0,
+        rule=number(above=0.0),
+        used=(when(max_depth=None),),
+        text="Rows to be expected in a leaf.",
     )
     n_candidates: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
+        used=(when(split=(None, "grid", "medians", "table")),),
         text="Features a node looks at, drawn afresh for each (K in the paper); None is all of "
-        "them.",
+        "them, and five for 'table'.",
     )
     split_share: float = parameter(
         default=0.7,
@@ -46,19 +49,21 @@ class _MedianForest(PrivateEstimator):
         text="Part of the budget for all splits of a path (rho in the paper); leaves have the "
         "rest.",
     )
-    attribute: str = parameter(
-        default="permute_and_flip",
-        rule=one_of(ATTRIBUTES),
-        text="How a node's feature is chosen: privately by the target, or in public at random "
-        "('uniform'). 'exponential' is the cheaper one where delta > 0.",
-    )
-    cuts: str | None = parameter(
+    split: str | None = parameter(
         default=None,
-        rule=or_none(one_of(CUTS)),
-        text="'grid': one private choice among all features and cuts. 'medians': a private median "
-        "of each feature looked at, then one of them, as in the paper, each median paid. 'table': "
+        rule=or_none(one_of(Cuts)),
+        text="How a node finds its split. 'grid': one private choice among all features and cuts. "
+        "'medians': a private median of each feature looked at, then one of them, as in the "
+        "paper, each median paid. 'median': a feature at random, its private median. 'table': "
         "medians from noisy tables, the only one for several holders. None: 'grid' for one "
         "holder, 'table' for several.",
+    )
+    mechanism: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(Mechanism)),
+        used=(when(split=(None, *PRIVATE_CHOICES)),),
+        text="How one holder makes a private choice. None is 'permute_and_flip' where delta = 0, "
+        "and 'exponential', which is cheaper there, where delta > 0.",
     )
     rows: str | None = parameter(
         default=None,
@@ -70,15 +75,7 @@ class _MedianForest(PrivateEstimator):
 
     def _recipe(self, schema: Schema) -> Recipe:
         given = checked(self)
-        uniform = given.attribute is None
-        return filled(
-            MedianForest,
-            given,
-            n_candidates=1 if uniform else given.n_candidates,
-            cuts=Cuts.MEDIAN if uniform and given.cuts is not Cuts.TABLE else given.cuts,
-            mechanism=given.attribute,
-            folds=given.rows,
-        )
+        return filled(MedianForest, given, cuts=given.split, folds=given.rows)
 
 
 @estimator

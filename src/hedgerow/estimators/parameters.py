@@ -33,25 +33,29 @@ class When:
     """Settings under which a parameter is used: each of these others has one of these values."""
 
     settings: Mapping[str, tuple[Any, ...]]
+    words: str = ""
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        return all(values[name] in allowed for name, allowed in self.settings.items())
+        return all(_is_one_of(values[name], some) for name, some in self.settings.items())
 
     def __str__(self) -> str:
-        return " and ".join(
-            f"{name}={' or '.join(repr(v) for v in _named(allowed))}"
-            for name, allowed in self.settings.items()
-        )
+        named = (f"{name}={_listed(some)}" for name, some in self.settings.items())
+        return self.words or " and ".join(named)
 
 
-def when(**settings: Any) -> When:
-    """`when(method="components", update=("newton", "gradient"))`; None among values is silent."""
-    return When({n: v if isinstance(v, tuple) else (v,) for n, v in settings.items()})
+def when(words: str = "", **settings: Any) -> When:
+    """`when(method="components", update=("newton", "gradient"))`; `...` is any value but None."""
+    return When({n: v if isinstance(v, tuple) else (v,) for n, v in settings.items()}, words)
 
 
-def _named(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """None stands for a default that is among the others."""
-    return tuple(v for v in values if v is not None) or values
+def _is_one_of(value: Any, some: tuple[Any, ...]) -> bool:
+    return value in some or (... in some and value is not None)
+
+
+def _listed(some: tuple[Any, ...]) -> str:
+    """None is not said beside others: it stands for a default that is among them."""
+    said = [value for value in some if value is not None] or [None]
+    return " or ".join("..." if value is ... else repr(value) for value in said)
 
 
 @dataclass(frozen=True)
@@ -88,14 +92,17 @@ def parameter(
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter,))
 def estimator(cls: type[E]) -> type[E]:
     """A dataclass of its parameters; equality and repr stay scikit-learn's."""
-    made = dataclass(eq=False, repr=False, kw_only=True)(cls)
-    made.__doc__ = documented(cls.__doc__ or "", declared(made), hasattr(made, "predict_proba"))
-    return made
+    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    ordered = sorted(fields(made), key=partial(_place, made))
+    made._declared = tuple(_declared(one) for one in ordered)
+    made.__doc__ = documented(cls.__doc__ or "", made._declared, hasattr(made, "predict_proba"))
+    return cls
 
 
-def declared(kind: type) -> list[Declared]:
+def declared(kind: Any) -> tuple[Declared, ...]:
     """The promise first, then what is the estimator's own, then what all estimators have."""
-    return [_declared(made) for made in sorted(fields(kind), key=partial(_place, kind))]
+    known: tuple[Declared, ...] = kind._declared
+    return known
 
 
 def _place(kind: type, made: Field[Any]) -> tuple[bool, int]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from hedgerow.estimators.base import PrivateClassifier
-from hedgerow.estimators.parameters import checked, estimator, filled, parameter
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import (
     FLAG,
     SHARE,
@@ -93,8 +93,9 @@ class TopDownTreeClassifier(PrivateClassifier):
     rows_at_most: int = parameter(
         default=MOST_ROWS,
         rule=whole(1),
-        text="A public guess of the number of rows, used by 'entropy' in private choices: the "
-        "closer from above, the sharper the choice. Any guess is private.",
+        used=(when(criterion="entropy", split=("local_choice", "noisy_max")),),
+        text="A public guess of the number of rows: the closer from above, the sharper the "
+        "choice. Any guess is private.",
     )
     consistency: bool = parameter(
         default=True,
