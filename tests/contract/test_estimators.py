@@ -31,10 +31,18 @@ def small(kind, **options):
     return kind(**{**{k: v for k, v in quick.items() if k in known}, **options})
 
 
+LEARNING = {
+    hr.ExtraTreesClassifier: {"max_depth": 4},
+    hr.ExtraTreesRegressor: {"max_depth": 4},
+    hr.BoostedTreesRegressor: {"max_depth": 4},
+    hr.MedianForestClassifier: {"n_trees": 1},
+    hr.MedianForestRegressor: {"n_trees": 1, "max_depth": 4, "split": "table"},
+}
+"""As small as the checks allow that ask whether something is learned."""
+
+
 def learning(kind):
-    """Without noise, and large enough to pass the checks that ask whether something is learned."""
-    known = inspect.signature(kind).parameters
-    return small(kind, placement="nowhere", **({"max_depth": 4} if "max_depth" in known else {}))
+    return small(kind, placement="nowhere", **LEARNING.get(kind, {}))
 
 
 def world(kind):
