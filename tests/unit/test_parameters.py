@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import runpy
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from hedgerow.recipes.papers.wang import Criterion
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
 ]
+DOCS = Path(__file__).parents[2] / "docs"
 EACH = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda k: k.__name__)
 
 
@@ -106,6 +109,7 @@ def test_help_shows_every_parameter_with_kind_default_and_words(kind):
         assert p.text.strip().endswith(".")
     assert kind.__doc__.index("\nParameters\n---") < kind.__doc__.index("\nAttributes\n---")
     assert ("\nclasses_ : " in kind.__doc__) == hasattr(kind, "predict_proba")
+    assert "\nExamples\n--------\n>>> import hedgerow as hr\n" in kind.__doc__
 
 
 @EACH
@@ -148,3 +152,12 @@ def test_a_declaration_is_all_that_a_new_parameter_needs():
     assert Toy.__doc__.rstrip().endswith(">>> 1 + 1\n2")
     with pytest.raises(SpecError, match="height is 1; use a whole number of 2 or more"):
         checked(Toy(height=1))
+
+
+def test_the_table_of_all_parameters_is_the_one_in_the_docs():
+    """If this fails: `python docs/make_parameters.py`."""
+    made = runpy.run_path(str(DOCS / "make_parameters.py"))
+    assert (DOCS / "parameters.md").read_text(encoding="utf-8") == made["page"]()
+    for kind in ESTIMATORS:
+        for p in declared(kind):
+            assert f"\n| `{p.name}` | " in made["page"]()

@@ -200,7 +200,29 @@ def _given(numbers: dict[str, Any]) -> dict[str, Any]:
 
 @estimator
 class BoostedTreesClassifier(_BoostedTrees, PrivateClassifier):
-    """Boosted trees for two classes or more."""
+    """Boosted trees for two classes or more.
+
+    The default buys private bins, smooth curves of one feature each, their weights, and then, if
+    there are records enough, trees that share one test a level.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.BoostedTreesClassifier(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    A method of Maddock et al. 2022 by its name:
+
+    >>> model = hr.BoostedTreesClassifier(schema, method="DP-TR Newton IH", n_trees=10)
+    >>> model.fit(X, y).predict_proba([[25, 1]]).shape
+    (1, 2)
+
+    """
 
     batch: int | None = parameter(
         default=None, rule=or_none(whole(1)), used=(DEFAULT, COMPONENTS), text=BATCH_TEXT
@@ -209,7 +231,23 @@ class BoostedTreesClassifier(_BoostedTrees, PrivateClassifier):
 
 @estimator
 class BoostedTreesRegressor(_BoostedTrees, PrivateRegressor):
-    """Boosted trees for a number."""
+    """Boosted trees for a number.
+
+    The default reads the structure of all trees off one noisy table, then asks one small sum a
+    round; below a signal that boosting needs it grows a forest instead.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.BoostedTreesRegressor(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]]).shape
+    (2,)
+
+    """
 
     learning_rate: float | None = parameter(
         default=None,

@@ -96,6 +96,23 @@ class ExtraTreesClassifier(_ExtraTrees, PrivateClassifier):
 
     Under placement 'nowhere' this is the paper's FET, under 'label' its FET-LDP (labels only:
     features are not protected), under 'silo' its FET-GDP; 'shares' divides the noise.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.ExtraTreesClassifier(schema, epsilon=10.0, max_depth=3, random_state=0)
+    >>> model.fit(X, y).predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    Labels told at random, features not protected:
+
+    >>> model.set_params(placement="label").fit(X, y).predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
     """
 
     label_mechanism: str | BloomReports = parameter(
@@ -119,4 +136,18 @@ class ExtraTreesClassifier(_ExtraTrees, PrivateClassifier):
 
 @estimator
 class ExtraTreesRegressor(_ExtraTrees, PrivateRegressor):
-    """Federated Extra-Trees for a number: splits by variance; see ExtraTreesClassifier."""
+    """Federated Extra-Trees for a number: splits by variance; see ExtraTreesClassifier.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.ExtraTreesRegressor(schema, epsilon=10.0, max_depth=3, random_state=0)
+    >>> low, high = model.fit(X, y).predict([[25, 1], [75, 9]])
+    >>> bool(low < high)
+    True
+
+    """

@@ -31,9 +31,41 @@ class _Forest(PrivateEstimator):
 
 @estimator
 class ForestClassifier(_Forest, PrivateClassifier):
-    """A private forest in three rounds: structure from one noisy table, leaves from one sum."""
+    """A private forest in three rounds: structure from one noisy table, leaves from one sum.
+
+    Few rounds matter where sites are far apart: here two of them train one forest together.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> site = ["Basel", "Bern"] * 1000
+    >>> model = hr.ForestClassifier(schema, epsilon=10.0, random_state=0).fit(X, y, party=site)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+    >>> len(model.run_.rounds)
+    3
+
+    """
 
 
 @estimator
 class ForestRegressor(_Forest, PrivateRegressor):
-    """A private forest for a number, in three rounds; see ForestClassifier."""
+    """A private forest for a number, in three rounds; see ForestClassifier.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.ForestRegressor(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> low, high = model.predict([[25, 1], [75, 9]])
+    >>> bool(low < high)
+    True
+
+    """

@@ -13,7 +13,27 @@ from hedgerow.values.schema import Schema
 
 @estimator
 class HistogramTreeClassifier(PrivateClassifier):
-    """Federated private decision tree, Gubler 2023, Algorithms 5 and 6."""
+    """One tree from private histograms of all features: Gubler 2023, Algorithms 5 and 6.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.HistogramTreeClassifier(schema, epsilon=10.0, max_depth=2).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    With the pieces of our own tree, which cost nothing:
+
+    >>> pieces = {"refine": hr.Refinement(), "lean": True}
+    >>> model = hr.HistogramTreeClassifier(schema, epsilon=10.0, max_depth=2, **pieces).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    """
 
     max_depth: int = parameter(
         default=5, rule=whole(1), text="Levels of splits; a tree costs max_depth + 1 rounds."

@@ -80,9 +80,39 @@ class _MedianForest(PrivateEstimator):
 
 @estimator
 class MedianForestClassifier(_MedianForest, PrivateClassifier):
-    """DiPriMe, Consul and Williamson 2020, made sound; for classes."""
+    """Trees of private medians: DiPriMe, Consul and Williamson 2020, made sound; for classes.
+
+    Made sound means: everything that leaves a site is charged for all that it tells. Where the
+    paper pays for one median and looks at several, each is paid (docs/decisions/0050).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.MedianForestClassifier(schema, epsilon=10.0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    """
 
 
 @estimator
 class MedianForestRegressor(_MedianForest, PrivateRegressor):
-    """DiPriMe for a number; see MedianForestClassifier."""
+    """DiPriMe for a number; see MedianForestClassifier.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.MedianForestRegressor(schema, epsilon=10.0).fit(X, y)
+    >>> low, high = model.predict([[25, 1], [75, 9]])
+    >>> bool(low < high)
+    True
+
+    """
