@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
-from contract.worlds import TWO, sample
+from contract.worlds import TWO, VALUE, sample
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.transport import in_process
 
@@ -67,6 +67,16 @@ def test_missing_labels_are_refused():
     y[3] = np.nan
     with pytest.raises(DataError, match="label"):
         fit(y=y)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_a_target_that_is_no_number_is_refused_by_our_own_error(wrong):
+    X, y = sample(60, VALUE)
+    y[3] = wrong
+    with pytest.raises(DataError, match="y holds NaN or infinity"):
+        hr.TreeRegressor(VALUE).fit(X, y)
+    with pytest.raises(DataError, match="y holds NaN or infinity"):
+        hr.TreeClassifier(TWO).fit(X, y)
 
 
 def test_a_label_outside_the_schema_is_refused_with_the_classes():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.errors import DataError
@@ -37,19 +37,15 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
             stacklevel=4,
         )
         labels = labels[:, 0]
-    if regression and labels.dtype.kind == "f":
-        assert_all_finite(labels, input_name="y")
-    if not regression and labels.dtype.kind in "iufb" and not np.isnan(_floats(labels)).any():
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise DataError(
+            "y holds NaN or infinity, which is no label; remove those rows, or correct them."
+        )
+    if not regression and labels.dtype.kind in "iufb":
         check_classification_targets(labels)
-    if regression and labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise DataError("y holds NaN or inf; a target must be a finite number in every row.")
     if isinstance(y, list | tuple) and labels.ndim == 1:
         return np.fromiter(y, dtype=object, count=len(y))  # each as it is, whatever the others are
     return labels
-
-
-def _floats(labels: NDArray[Any]) -> NDArray[np.float64]:
-    return labels.astype(np.float64)
 
 
 def check_width(X: Any, expected: int, name: str) -> None:

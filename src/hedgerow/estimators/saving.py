@@ -54,7 +54,7 @@ def save_model(path: str | Path, estimator: Any) -> None:
     model_file.write(path, content)
 
 
-def load_model(path: str | Path) -> Any:
+def load(path: str | Path) -> Any:
     """The fitted estimator that `save` wrote: it predicts, scores and shows itself as before.
 
     Parameters
