@@ -8,65 +8,108 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hedgerow.version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from hedgerow.errors import (
+        BudgetExceeded,
+        DataError,
+        HedgerowError,
+        LedgerBroken,
+        LedgerError,
+        LedgerRolledBack,
+        LedgerUnavailable,
+        PartyRefused,
+        PrivacyWarning,
+        RoundFailed,
+        SpecError,
+        TooFewParties,
+        UnsupportedQuery,
+    )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
     from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
-    from hedgerow.estimators.saving import load_model as load
+    from hedgerow.estimators.saving import load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
     from hedgerow.learning.choosing.screening import Refinement
+    from hedgerow.privacy.noise.response import BloomReports
     from hedgerow.report.picture import draw_tree
     from hedgerow.report.text import explain, show_tree
-    from hedgerow.values.schema import Categorical, Numeric, Schema, Target
+    from hedgerow.site.policy import Policy
+    from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
 
-__version__ = "0.1.0"
 
 _HOMES = {
-    "BoostedTreesClassifier": "hedgerow.estimators.boosted_trees",
-    "BoostedTreesRegressor": "hedgerow.estimators.boosted_trees",
-    "Categorical": "hedgerow.values.schema",
-    "ExtraTreesClassifier": "hedgerow.estimators.extra_trees",
-    "ExtraTreesRegressor": "hedgerow.estimators.extra_trees",
-    "ForestClassifier": "hedgerow.estimators.forest",
-    "ForestRegressor": "hedgerow.estimators.forest",
-    "HistogramTreeClassifier": "hedgerow.estimators.histogram_tree",
-    "MedianForestClassifier": "hedgerow.estimators.median_forest",
-    "MedianForestRegressor": "hedgerow.estimators.median_forest",
-    "Numeric": "hedgerow.values.schema",
-    "Refinement": "hedgerow.learning.choosing.screening",
-    "Schema": "hedgerow.values.schema",
-    "Target": "hedgerow.values.schema",
-    "TopDownTreeClassifier": "hedgerow.estimators.topdown",
-    "TreeClassifier": "hedgerow.estimators.tree",
-    "TreeRegressor": "hedgerow.estimators.tree",
-    "draw_tree": "hedgerow.report.picture",
-    "explain": "hedgerow.report.text",
-    "load": "hedgerow.estimators.saving",
-    "show_tree": "hedgerow.report.text",
+    "hedgerow.errors": (
+        "BudgetExceeded",
+        "DataError",
+        "HedgerowError",
+        "LedgerBroken",
+        "LedgerError",
+        "LedgerRolledBack",
+        "LedgerUnavailable",
+        "PartyRefused",
+        "PrivacyWarning",
+        "RoundFailed",
+        "SpecError",
+        "TooFewParties",
+        "UnsupportedQuery",
+    ),
+    "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
+    "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
+    "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
+    "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
+    "hedgerow.estimators.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
+    "hedgerow.estimators.saving": ("load",),
+    "hedgerow.estimators.topdown": ("TopDownTreeClassifier",),
+    "hedgerow.estimators.tree": ("TreeClassifier", "TreeRegressor"),
+    "hedgerow.learning.choosing.screening": ("Refinement",),
+    "hedgerow.privacy.noise.response": ("BloomReports",),
+    "hedgerow.report.picture": ("draw_tree",),
+    "hedgerow.report.text": ("explain", "show_tree"),
+    "hedgerow.site.policy": ("Policy",),
+    "hedgerow.values.schema": ("Categorical", "Hashed", "Numeric", "Schema", "Spacing", "Target"),
 }
-_NAMES = {"load": "load_model"}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BloomReports",
     "BoostedTreesClassifier",
     "BoostedTreesRegressor",
+    "BudgetExceeded",
     "Categorical",
+    "DataError",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "ForestClassifier",
     "ForestRegressor",
+    "Hashed",
+    "HedgerowError",
     "HistogramTreeClassifier",
+    "LedgerBroken",
+    "LedgerError",
+    "LedgerRolledBack",
+    "LedgerUnavailable",
     "MedianForestClassifier",
     "MedianForestRegressor",
     "Numeric",
+    "PartyRefused",
+    "Policy",
+    "PrivacyWarning",
     "Refinement",
+    "RoundFailed",
     "Schema",
+    "Spacing",
+    "SpecError",
     "Target",
+    "TooFewParties",
     "TopDownTreeClassifier",
     "TreeClassifier",
     "TreeRegressor",
+    "UnsupportedQuery",
     "draw_tree",
     "explain",
     "load",
@@ -75,9 +118,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
+    return getattr(import_module(_HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:

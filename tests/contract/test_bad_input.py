@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
-from contract.worlds import TWO, opened_by, sample
-from hedgerow.errors import DataError, HedgerowError, PrivacyWarning, SpecError
+from contract.worlds import TWO, VALUE, opened_by, sample
+from hedgerow.errors import DataError, PrivacyWarning, SpecError
 
 X, Y = sample(60, TWO)
 
@@ -66,6 +66,16 @@ def test_missing_labels_are_refused():
     y[3] = np.nan
     with pytest.raises(DataError, match="label"):
         fit(y=y)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_a_target_that_is_no_number_is_refused_by_our_own_error(wrong):
+    X, y = sample(60, VALUE)
+    y[3] = wrong
+    with pytest.raises(DataError, match="y holds NaN or infinity"):
+        hr.TreeRegressor(VALUE).fit(X, y)
+    with pytest.raises(DataError, match="y holds NaN or infinity"):
+        hr.TreeClassifier(TWO).fit(X, y)
 
 
 def test_a_label_outside_the_schema_is_refused_with_the_classes():
@@ -157,15 +167,3 @@ def test_prediction_before_fitting_is_refused():
 
     with pytest.raises(NotFittedError):
         hr.HistogramTreeClassifier(TWO).predict(X)
-
-
-def test_a_model_file_comes_back_and_others_are_refused(tmp_path):
-    model = fit()
-    model.save(tmp_path / "model.json")
-    again = hr.load(tmp_path / "model.json")
-    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(DataError, match="no hedgerow model"):
-        hr.load(tmp_path / "other.json")
-    with pytest.raises(HedgerowError):
-        hr.load(tmp_path / "absent.json")

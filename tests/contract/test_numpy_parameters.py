@@ -60,12 +60,12 @@ def test_a_fit_with_parameters_from_numpy_can_be_saved(kind, tmp_path):
     numbers = {"epsilon": 5.0, "delta": 1e-6, "records_per_person": 2, "colluders": 1}
     model.set_params(**{name: of_numpy(value) for name, value in numbers.items()})
     model.fit(X, y, party=np.arange(len(y)) % 3).save(tmp_path / "model.json")
-    assert json.loads((tmp_path / "model.json").read_text())["privacy"]["delta"] == 1e-6
+    assert json.loads((tmp_path / "model.json").read_text())["content"]["privacy"]["delta"] == 1e-6
 
 
-@pytest.mark.parametrize("method", ["components", "DP-EBM Newton"])
-def test_components_of_boosting_may_come_from_numpy(method):
-    model = hr.BoostedTreesClassifier(TWO, method=method, n_trees=4, features_per_tree=2)
+@pytest.mark.parametrize(("method", "more"), [("components", {"batch": 2}), ("DP-EBM Newton", {})])
+def test_components_of_boosting_may_come_from_numpy(method, more):
+    model = hr.BoostedTreesClassifier(TWO, method=method, n_trees=4, **more)
     plain = model._recipe(TWO)
     model.set_params(**{k: of_numpy(v) for k, v in model.get_params(deep=False).items()})
     assert model._recipe(TWO) == plain

@@ -164,7 +164,7 @@ def test_curve_values_that_are_not_scaled_to_the_radius_would_be_seen(
     statistic = CurveNewton(curves, 0.5, 1.0, (0.1, 0.2, 0.0), 0.0)
     codes, y = np.zeros((2, 1), np.uint8), np.zeros(1)
     kept = newton_sum(statistic, codes, y, None, LATTICE)
-    assert 0 < (kept * kept).sum() <= statistic.unit**2
+    assert 0 < (kept * kept).sum() <= LATTICE**2
 
     def unscaled(*args: Any) -> tuple[np.ndarray, np.ndarray]:
         return np.array([[3.0, 3.0, 0.5]]), np.array([0.9])

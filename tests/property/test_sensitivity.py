@@ -221,11 +221,11 @@ def test_a_contribution_that_is_no_number_kept_in_a_sum_is_seen(model, monkeypat
     record = [((0, 0, 0), 1, 0.0)]
     assert not any(change(BY_TWO, query, record))
 
-    def kept(values, unit):
+    def kept(values, unit, bound):
         with np.errstate(invalid="ignore"):
             return np.trunc(values * unit).astype(np.int64)
 
-    monkeypatch.setattr(answer, "quantised", kept)
+    monkeypatch.setattr(answer, "bounded_units", kept)
     assert not holds(change(BY_TWO, query, record), query.sensitivity(LATTICE))
 
 

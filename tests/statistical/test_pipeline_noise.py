@@ -242,12 +242,13 @@ def test_an_answer_of_nothing_but_zeros_carries_its_noise(the_study):
 
 @BOTH
 def test_noise_left_out_where_the_answer_is_zero_is_seen(the_study, monkeypatch):
-    right = Member._release
+    right = Member._noise
 
-    def release(self, query, noise, secret):
-        return right(self, query, noise * bool(self._integers(query, secret).any()), secret)
+    def noise(self, query, secret):
+        (exact,) = self._integers([query], secret)
+        return right(self, query, secret) * bool(exact.any())
 
-    monkeypatch.setattr(Member, "_release", release)
+    monkeypatch.setattr(Member, "_noise", noise)
     assert is_declared(the_study, QUERY)  # where rows answer, this slip adds its noise
     assert not is_declared(the_study, EMPTY_HALF)
 

@@ -120,11 +120,11 @@ def test_several_holders_have_medians_from_tables():
     model.fit(X, y, party=np.arange(300) % 3)
     assert np.isfinite(model.predict(X)).all()
     with pytest.raises(UnsupportedQuery, match="one holder"):
-        model.set_params(cuts="medians").fit(X, y, party=np.arange(300) % 3)
+        model.set_params(split="medians").fit(X, y, party=np.arange(300) % 3)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"attribute": "gini"}, {"cuts": "mean"}, {"rows": "some"}, {"split_share": 1.0}]
+    "wrong", [{"mechanism": "gini"}, {"split": "mean"}, {"rows": "some"}, {"split_share": 1.0}]
 )
 def test_a_wrong_word_is_refused_with_the_words_that_are_allowed(wrong):
     X, y = sample(50, TWO)
@@ -132,12 +132,18 @@ def test_a_wrong_word_is_refused_with_the_words_that_are_allowed(wrong):
         hr.MedianForestClassifier(schema=TWO, **wrong).fit(X, y)
 
 
-@pytest.mark.parametrize("attribute", ["uniform", "exponential", "permute_and_flip"])
-@pytest.mark.parametrize("rows", ["folds", "all"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_every_way_to_choose_fits_and_predicts(attribute, rows, delta):
+@pytest.mark.parametrize("split", ["median", "medians", "grid"])
+@pytest.mark.parametrize("mechanism", [None, "exponential", "permute_and_flip"])
+@pytest.mark.parametrize(("rows", "delta"), [("folds", 0.0), ("all", 1e-6)])
+def test_every_way_to_choose_fits_and_predicts(split, mechanism, rows, delta):
     X, y = sample(200, TWO)
-    model = hr.MedianForestClassifier(
-        schema=TWO, epsilon=4.0, delta=delta, attribute=attribute, rows=rows, n_trees=3, max_depth=2
-    )
+    numbers = {"epsilon": 4.0, "delta": delta, "n_trees": 3, "max_depth": 2}
+    model = hr.MedianForestClassifier(TWO, split=split, mechanism=mechanism, rows=rows, **numbers)
     assert set(model.fit(X, y).predict(X)) <= {"no", "yes"}
+
+
+def test_a_mechanism_is_refused_where_several_holders_ask_tables():
+    X, y = sample(60, TWO)
+    model = hr.MedianForestClassifier(TWO, mechanism="exponential", max_depth=2)
+    with pytest.raises(SpecError, match="as several holders must; leave it at None"):
+        model.fit(X, y, party=np.arange(60) % 3)

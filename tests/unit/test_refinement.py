@@ -180,5 +180,5 @@ def test_pieces_that_do_not_fit_together_are_refused(refused):
 
 @pytest.mark.parametrize("kind", [hr.HistogramTreeClassifier, hr.TopDownTreeClassifier])
 def test_a_switch_that_is_no_refinement_is_refused_in_words(kind):
-    with pytest.raises(SpecError, match=r"give a hedgerow\.Refinement"):
+    with pytest.raises(SpecError, match=r"use a hedgerow\.Refinement"):
         kind(TWO, refine=True).fit(*sample(ROWS, TWO))

@@ -6,30 +6,31 @@ No algorithm lives here. Strings stop at this door.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
-from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
+from hedgerow.estimators.checking import check_width, checked_labels, checked_rows, like_labels
+from hedgerow.estimators.common import CommonParameters
 from hedgerow.estimators.holders import (
     declared_parties,
     public_draws,
     secret_draws,
     split_by_party,
 )
+from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
-from hedgerow.estimators.saving import decision_path, save_model
-from hedgerow.learning.choosing.screening import Refinement
+from hedgerow.estimators.saving import save_model
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
@@ -42,36 +43,10 @@ from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
-from hedgerow.values.tokens import token_of
-
-PLACEMENTS = {p.name.lower(): p for p in Placement}
 
 
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """Parameters every estimator has, and the one way to fit.
-
-    Parameters
-    ----------
-    schema : Schema or None
-        Public ranges, categories and classes. None reads them from the rows and warns: the
-        statement then says that epsilon is infinite.
-    epsilon, delta : float
-        The promise. delta = 0 is pure differential privacy (discrete Laplace noise); delta > 0
-        uses discrete Gaussian noise, which is smaller as soon as a record takes part in about
-        nine sums or more.
-    placement : str or None
-        'curator', 'shares', 'silo', 'label' or 'nowhere'; None is 'curator' for one holder and
-        'shares' for several.
-    colluders, threshold : int or None
-        Sites that may collude, and the fewest whose sum may be opened; None takes the defaults.
-    records_per_person : int
-        How many records one person may have; sensitivities scale with it.
-    random_state : int, RandomState or None
-        Public randomness only: feature draws and random cuts. It never reaches the noise.
-    progress : bool
-        Whether to draw a progress bar on the terminal.
-
-    """
+class PrivateEstimator(CommonParameters):
+    """The one way to fit."""
 
     _regression = False
 
@@ -120,20 +95,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _placement(self) -> Placement | None:
-        if self.placement is None:
-            return None
-        if self.placement not in PLACEMENTS:
-            raise SpecError(f"placement is {self.placement!r}; use one of {sorted(PLACEMENTS)}.")
-        return PLACEMENTS[self.placement]
+        placement: Placement | None = checked(self).placement
+        return placement
 
     def _given_schema(self, X: Any, y: Any) -> tuple[Schema, str]:
         if isinstance(self.schema, Schema):
             return self.schema, "given: public ranges, categories and classes"
-        if self.schema is not None:
-            raise SpecError(
-                f"schema is {self.schema!r}; give a hedgerow.Schema, or None to read one from "
-                "the rows (which protects nothing about ranges)."
-            )
         warnings.warn(
             "no schema was given: ranges, categories and classes are read from the rows, and the "
             "privacy statement will say epsilon = infinity. Pass schema=hedgerow.Schema(...).",
@@ -151,12 +118,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         delta: Fraction,
         placement: Placement | None,
     ) -> Study:
-        default = Parameters.default(parties) if parties > 1 else None
-        colluders, threshold = (default.colluders, default.threshold) if default else (0, 1)
-        if self.colluders is not None:
-            colluders = at_least(self.colluders, 0, "colluders")
-        if self.threshold is not None:
-            threshold = at_least(self.threshold, 1, "threshold")
+        given = checked(self)
+        if parties == 1 and (given.colluders, given.threshold) != (None, None):
+            raise SpecError(
+                f"colluders is {given.colluders} and threshold is {given.threshold}, but one "
+                "holder has all rows; name several with `party`, or leave both at None."
+            )
+        usual = Parameters.default(parties) if parties > 1 else None
         return Study(
             name="fit",
             schema=schema,
@@ -165,9 +133,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             delta=delta,
             placement=placement or (Placement.CURATOR if parties == 1 else Placement.SHARES),
             parties=parties,
-            colluders=colluders,
-            threshold=threshold,
-            records_per_person=at_least(self.records_per_person, 1, "records_per_person"),
+            colluders=given.colluders or (usual.colluders if usual else 0),
+            threshold=given.threshold or (usual.threshold if usual else 1),
+            records_per_person=given.records_per_person,
             label_reports=self._label_reports(schema, epsilon, placement),
         )
 
@@ -225,10 +193,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def decision_path(self, X: Any) -> list[Region]:
         """The region of the leaf that each record reaches; for models of a single tree."""
         check_is_fitted(self, "model_")
-        return decision_path(self.model_, encoding.encode_features(X, self.schema_))
+        trees = self.model_.score.trees
+        if len(trees) != 1:
+            raise SpecError(
+                f"this model has {len(trees)} trees; a decision path belongs to one tree."
+            )
+        regions = trees[0].regions()
+        return [regions[leaf] for leaf in trees[0].apply(encoding.encode_features(X, self.schema_))]
 
-    def save(self, path: str) -> None:
-        """Writes model, schema and privacy statement as JSON; noisy numbers only."""
+    def save(self, path: str | Path) -> None:
+        """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
         save_model(path, self)
 
@@ -238,7 +212,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
     ) -> Self:
         super().fit(X, y, party=party, parties=parties, **refused)
-        self.classes_ = like_labels(self.schema_.classes or (), y)
+        self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -268,48 +242,3 @@ def refuse(parameters: dict[str, Any]) -> None:
         raise TypeError(
             f"fit() got unexpected arguments {strange}; it takes X, y, party and parties."
         )
-
-
-def like_labels(classes: Sequence[str], y: Any) -> NDArray[Any]:
-    """The schema's classes in the type of the user's labels: 1, not '1'."""
-    kind, texts = np.asarray(y).dtype, np.asarray(classes, dtype=object)
-    if kind.kind not in "iufb":
-        return texts
-    try:
-        labels = np.array([float(str(token_of(text))) for text in classes]).astype(kind)
-    except ValueError:
-        return texts
-    return labels if len(np.unique(labels)) == len(classes) else texts
-
-
-def shares(value: float, name: str) -> Fraction:
-    """A share of the budget, strictly between 0 and 1."""
-    share = exact(value, name)
-    if not 0 < share < 1:
-        raise SpecError(f"{name} is {value}; use a number between 0 and 1, both excluded.")
-    return share
-
-
-def positive(value: float, name: str) -> Fraction:
-    number = exact(value, name)
-    if number <= 0:
-        raise SpecError(f"{name} is {value}; use a number above 0.")
-    return number
-
-
-def at_least(value: int, least: int, name: str) -> int:
-    if not isinstance(value, int | np.integer) or value < least:
-        raise SpecError(f"{name} is {value!r}; use a whole number of {least} or more.")
-    return int(value)
-
-
-def given_or_none(value: int | None, name: str) -> int | None:
-    """A whole number of 1 or more, or None for the recipe's own choice."""
-    return None if value is None else at_least(value, 1, name)
-
-
-def refinement(value: Any) -> Refinement | None:
-    """The pieces of our own tree that were switched on, or None."""
-    if value is not None and not isinstance(value, Refinement):
-        raise SpecError(f"refine is {value!r}; give a hedgerow.Refinement, or None for none.")
-    return value

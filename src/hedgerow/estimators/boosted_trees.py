@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from types import SimpleNamespace
 from typing import Any
 
-from hedgerow.errors import SpecError
-from hedgerow.estimators.base import (
-    PrivateClassifier,
-    PrivateEstimator,
-    PrivateRegressor,
-    at_least,
-    given_or_none,
-)
+from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
+from hedgerow.estimators.common import DELTA, DELTA_TEXT
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
+from hedgerow.estimators.rules import number, one_of, or_none, whole
 from hedgerow.learning.bins.cut_points import (
     CutPoints,
     DeclaredCuts,
@@ -25,153 +23,238 @@ from hedgerow.recipes.papers.maddock import NAMED, Boosted, Order, Splits, Updat
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema, Spacing
 
-SPLITS = {s.value: s for s in Splits}
-UPDATES = {u.value: u for u in Updates}
-ORDERS = {o.value: o for o in Order}
+METHODS = ("default", "components", *NAMED)
+CANDIDATES: dict[str, CutPoints] = {
+    "uniform": DeclaredCuts(),
+    "log": DeclaredCuts(spacing=Spacing.LOG),
+    "quantile": QuantileCuts(),
+    "exact_quantile": QuantileCuts(exact=True),
+    "merged": MergedCuts(),
+    "iterative_hessian": HessianCuts(),
+}
+
+# Who uses what. Methods of the paper are combinations whose numbers may be changed.
+_RECIPES = {name: make(1, 1) for name, make in NAMED.items()}
+STEPPING = tuple(n for n, recipe in _RECIPES.items() if recipe.updates is not Updates.AVERAGING)
+REFINING = tuple(n for n, recipe in _RECIPES.items() if isinstance(recipe.cuts, HessianCuts))
+COUNTED_BINS = tuple(c for c, cuts in CANDIDATES.items() if not isinstance(cuts, MergedCuts))
+
+DRAWING = ("histogram", "partially_random", "totally_random")
+"""Splits that look at the features of their tree; oblivious trees draw from all."""
+
+DEFAULT, COMPONENTS = when(method="default"), when(method="components")
+PAPER = when("method='DP-EBM' or another name of the paper", method=tuple(NAMED))
+STEPS = (
+    when("method='DP-EBM' or another name of the paper but 'DP-RF'", method=STEPPING),
+    when(method="components", update=(None, "newton", "gradient")),
+)
+
+BATCH_TEXT = (
+    "How many trees see the same gradients: a batch of random trees is one round. None is 1."
+)
 
 
+@estimator
 class _BoostedTrees(PrivateEstimator):
-    """What both estimators share: parameters, and how they become a recipe.
+    """What both estimators share: parameters, and how they become a recipe."""
 
-    Parameters (besides those of every estimator)
-    ----------
-    method : str
-        'default' is our recipe, which has nothing to tune. 'components' uses the parameters
-        below. Or a method of Maddock et al. 2022 by its name: 'DP-EBM', 'DP-EBM Newton', 'DP-RF',
-        'FEVERLESS (uniform)', 'DP-GBM', 'DP-TR Newton', 'DP-TR Newton IH', 'DP-TR Newton IH EBM',
-        'DP-TR Batch IH EBM p=0.25', 'DP-TR Batch IH EBM p=1'.
-    n_trees, max_depth, batch : int
-        Trees, levels of each, and how many of them see the same gradients: a batch of random
-        trees is one round.
-    split : str
-        'histogram', 'partially_random', 'totally_random' or 'oblivious'.
-    update : str
-        What leaves say: 'averaging', 'gradient', 'newton' or (oblivious trees) 'wiener'.
-    candidates : str
-        'uniform', 'log', 'quantile', 'merged', 'iterative_hessian', or 'exact_quantile', which
-        is allowed with placement='nowhere' only.
-    n_bins, hessian_rounds : int
-        Bins per numeric feature, and rounds of refinement for 'iterative_hessian'.
-    order, features_per_tree : str, int or None
-        'cyclic' or 'random' choice of that many features per tree; None is all of them.
-    learning_rate, leaf_clip, ridge, least_gain : float
-        Step size, largest leaf value before it (in log-odds, or half ranges of the target), the
-        constant added to Hessians, and the least gain of a greedy split.
-    """
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        method: str = "default",
-        n_trees: int = 100,
-        max_depth: int = 4,
-        batch: int = 1,
-        split: str = "totally_random",
-        update: str = "newton",
-        candidates: str = "uniform",
-        n_bins: int = 32,
-        hessian_rounds: int = 5,
-        order: str = "random",
-        features_per_tree: int | None = None,
-        learning_rate: float = 0.3,
-        leaf_clip: float = 2.0,
-        ridge: float = 1.0,
-        least_gain: float = 0.0,
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.batch = batch
-        self.split = split
-        self.update = update
-        self.candidates = candidates
-        self.n_bins = n_bins
-        self.hessian_rounds = hessian_rounds
-        self.order = order
-        self.features_per_tree = features_per_tree
-        self.learning_rate = learning_rate
-        self.leaf_clip = leaf_clip
-        self.ridge = ridge
-        self.least_gain = least_gain
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
+    delta: float = parameter(default=1e-6, kw_only=False, rule=DELTA, text=DELTA_TEXT)
+    method: str = parameter(
+        default="default",
+        rule=one_of({name: name for name in METHODS}),
+        text="'default' is our recipe, which has nothing to tune. 'components' combines the parts "
+        "below freely. Any other is a method of Maddock et al. 2022 by its name there.",
+    )
+    n_trees: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Trees. None is 100, and for a number by default 20 (delta = 0) or 120.",
+    )
+    max_depth: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Levels of splits. None is 4, and for a number by default 5 or 7, by the noisy "
+        "signal-to-noise ratio.",
+    )
+    batch: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        used=(COMPONENTS,),
+        text=BATCH_TEXT,
+    )
+    split: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(Splits)),
+        used=(COMPONENTS,),
+        text="How a node finds its split. 'histogram': the best of all cuts. 'partially_random': "
+        "the best of one random cut per feature. 'totally_random': without looking. 'oblivious': "
+        "without looking, the same test for all nodes of a level. None is 'totally_random'.",
+    )
+    update: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(Updates)),
+        used=(COMPONENTS,),
+        text="What leaves say: the mean of the target ('averaging'), a step along the gradient, a "
+        "Newton step, or, in oblivious trees, a step shrunk by its noise ('wiener'). None is "
+        "'newton'.",
+    )
+    candidates: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(CANDIDATES)),
+        used=(COMPONENTS,),
+        text="Where candidate cuts come from. 'uniform' and 'log': public ranges, free of charge. "
+        "'quantile', 'merged' and 'iterative_hessian': private counts, which are paid. "
+        "'exact_quantile': the rows, with placement='nowhere' only. None is 'uniform'.",
+    )
+    n_bins: int | None = parameter(
+        default=None,
+        rule=or_none(whole(2)),
+        used=(PAPER, when(method="components", candidates=(None, *COUNTED_BINS))),
+        text="Bins per numeric feature. None is 32.",
+    )
+    hessian_rounds: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        used=(when(method=REFINING), when(method="components", candidates="iterative_hessian")),
+        text="Rounds in which 'iterative_hessian' refines its bins. None is 5.",
+    )
+    order: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(Order)),
+        used=(when(method="components", features_per_tree=...),),
+        text="Whether trees take turns ('cyclic') or draw ('random') in choosing "
+        "`features_per_tree` features. None is 'random'.",
+    )
+    features_per_tree: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        used=(when(method="components", split=(None, *DRAWING)),),
+        text="Features that a tree may use; None is all of them.",
+    )
+    learning_rate: float | None = parameter(
+        default=None,
+        rule=or_none(number(above=0.0)),
+        used=STEPS,
+        text="Part of a step that is taken. None is 0.3.",
+    )
+    leaf_clip: float | None = parameter(
+        default=None,
+        rule=or_none(number(above=0.0)),
+        used=(when(method="components", update=(None, "newton", "gradient", "wiener")),),
+        text="Largest leaf value before the learning rate: in log-odds, or in half ranges of the "
+        "target. None is 2.",
+    )
+    ridge: float | None = parameter(
+        default=None,
+        rule=or_none(number(least=0.0)),
+        used=(when(method="components", update=(None, "newton", "gradient")),),
+        text="The constant added to the Hessian of a leaf. None is 1.",
+    )
+    least_gain: float | None = parameter(
+        default=None,
+        rule=or_none(number()),
+        used=(when(method="components", split=("histogram", "partially_random")),),
+        text="A greedy split that gains no more is not made. None is 0.",
+    )
 
     def _recipe(self, schema: Schema) -> Recipe:
-        trees = at_least(self.n_trees, 1, "n_trees")
-        if self.method == "default":
-            return self._default(trees)
-        if self.method == "components":
-            return self._components(trees)
-        if self.method not in NAMED:
-            known = ["default", "components", *NAMED]
-            raise SpecError(f"method is {self.method!r}; use one of {known}.")
-        return NAMED[self.method](trees, len(schema.features))
+        given = checked(self)
+        if given.method == "default":
+            return self._default(given)
+        if given.method == "components":
+            return _components(given)
+        return _named(given, len(schema.features))
 
-    def _default(self, trees: int) -> Recipe:
-        return SmoothedBoost(
-            n_trees=trees,
-            depth=at_least(self.max_depth, 1, "max_depth"),
-            batch=at_least(self.batch, 1, "batch"),
-        )
-
-    def _components(self, trees: int) -> Boosted:
-        return Boosted(
-            n_trees=trees,
-            depth=at_least(self.max_depth, 1, "max_depth"),
-            batch=at_least(self.batch, 1, "batch"),
-            splits=one_of(SPLITS, self.split, "split"),
-            updates=one_of(UPDATES, self.update, "update"),
-            cuts=one_of(self._cuts(), self.candidates, "candidates"),
-            order=one_of(ORDERS, self.order, "order"),
-            features_per_tree=given_or_none(self.features_per_tree, "features_per_tree"),
-            learning_rate=float(self.learning_rate),
-            leaf_clip=float(self.leaf_clip),
-            ridge=float(self.ridge),
-            least_gain=float(self.least_gain),
-        )
-
-    def _cuts(self) -> dict[str, CutPoints]:
-        bins = at_least(self.n_bins, 2, "n_bins")
-        return {
-            "uniform": DeclaredCuts(bins),
-            "log": DeclaredCuts(bins, Spacing.LOG),
-            "quantile": QuantileCuts(bins),
-            "exact_quantile": QuantileCuts(bins, exact=True),
-            "merged": MergedCuts(),
-            "iterative_hessian": HessianCuts(
-                bins, at_least(self.hessian_rounds, 1, "hessian_rounds")
-            ),
-        }
+    def _default(self, given: SimpleNamespace) -> Recipe:
+        return filled(SmoothedBoost, given, depth=given.max_depth)
 
 
-class BoostedTreesClassifier(PrivateClassifier, _BoostedTrees):
-    """Boosted trees for two classes or more; see the parameters above."""
+def _components(given: SimpleNamespace) -> Boosted:
+    return filled(
+        Boosted,
+        given,
+        depth=given.max_depth,
+        splits=given.split,
+        updates=given.update,
+        cuts=_sized(given.candidates or Boosted.cuts, given),
+    )
 
 
-class BoostedTreesRegressor(PrivateRegressor, _BoostedTrees):
-    """Boosted trees for a number; see the parameters above."""
+def _named(given: SimpleNamespace, n_features: int) -> Boosted:
+    """A row of the paper's tables, with the numbers that the paper varies too."""
+    recipe = NAMED[given.method](given.n_trees or Boosted.n_trees, n_features)
+    numbers = {"depth": given.max_depth, "learning_rate": given.learning_rate}
+    return replace(recipe, cuts=_sized(recipe.cuts, given), **_given(numbers))
 
-    def _default(self, trees: int) -> Recipe:
-        return RegressionBoost()
+
+def _sized(cuts: CutPoints, given: SimpleNamespace) -> CutPoints:
+    """The same way to place cuts, with the user's numbers."""
+    numbers = _given({"n_bins": given.n_bins, "rounds": given.hessian_rounds})
+    known = {f.name for f in fields(cuts)}  # type: ignore[arg-type]
+    return replace(cuts, **{n: v for n, v in numbers.items() if n in known})  # type: ignore[type-var]
 
 
-def one_of(choices: dict[str, Any], value: str, name: str) -> Any:
-    if value not in choices:
-        raise SpecError(f"{name} is {value!r}; use one of {sorted(choices)}.")
-    return choices[value]
+def _given(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+@estimator
+class BoostedTreesClassifier(_BoostedTrees, PrivateClassifier):
+    """Boosted trees for two classes or more.
+
+    The default buys private bins, smooth curves of one feature each, their weights, and then, if
+    there are records enough, trees that share one test a level.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.BoostedTreesClassifier(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    A method of Maddock et al. 2022 by its name:
+
+    >>> model = hr.BoostedTreesClassifier(schema, method="DP-TR Newton IH", n_trees=10)
+    >>> model.fit(X, y).predict_proba([[25, 1]]).shape
+    (1, 2)
+
+    """
+
+    batch: int | None = parameter(
+        default=None, rule=or_none(whole(1)), used=(DEFAULT, COMPONENTS), text=BATCH_TEXT
+    )
+
+
+@estimator
+class BoostedTreesRegressor(_BoostedTrees, PrivateRegressor):
+    """Boosted trees for a number.
+
+    The default reads the structure of all trees off one noisy table, then asks one small sum a
+    round; below a signal that boosting needs it grows a forest instead.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.BoostedTreesRegressor(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]]).shape
+    (2,)
+
+    """
+
+    learning_rate: float | None = parameter(
+        default=None,
+        rule=or_none(number(above=0.0)),
+        used=(DEFAULT, *STEPS),
+        text="Part of a step that is taken. None is 0.3, and 0.4 by default.",
+    )
+
+    def _default(self, given: SimpleNamespace) -> Recipe:
+        return filled(RegressionBoost, given)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.errors import DataError
+from hedgerow.values.tokens import token_of
 
 
 def checked_rows(X: Any) -> Any:
@@ -35,19 +37,15 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
             stacklevel=4,
         )
         labels = labels[:, 0]
-    if regression and labels.dtype.kind == "f":
-        assert_all_finite(labels, input_name="y")
-    if not regression and labels.dtype.kind in "iufb" and not np.isnan(_floats(labels)).any():
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise DataError(
+            "y holds NaN or infinity, which is no label; remove those rows, or correct them."
+        )
+    if not regression and labels.dtype.kind in "iufb":
         check_classification_targets(labels)
-    if regression and labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise DataError("y holds NaN or inf; a target must be a finite number in every row.")
     if isinstance(y, list | tuple) and labels.ndim == 1:
         return np.fromiter(y, dtype=object, count=len(y))  # each as it is, whatever the others are
     return labels
-
-
-def _floats(labels: NDArray[Any]) -> NDArray[np.float64]:
-    return labels.astype(np.float64)
 
 
 def check_width(X: Any, expected: int, name: str) -> None:
@@ -57,3 +55,37 @@ def check_width(X: Any, expected: int, name: str) -> None:
             f"X has {X.shape[1]} features, but {name} is expecting {expected} features as input; "
             "give the columns it was fitted on, in their order."
         )
+
+
+def like_labels(classes: Sequence[str], y: NDArray[Any]) -> NDArray[Any]:
+    """The schema's classes in the type of the user's labels: 1, not '1'.
+
+    Where some class cannot be read as that type ('unknown' among numbers), all are texts.
+    """
+    texts = np.asarray(classes, dtype=str if y.dtype.kind == "U" else object)
+    read = READ_AS.get(_kind(y))
+    if read is None:
+        return texts
+    try:
+        labels = np.asarray([read(str(token_of(text))) for text in classes], dtype=y.dtype)
+    except ValueError:
+        return texts
+    return labels if len(set(labels.tolist())) == len(classes) else texts
+
+
+def _kind(y: NDArray[Any]) -> str:
+    """NumPy's letter for the labels; objects are what all of them are."""
+    if y.dtype.kind != "O":
+        return y.dtype.kind
+    one_of_each = {type(label): label for label in y}
+    kinds = {np.asarray(label).dtype.kind for label in one_of_each.values()}
+    return kinds.pop() if len(kinds) == 1 else "O"
+
+
+def _truth(token: str) -> bool:
+    if token not in ("0", "1"):
+        raise ValueError(token)
+    return token == "1"
+
+
+READ_AS: dict[str, Callable[[str], Any]] = {"b": _truth, "i": int, "u": int, "f": float}

@@ -2,67 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hedgerow.estimators.base import (
-    PrivateClassifier,
-    PrivateEstimator,
-    PrivateRegressor,
-    given_or_none,
-)
+from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter
+from hedgerow.estimators.rules import or_none, whole
 from hedgerow.recipes.ours.forest import GuidedForest
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
 
+@estimator
 class _Forest(PrivateEstimator):
-    """Parameters of both forests."""
+    """What both forests share."""
 
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        n_trees: int | None = None,
-        max_depth: int | None = None,
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
+    n_trees: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Trees; None is 8, 16 or 48, by the noisy signal-to-noise ratio.",
+    )
+    max_depth: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Levels of splits; None is 6, 8 or 10, by the noisy signal-to-noise ratio.",
+    )
 
     def _recipe(self, schema: Schema) -> Recipe:
-        return GuidedForest(
-            n_trees=given_or_none(self.n_trees, "n_trees"),
-            max_depth=given_or_none(self.max_depth, "max_depth"),
-        )
+        return filled(GuidedForest, checked(self))
 
 
+@estimator
 class ForestClassifier(_Forest, PrivateClassifier):
     """A private forest in three rounds: structure from one noisy table, leaves from one sum.
 
-    Parameters (besides those of every estimator)
-    ----------
-    n_trees : int or None
-        None is 16 or 48, by the signal-to-noise ratio.
-    max_depth : int or None
-        None is 6, 8 or 10, by the signal-to-noise ratio.
+    Few rounds matter where sites are far apart: here two of them train one forest together.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> site = ["Basel", "Bern"] * 1000
+    >>> model = hr.ForestClassifier(schema, epsilon=10.0, random_state=0).fit(X, y, party=site)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+    >>> len(model.run_.rounds)
+    3
+
     """
 
 
+@estimator
 class ForestRegressor(_Forest, PrivateRegressor):
-    """A private forest for a number, in three rounds; parameters as for ForestClassifier."""
+    """A private forest for a number, in three rounds; see ForestClassifier.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.ForestRegressor(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> low, high = model.predict([[25, 1], [75, 9]])
+    >>> bool(low < high)
+    True
+
+    """

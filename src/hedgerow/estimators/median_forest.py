@@ -2,120 +2,117 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hedgerow.errors import SpecError
-from hedgerow.estimators.base import (
-    PrivateClassifier,
-    PrivateEstimator,
-    PrivateRegressor,
-    at_least,
-    given_or_none,
-    positive,
-    shares,
-)
+from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
+from hedgerow.estimators.rules import SHARE, number, one_of, or_none, whole
 from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import Cuts, MedianForest
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
-ATTRIBUTES = ("uniform", "exponential", "permute_and_flip")
-CUTS = {None: None, "grid": Cuts.GRID, "medians": Cuts.MEDIANS, "table": Cuts.TABLE}
-ROWS = {None: None, "folds": True, "all": False}
+PRIVATE_CHOICES = ("grid", "medians", "median")
+"""Splits that one holder chooses on exact scores, and not from noisy tables."""
 
 
+@estimator
 class _MedianForest(PrivateEstimator):
-    """Parameters of both forests."""
+    """What both forests share."""
 
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        n_trees: int = 1,
-        max_depth: int | None = None,
-        leaf_rows: float = 20.0,
-        n_candidates: int | None = None,
-        split_share: float = 0.7,
-        attribute: str = "permute_and_flip",
-        cuts: str | None = None,
-        rows: str | None = None,
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.leaf_rows = leaf_rows
-        self.n_candidates = n_candidates
-        self.split_share = split_share
-        self.attribute = attribute
-        self.cuts = cuts
-        self.rows = rows
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
+    n_trees: int = parameter(
+        default=1,
+        rule=whole(1),
+        text="Trees. One tree on all rows was better than several on parts of them, see "
+        "docs/results/diprime.",
+    )
+    max_depth: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Levels of splits. None buys a noisy number of rows for 1 % and takes as many levels "
+        "as leave `leaf_rows` rows to be expected in a leaf.",
+    )
+    leaf_rows: float = parameter(
+        default=20.0,
+        rule=number(above=0.0),
+        used=(when(max_depth=None),),
+        text="Rows to be expected in a leaf.",
+    )
+    n_candidates: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        used=(when(split=(None, "grid", "medians", "table")),),
+        text="Features a node looks at, drawn afresh for each (K in the paper); None is all of "
+        "them, and five for 'table'.",
+    )
+    split_share: float = parameter(
+        default=0.7,
+        rule=SHARE,
+        text="Part of the budget for all splits of a path (rho in the paper); leaves have the "
+        "rest.",
+    )
+    split: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(Cuts)),
+        text="How a node finds its split. 'grid': one private choice among all features and cuts. "
+        "'medians': a private median of each feature looked at, then one of them, as in the "
+        "paper, each median paid. 'median': a feature at random, its private median. 'table': "
+        "medians from noisy tables, the only one for several holders. None: 'grid' for one "
+        "holder, 'table' for several.",
+    )
+    mechanism: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(Mechanism)),
+        used=(when(split=(None, *PRIVATE_CHOICES)),),
+        text="How one holder makes a private choice. None is 'permute_and_flip' where delta = 0, "
+        "and 'exponential', which is cheaper there, where delta > 0.",
+    )
+    rows: str | None = parameter(
+        default=None,
+        rule=or_none(one_of({"folds": True, "all": False})),
+        text="Every record draws the one tree it is used for ('folds'), or all trees see all rows "
+        "and divide the budget. None is 'folds' under Laplace noise (delta = 0), where both have "
+        "the same noise, and 'all' elsewhere.",
+    )
 
     def _recipe(self, schema: Schema) -> Recipe:
-        for name, allowed in (("attribute", ATTRIBUTES), ("cuts", CUTS), ("rows", ROWS)):
-            if getattr(self, name) not in allowed:
-                given = getattr(self, name)
-                raise SpecError(f"{name} is {given!r}; use one of {list(allowed)}.")
-        uniform = self.attribute == "uniform"
-        return MedianForest(
-            n_trees=at_least(self.n_trees, 1, "n_trees"),
-            max_depth=given_or_none(self.max_depth, "max_depth"),
-            leaf_rows=float(positive(self.leaf_rows, "leaf_rows")),
-            n_candidates=1 if uniform else given_or_none(self.n_candidates, "n_candidates"),
-            split_share=shares(self.split_share, "split_share"),
-            cuts=Cuts.MEDIAN if uniform and self.cuts != "table" else CUTS[self.cuts],
-            mechanism=None if uniform else Mechanism(self.attribute),
-            folds=ROWS[self.rows],
-        )
+        given = checked(self)
+        return filled(MedianForest, given, cuts=given.split, folds=given.rows)
 
 
+@estimator
 class MedianForestClassifier(_MedianForest, PrivateClassifier):
-    """DiPriMe, Consul and Williamson 2020, made sound; for classes.
+    """Trees of private medians: DiPriMe, Consul and Williamson 2020, made sound; for classes.
 
-    Parameters (besides those of every estimator)
-    ----------
-    n_trees : int
-        Trees. One tree on all rows was better than several on parts of them, see
-        docs/results/diprime.
-    max_depth : int or None
-        Levels. None buys a noisy number of rows for 1 % and takes as many levels as leave
-        `leaf_rows` rows to be expected in a leaf.
-    leaf_rows : float
-        See `max_depth`.
-    n_candidates : int or None
-        Features a node looks at, drawn afresh for each (K in the paper); None is all of them.
-    split_share : float
-        Part of the budget for all splits of a path (rho in the paper); leaves have the rest.
-    attribute : {'permute_and_flip', 'exponential', 'uniform'}
-        How a node's feature is chosen: privately by the target, or in public at random.
-        'exponential' is the cheaper one where delta > 0.
-    cuts : {'grid', 'medians', 'table'} or None
-        None: 'grid' for one holder, 'table' for several. 'grid': one private choice among all
-        features and cuts. 'medians': a private median of each feature looked at, then one of
-        them, as in the paper, each median paid. 'table': medians from noisy tables, the only
-        one for several holders.
-    rows : {'folds', 'all'} or None
-        Every record draws the one tree it is used for, or all trees see all rows and divide the
-        budget. None is 'folds' under Laplace noise (delta = 0), where both have the same noise,
-        and 'all' elsewhere.
+    Made sound means: everything that leaves a site is charged for all that it tells. Where the
+    paper pays for one median and looks at several, each is paid (docs/decisions/0050).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.MedianForestClassifier(schema, epsilon=10.0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
 
     """
 
 
+@estimator
 class MedianForestRegressor(_MedianForest, PrivateRegressor):
-    """DiPriMe for a number; parameters as for MedianForestClassifier."""
+    """DiPriMe for a number; see MedianForestClassifier.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.MedianForestRegressor(schema, epsilon=10.0).fit(X, y)
+    >>> low, high = model.predict([[25, 1], [75, 9]])
+    >>> bool(low < high)
+    True
+
+    """

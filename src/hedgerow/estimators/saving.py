@@ -1,55 +1,117 @@
-"""A model as a JSON file: schema, trees, statement. Noisy numbers only."""
+"""A fitted estimator as plain values, and back: parameters, schema, trees, statement, run.
+
+Nothing in the file was not released with noise, but for the user's own parameters and labels'
+names. The ledger of the fit is not kept.
+"""
 
 from __future__ import annotations
 
-import json
-import os
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
-from hedgerow.errors import DataError, SpecError
-from hedgerow.estimators.predicting import outputs
-from hedgerow.site.reading import encoding
+from hedgerow.errors import DataError
+from hedgerow.estimators import model_file
+from hedgerow.learning.choosing.screening import Refinement
+from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.models import Model
-from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
-FORMAT = "hedgerow-model"
-FORMAT_VERSION = 2
+ENTRIES = (
+    *("estimator", "parameters", "schema", "classes", "columns"),
+    *("model", "leaves", "privacy", "run"),
+)
+LABEL_KINDS = "biufUO"
+"""NumPy's letters for what labels may be: booleans, numbers, texts, objects."""
 
 
 def save_model(path: str | Path, estimator: Any) -> None:
-    """Writes beside the target and renames, so that a full disk leaves no half a model."""
-    document = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
+    classes, columns = (getattr(estimator, a, None) for a in ("classes_", "feature_names_in_"))
+    content = {
         "estimator": type(estimator).__name__,
+        "parameters": _saved_parameters(estimator),
         "schema": estimator.schema_.to_dict(),
+        "classes": None if classes is None else _saved_labels(classes),
+        "columns": None if columns is None else list(columns),
         "model": estimator.model_.to_dict(),
-        "leaves": _leaves(estimator.grown_),
+        "leaves": [_saved_leaves(grown) for grown in estimator.grown_],
         "privacy": estimator.privacy_.to_dict(),
         "run": estimator.run_.to_dict(),
     }
-    target = Path(path)
-    half = target.with_name(target.name + ".part")
-    half.write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
-    os.replace(half, target)
+    model_file.write(path, content)
 
 
-def _leaves(grown: tuple[Grown, ...]) -> list[dict[str, Any]]:
-    """Noisy masses of a single tree's leaves, so that the tree can be shown from its file."""
-    if len(grown) != 1:
-        return []
+def load(path: str | Path) -> Any:
+    """The fitted estimator that `save` wrote: it predicts, scores and shows itself as before.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by `save`.
+
+    Returns
+    -------
+    estimator
+        Of the class that was saved, with its parameters, `classes_` in their own type,
+        `privacy_`, `run_`, `schema_` and `model_`.
+
+    """
+    content = model_file.read(path)
+    model_file.check_entries(path, content, ENTRIES)
+    try:
+        return _restored(content)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DataError(
+            f"{path} holds a model that hedgerow does not understand ({error}); {model_file.AGAIN}"
+        ) from error
+
+
+def _restored(content: Mapping[str, Any]) -> BaseEstimator:
+    """Sets what `fit` sets; the class is one of ours by name, never any other."""
+    estimator = _class_named(content["estimator"])(**_parameters(content["parameters"]))
+    estimator.schema_ = Schema.from_dict(content["schema"])
+    estimator.model_ = Model.from_dict(content["model"])
+    trees = estimator.model_.score.trees if content["leaves"] else ()
+    estimator.grown_ = tuple(
+        _grown(tree, leaves) for tree, leaves in zip(trees, content["leaves"], strict=True)
+    )
+    estimator.privacy_ = PrivacyStatement.from_dict(content["privacy"])
+    estimator.run_ = RunRecord.from_dict(content["run"])
+    estimator.n_features_in_ = len(estimator.schema_.grids)
+    if content["columns"] is not None:
+        estimator.feature_names_in_ = np.asarray(content["columns"], dtype=object)
+    if content["classes"] is not None:
+        estimator.classes_ = _labels(content["classes"])
+    return estimator
+
+
+def _class_named(name: str) -> Any:
+    package = import_module("hedgerow")
+    found = getattr(package, name) if name in package.__all__ else None
+    if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
+        raise ValueError(f"there is no estimator {name!r}")
+    return found
+
+
+# ------------------------------------------------------------------------------------- leaves
+def _saved_leaves(grown: Grown) -> list[dict[str, Any]]:
+    """Noisy masses of a tree's leaves, so that the tree can be shown from its file."""
     return [
         {"masses": v.masses.tolist(), "variance": v.variance, "scale": v.scale}
-        for v in grown[0].leaves
+        for v in grown.leaves
     ]
 
 
@@ -66,54 +128,71 @@ def _grown(tree: Tree, leaves: list[dict[str, Any]]) -> Grown:
     return Grown(tree, values, ())
 
 
-class LoadedModel:
-    """A model read back from its file: it predicts and shows its statement."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self.schema_ = Schema.from_dict(document["schema"])
-        self.model_ = Model.from_dict(document["model"])
-        self.privacy_ = PrivacyStatement.from_dict(document["privacy"])
-        self.estimator = document["estimator"]
-        leaves = document["leaves"]
-        self.grown_ = (_grown(self.model_.score.trees[0], leaves),) if leaves else ()
-        self.run_ = RunRecord.from_dict(document["run"])
-
-    def predict(self, X: Any) -> Any:
-        out = outputs(self.model_, X, self.schema_)
-        if self.schema_.classes is None:
-            return out[:, 0]
-        return np.asarray(self.schema_.classes, dtype=object)[out.argmax(axis=1)]
-
-    def decision_path(self, X: Any) -> list[Region]:
-        return decision_path(self.model_, encoding.encode_features(X, self.schema_))
-
-    def predict_proba(self, X: Any) -> Any:
-        if self.schema_.classes is None:
-            raise DataError("this model predicts a number; use predict instead of predict_proba.")
-        return outputs(self.model_, X, self.schema_)
+# ------------------------------------------------------------------------------------- labels
+def _saved_labels(labels: NDArray[Any]) -> dict[str, Any]:
+    """With their type: after loading, 1 is still a number."""
+    return {"type": str(labels.dtype), "values": labels.tolist()}
 
 
-def decision_path(model: Model, codes: NDArray[np.uint8]) -> list[Region]:
-    """The region of the leaf that each record reaches; for models of a single tree."""
-    trees = model.score.trees
-    if len(trees) != 1:
-        raise SpecError(f"this model has {len(trees)} trees; a decision path belongs to one tree.")
-    regions = trees[0].regions()
-    return [regions[leaf] for leaf in trees[0].apply(codes)]
+def _labels(saved: Mapping[str, Any]) -> NDArray[Any]:
+    kind = np.dtype(saved["type"])
+    if kind.kind not in LABEL_KINDS:
+        raise ValueError(f"labels are of type {kind}")
+    return np.asarray(saved["values"], dtype=kind)
 
 
-def load_model(path: str | Path) -> LoadedModel:
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{path} is no model file ({error}); give a file written by save()."
-        ) from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise DataError(f"{path} is no hedgerow model; give a file written by save().")
-    if document["version"] != FORMAT_VERSION:
-        raise DataError(
-            f"{path} has format version {document['version']}, this release reads "
-            f"{FORMAT_VERSION}; use the release that wrote it."
+# --------------------------------------------------------------------------------- parameters
+def _saved_parameters(estimator: BaseEstimator) -> dict[str, Any]:
+    """A function or a generator is no value; its parameter comes back as its default."""
+    given = estimator.get_params(deep=False)
+    saved = {name: _saved_value(value) for name, value in given.items()}
+    lost = sorted(name for name, value in saved.items() if value is NotImplemented)
+    if lost:
+        warnings.warn(
+            f"the parameters {lost} hold a function or a generator, which a file cannot keep; "
+            "the loaded estimator will have their defaults. Its predictions are not touched.",
+            stacklevel=4,
         )
-    return LoadedModel(document)
+    return {name: value for name, value in saved.items() if value is not NotImplemented}
+
+
+def _saved_value(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Schema):
+        return {"schema": value.to_dict()}
+    if isinstance(value, Refinement):
+        return {"refinement": asdict(value)}
+    if isinstance(value, BloomReports):
+        return {"label_reports": {f.name: str(getattr(value, f.name)) for f in fields(value)}}
+    return {"fraction": str(value)} if isinstance(value, Fraction) else NotImplemented
+
+
+def _parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _value(value) for name, value in saved.items()}
+
+
+def _value(saved: Any) -> Any:
+    if not isinstance(saved, dict):
+        return saved
+    ((kind, value),) = saved.items()
+    return READERS[kind](value)
+
+
+def _label_reports(texts: Mapping[str, str]) -> BloomReports:
+    numbers: dict[str, Any] = {name: Fraction(text) for name, text in texts.items()}
+    whole = {name: int(numbers[name]) for name in ("classes", "bits", "hashes")}
+    return BloomReports(**{**numbers, **whole})
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "schema": Schema.from_dict,
+    "refinement": lambda saved: Refinement(**saved),
+    "label_reports": _label_reports,
+    "fraction": Fraction,
+    "float": float,
+}

@@ -6,8 +6,19 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.errors import SpecError
-from hedgerow.estimators.base import PrivateClassifier, at_least, refinement, shares
+from hedgerow.estimators.base import PrivateClassifier
+from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
+from hedgerow.estimators.rules import (
+    FLAG,
+    SHARE,
+    Rule,
+    a,
+    either,
+    number,
+    one_of,
+    or_none,
+    whole,
+)
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.queries import MOST_ROWS
@@ -20,116 +31,109 @@ ERROR = 0.1
 """The paper's target error; nodes lighter than ERROR / max_splits are not split."""
 
 
-class TopDownTreeClassifier(PrivateClassifier):
-    """DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, made sound.
+def _callable(value: Any) -> Callable[[int], Callable[[int], Fraction]]:
+    """A function of the depth, as a rule that also knows the number of splits."""
+    if not callable(value):
+        raise TypeError
+    return lambda max_splits: lambda depth: exact(value(depth), f"budget({depth})")
 
-    Parameters (besides those of every estimator)
-    ----------
-    max_splits : int
-        Splits of the tree, best first (M in the paper).
-    split : {'noisy_counts', 'local_choice', 'noisy_max'}
-        How a node finds its split: from private histograms of all features; from the splits that
-        each site picked on its own rows; or by one holder's private choice among all splits.
-    criterion : {'gini', 'entropy', 'root_gini'}
-        Impurity. One record moves 'gini' by at most 2 and 'entropy' by log(rows), so private
-        choices by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs 'noisy_counts':
-        its sensitivity grows with the root of the number of rows, so it cannot score a choice.
-    budget : 'decay', 'slow', 'even' or callable
-        Part B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, 0.8^(d - 1) / 5,
-        1 / max_splits, or what the callable says. All depths together may have at most 1.
-    leaf_share : float
-        Part of the budget kept for the leaves (LPF in the paper).
-    min_weight : float or None
-        Smallest part of all rows that a node must hold to be split; None is 0.1 / max_splits.
-    min_gain : float
-        A node whose impurity falls by no more than this, per row, is not split.
-    rows_at_most : int
-        A public guess of the number of rows, used by 'entropy' in private choices: the closer from
-        above, the sharper the choice. Any guess is private.
-    consistency : bool
-        Make the tables of a node agree with each other and with the path to it.
-    lean : bool
-        Whether leaves lean on the nodes above them, the more the noisier they are.
-    refine : Refinement or None
-        For 'noisy_counts': tables asked and read as our own tree does it, with private bins,
-        naive-Bayes prior, screening and noise-penalised gain, on the fine grid of numbers.
+
+BUDGETS: dict[str, Callable[[int], wang.Budget]] = {
+    "decay": lambda max_splits: wang.decay,
+    "slow": lambda max_splits: wang.slow,
+    "even": wang.even,
+}
+
+
+@estimator
+class TopDownTreeClassifier(PrivateClassifier):
+    """A best-first tree: DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, made sound.
+
+    Made sound means: everything that leaves a site is charged for all that it tells, also where
+    the paper's own account forgets some of it (docs/decisions/0020).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.TopDownTreeClassifier(schema, epsilon=10.0, max_splits=4).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
     """
 
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        max_splits: int = 512,
-        split: str = "noisy_counts",
-        criterion: str = "gini",
-        budget: str | Callable[[int], Any] = "decay",
-        leaf_share: float = 0.5,
-        min_weight: float | None = None,
-        min_gain: float = 0.01,
-        rows_at_most: int = MOST_ROWS,
-        consistency: bool = True,
-        lean: bool = False,
-        refine: Refinement | None = None,
-        placement: str | None = None,
-        colluders: int | None = None,
-        threshold: int | None = None,
-        records_per_person: int = 1,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.max_splits = max_splits
-        self.split = split
-        self.criterion = criterion
-        self.budget = budget
-        self.leaf_share = leaf_share
-        self.min_weight = min_weight
-        self.min_gain = min_gain
-        self.rows_at_most = rows_at_most
-        self.consistency = consistency
-        self.lean = lean
-        self.refine = refine
-        self.placement = placement
-        self.colluders = colluders
-        self.threshold = threshold
-        self.records_per_person = records_per_person
-        self.random_state = random_state
-        self.progress = progress
+    max_splits: int = parameter(
+        default=512, rule=whole(1), text="Splits of the tree, best first (M in the paper)."
+    )
+    split: str = parameter(
+        default="noisy_counts",
+        rule=one_of(Finding),
+        text="How a node finds its split. 'noisy_counts': from private histograms of all "
+        "features. 'local_choice': among the splits that each site picked on its own rows. "
+        "'noisy_max': by one holder's private choice among all splits.",
+    )
+    criterion: str = parameter(
+        default="gini",
+        rule=one_of(Criterion),
+        text="Impurity. One record moves 'gini' by at most 2 and 'entropy' by log(rows), so "
+        "private choices by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs "
+        "'noisy_counts': its sensitivity grows with the root of the number of rows, so it cannot "
+        "score a choice.",
+    )
+    budget: str | Callable[[int], Any] = parameter(
+        default="decay",
+        rule=either(one_of(BUDGETS), Rule("callable", "a function of the depth", _callable)),
+        text="Part B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, "
+        "0.8^(d - 1) / 5, 1 / max_splits, or what the function says. All depths together may "
+        "have at most 1.",
+    )
+    leaf_share: float = parameter(
+        default=0.5,
+        rule=SHARE,
+        text="Part of the budget kept for the leaves (LPF in the paper).",
+    )
+    min_weight: float | None = parameter(
+        default=None,
+        rule=or_none(number(least=0.0)),
+        text="Smallest part of all rows that a node must hold to be split; None is "
+        "0.1 / max_splits.",
+    )
+    min_gain: float = parameter(
+        default=0.01,
+        rule=number(),
+        text="A node whose impurity falls by no more than this, per row, is not split.",
+    )
+    rows_at_most: int = parameter(
+        default=MOST_ROWS,
+        rule=whole(1),
+        used=(when(criterion="entropy", split=("local_choice", "noisy_max")),),
+        text="A public guess of the number of rows: the closer from above, the sharper the "
+        "choice. Any guess is private.",
+    )
+    consistency: bool = parameter(
+        default=True,
+        rule=FLAG,
+        text="Make the tables of a node agree with each other and with the path to it.",
+    )
+    lean: bool = parameter(
+        default=False,
+        rule=FLAG,
+        text="Whether a leaf leans on the nodes above it: it says something between its own noisy "
+        "counts and theirs, the closer to theirs the noisier its own are. Free of charge.",
+    )
+    refine: Refinement | None = parameter(
+        default=None,
+        rule=or_none(a(Refinement)),
+        text="For 'noisy_counts': tables asked and read as our own tree does it, with private "
+        "bins, naive-Bayes prior, screening and noise-penalised gain, on the fine grid of "
+        "numbers; hedgerow.Refinement() takes all of them.",
+    )
 
     def _recipe(self, schema: Schema) -> Recipe:
-        max_splits = at_least(self.max_splits, 1, "max_splits")
-        min_weight = ERROR / max_splits if self.min_weight is None else float(self.min_weight)
-        return TopDown(
-            max_splits=max_splits,
-            finding=Finding(one_of(self.split, [f.value for f in Finding], "split")),
-            criterion=Criterion(one_of(self.criterion, [c.value for c in Criterion], "criterion")),
-            budget=budget_of(self.budget, max_splits),
-            leaf_share=shares(self.leaf_share, "leaf_share"),
-            min_weight=min_weight,
-            min_gain=float(self.min_gain),
-            rows_at_most=at_least(self.rows_at_most, 1, "rows_at_most"),
-            consistency=bool(self.consistency),
-            lean=bool(self.lean),
-            refine=refinement(self.refine),
-        )
-
-
-def budget_of(budget: str | Callable[[int], Any], max_splits: int) -> wang.Budget:
-    if callable(budget):
-        return lambda depth: _share_at(budget, depth)
-    named = {"decay": wang.decay, "slow": wang.slow, "even": wang.even(max_splits)}
-    return named[one_of(budget, list(named), "budget")]
-
-
-def _share_at(budget: Callable[[int], Any], depth: int) -> Fraction:
-    return exact(budget(depth), f"budget({depth})")
-
-
-def one_of(value: Any, allowed: list[str], name: str) -> str:
-    if value not in allowed:
-        raise SpecError(f"{name} is {value!r}; use one of {sorted(allowed)}.")
-    return str(value)
+        given = checked(self)
+        budget = given.budget(given.max_splits)
+        min_weight = ERROR / given.max_splits if given.min_weight is None else given.min_weight
+        return filled(TopDown, given, finding=given.split, budget=budget, min_weight=min_weight)

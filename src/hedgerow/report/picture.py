@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.report.view import Fitted, Leaf, Mean, Question, Verdict, View, view_of
 
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
@@ -164,5 +165,5 @@ def _draw_names(axis: Any, layout: Layout, names: tuple[str, ...]) -> None:
 
 def _promise(model: Fitted) -> str:
     """The promise as the model's statement words it."""
-    said: Any = getattr(model, "privacy_", None)
+    said: PrivacyStatement | None = getattr(model, "privacy_", None)
     return "" if said is None else f" Promise: {said.promise}."

@@ -49,8 +49,8 @@ def leaf_words(said: Leaf) -> str:
 
 def explain(model: Deciding, X: Any) -> list[str]:
     """Why each record is called what it is called, or given its number."""
+    view_of(model)  # refuses what is not one tree
     schema, grown = model.schema_, model.grown_[0]
-    view_of(model)
     leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
     return [
         _explained(leaf_of(schema, leaves[region]), path_words(schema, region))

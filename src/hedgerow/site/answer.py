@@ -102,7 +102,7 @@ class Answering:
         """Histograms of one kind, each of its own region."""
         found = list[IntArray]()
         for nodes in self._batches([query.region for query in queries]):
-            found += self._cell_sums(statistic, by, nodes, unit)
+            found.extend(self._cell_sums(statistic, by, nodes, unit))
         return [_in_shape(sums, query) for sums, query in zip(found, queries, strict=True)]
 
     def _batches(self, regions: Sequence[Region]) -> Iterator[list[Int32]]:

@@ -182,7 +182,7 @@ class Study:
         if isinstance(query, SelectQuery) and self.parties > 1:
             raise UnsupportedQuery(
                 "a selection on exact scores needs one holder of all rows; with several parties "
-                "ask noisy tables (split='noisy_counts', cuts='table') or local choices "
+                "ask noisy tables (split='noisy_counts' or 'table') or local choices "
                 "(split='local_choice')."
             )
         if self.placement is Placement.NOWHERE:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.errors import SpecError
 from hedgerow.learning.bins.public_grids import fine_schema, thinned
 from hedgerow.learning.builder import Chooser, Node, TreePlan, grow
 from hedgerow.learning.choosing import medians
@@ -121,12 +122,13 @@ class MedianForest:
         return self.max_depth * (2 if self.cuts is Cuts.MEDIANS else 1) + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        cuts = self._cuts(quote)
         folds = _folds_pay(quote) if self.folds is None else self.folds
         spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
         depth = self.max_depth or (yield from self._bought_depth(folds))
         budget = (1 - spent) / (1 if folds else self.n_trees)
         goal = declared_goal(schema)
-        choose = self._chooser(schema, goal, quote, budget * self.split_share / depth, depth)
+        choose = self._chooser(cuts, schema, goal, quote, budget * self.split_share / depth, depth)
         leaf_share, lean = budget * (1 - self.split_share), lean_of(goal) if self.lean else None
 
         def tree(number: int, seed: int) -> Flow[Grown]:
@@ -144,10 +146,18 @@ class MedianForest:
         rows = float(answer.values[0, 0, 0]) / (self.n_trees if folds else 1)
         return medians.depth_for(rows, self.leaf_rows)
 
-    def _chooser(
-        self, schema: Schema, goal: Goal, quote: Quote, share: Fraction, depth: int
-    ) -> Chooser:
+    def _cuts(self, quote: Quote) -> Cuts:
         cuts = self.cuts or (Cuts.GRID if quote.parties == 1 else Cuts.TABLE)
+        if cuts is Cuts.TABLE and self.mechanism is not None:
+            raise SpecError(
+                f"mechanism is {self.mechanism.value!r}, but nodes split at medians of noisy "
+                "tables, as several holders must; leave it at None."
+            )
+        return cuts
+
+    def _chooser(
+        self, cuts: Cuts, schema: Schema, goal: Goal, quote: Quote, share: Fraction, depth: int
+    ) -> Chooser:
         if cuts is Cuts.TABLE:
             return self._table_chooser(schema, goal, quote, share)
         rules = self._rules(Grids(schema, thinned(schema, FINE_CELLS)), quote, self.n_candidates)

@@ -1,0 +1,84 @@
+"""Parameters that every estimator has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from hedgerow.estimators import rules
+from hedgerow.estimators.parameters import estimator, parameter, when
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.values.schema import Schema
+
+EPSILON = rules.fraction("a finite number above 0", lambda epsilon: epsilon > 0)
+DELTA = rules.fraction(
+    "0 for pure epsilon, or a public number well below 1 / (100 x the largest number of records "
+    "there could be)",
+    lambda delta: 0 <= delta < 1,
+)
+DELTA_TEXT = (
+    "Probability with which the promise of epsilon may fail. 0 is pure differential privacy "
+    "(discrete Laplace noise). Above 0 noise is discrete Gaussian, which is smaller as soon as a "
+    "record takes part in about nine sums; see docs/accounting.md."
+)
+PLACEMENTS = rules.one_of({p.name.lower(): p for p in Placement})
+
+
+@estimator
+class CommonParameters(BaseEstimator):  # type: ignore[misc]
+    """The promise, where noise is added, and what is public randomness."""
+
+    schema: Schema | None = parameter(
+        default=None,
+        kw_only=False,
+        rule=rules.or_none(rules.a(Schema)),
+        text="Public facts: ranges, categories, classes; see docs/schema.md. None reads them from "
+        "the rows and warns: the statement then says that epsilon is infinite.",
+    )
+    epsilon: float = parameter(
+        default=1.0,
+        kw_only=False,
+        rule=EPSILON,
+        text="The promise: one record changes the probability of no outcome by more than a factor "
+        "of e to this power. Smaller is more private, and noisier.",
+    )
+    delta: float = parameter(default=0.0, kw_only=False, rule=DELTA, text=DELTA_TEXT)
+    placement: str | None = parameter(
+        default=None,
+        rule=rules.or_none(PLACEMENTS),
+        text="Where noise is added. 'curator': one holder has all rows and adds all the noise. "
+        "'shares': each of several sites adds a part, only the sum is opened, and only the sum is "
+        "private. 'silo': each site adds enough for itself, so that its sums would be private "
+        "even if they were seen; louder by the number of sites. 'label': each record's label is "
+        "told wrongly at random, once and for all; features are not protected. 'nowhere': no "
+        "noise and no promise, to see what noise costs. None is 'curator' for one holder and "
+        "'shares' for several.",
+    )
+    colluders: int | None = parameter(
+        default=None,
+        rule=rules.or_none(rules.whole(1)),
+        text="Sites that may put together what they know without breaking the promise; for several "
+        "holders. None is a third of them.",
+    )
+    threshold: int | None = parameter(
+        default=None,
+        rule=rules.or_none(rules.whole(2)),
+        text="The fewest sites whose sum may be opened; for several holders. None allows a fifth "
+        "of them to be lost, of two or three nobody.",
+    )
+    records_per_person: int = parameter(
+        default=1,
+        rule=rules.whole(1),
+        used=(when(placement=(None, "curator", "shares", "silo", "nowhere")),),
+        text="How many records one person may have; noise grows in proportion, and the promise is "
+        "then one to a person.",
+    )
+    random_state: Any = parameter(
+        default=None,
+        rule=rules.anything("int, RandomState or None"),
+        text="Public randomness only: feature draws and random cuts. It never reaches the noise.",
+    )
+    progress: bool = parameter(
+        default=False, rule=rules.FLAG, text="Whether to draw a progress bar on the terminal."
+    )

@@ -1,0 +1,215 @@
+"""No parameter does nothing: it changes what is built, or it raises and names who uses it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+
+import pytest
+from sklearn.base import is_regressor
+
+import hedgerow as hr
+from contract.worlds import TWO, VALUE
+from hedgerow.errors import SpecError
+from hedgerow.estimators import rules
+from hedgerow.estimators.parameters import declared, estimator, parameter
+from hedgerow.privacy.accounting.budget import exact
+from hedgerow.privacy.noise.response import BloomReports
+from hedgerow.recipes.papers.maddock import NAMED
+from hedgerow.values.schema import Schema
+
+ESTIMATORS = [
+    getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
+]
+FREE = {"random_state", "progress", "schema"}
+"""Public randomness and the terminal, which no plan knows; and the columns themselves."""
+BLOOM = BloomReports.for_epsilon(2, 4, 2, Fraction(1))
+
+OTHERS = {
+    "epsilon": [2.0],
+    "delta": [1e-5],
+    "placement": ["curator", "shares", "silo", "label", "nowhere"],
+    "colluders": [2],
+    "threshold": [2],
+    "records_per_person": [2],
+    "method": ["default", "components", *NAMED],
+    "n_trees": [3],
+    "max_depth": [3],
+    "max_splits": [5],
+    "batch": [2],
+    "split": {
+        "BoostedTrees": ["histogram", "partially_random", "totally_random", "oblivious"],
+        "ExtraTrees": ["random"],
+        "MedianForest": ["grid", "medians", "median", "table"],
+        "TopDownTree": ["local_choice", "noisy_max"],
+    },
+    "update": ["averaging", "gradient", "newton", "wiener"],
+    "candidates": ["uniform", "log", "quantile", "exact_quantile", "merged", "iterative_hessian"],
+    "n_bins": [9],
+    "hessian_rounds": [3],
+    "order": ["cyclic", "random"],
+    "features_per_tree": [1],
+    "learning_rate": [0.2],
+    "leaf_clip": [1.0],
+    "ridge": [0.5],
+    "least_gain": [0.1],
+    "criterion": ["entropy", "root_gini"],
+    "budget": ["slow", "even"],
+    "leaf_share": [0.4],
+    "split_share": [0.6],
+    "bounds_share": [0.3],
+    "chunk": [2],
+    "save_budget": [True],
+    "consistency": [False],
+    "known_zeros": [False],
+    "lean": [True],
+    "refine": [hr.Refinement()],
+    "merge_equal_labels": [True],
+    "min_samples_leaf": [9.0],
+    "min_samples_split": [9.0],
+    "leaf_rows": [30.0],
+    "min_weight": [0.2],
+    "min_gain": [0.2],
+    "rows_at_most": [1000],
+    "max_features": [2],
+    "n_candidates": [2],
+    "subsample": [2],
+    "ranges": ["observed"],
+    "mechanism": ["exponential", "permute_and_flip"],
+    "rows": ["folds", "all"],
+    "label_mechanism": ["bloom", BLOOM],
+}
+"""Values that differ from the default, for every parameter of every estimator."""
+
+
+def others(kind, name):
+    found = OTHERS[name]
+    if isinstance(found, dict):
+        found = found[kind.__name__.removesuffix("Classifier").removesuffix("Regressor")]
+    return [value for value in found if value != getattr(kind(), name)]
+
+
+def choices(kind):
+    """Settings of one parameter, on which the use of others may hang: words, flags, None or not."""
+    hinges = {name for p in declared(kind) for when in p.used for name in when.settings}
+    words = {p.name for p in declared(kind) if p.kind.startswith(("{", "bool", "Refinement"))}
+    names = [p.name for p in declared(kind) if p.name in (hinges | words) - FREE]
+    return [{}, *({name: value} for name in names for value in others(kind, name))]
+
+
+def seen(value):
+    """What can be compared: functions by what they say."""
+    if callable(value) and not isinstance(value, type):
+        return [value(depth) for depth in range(1, 5)]
+    if is_dataclass(value) and not isinstance(value, Schema):
+        return [type(value), *(seen(getattr(value, f.name)) for f in fields(value))]
+    return value
+
+
+def built(model, parties):
+    """Grid, recipe and study: all that decides what is asked, and with how much noise."""
+    placement = model._placement()
+    given = VALUE if is_regressor(model) else TWO
+    recipe = model._recipe(given)
+    schema = recipe.grid(given)
+    promise = exact(model.epsilon), exact(model.delta)
+    return seen([schema, recipe, model._study(schema, recipe, parties, *promise, placement)])
+
+
+def attempt(kind, parties, settings):
+    try:
+        return built(kind(**settings), parties)
+    except SpecError as error:
+        return str(error)
+
+
+def idle(kind, settings, parties):
+    """Parameters that change nothing, whatever their value, or are refused without their name.
+
+    A value that says what the default does anyway is not idle if another one changes something.
+    """
+    before = attempt(kind, parties, settings)
+    assert not isinstance(before, str)
+    found = []
+    for name in (p.name for p in declared(kind) if p.name not in FREE and p.name not in settings):
+        after = [attempt(kind, parties, {**settings, name: v}) for v in others(kind, name)]
+        nameless = [said for said in after if isinstance(said, str) and name not in said]
+        if all(outcome == before for outcome in after) or nameless:
+            found.append((name, nameless))
+    return found
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda k: k.__name__)
+def test_every_parameter_changes_what_is_built_or_is_refused_by_name(kind):
+    tried = 0
+    for settings in choices(kind):
+        parties = 3 if settings.get("placement") in ("shares", "silo") else 1
+        if not isinstance(attempt(kind, parties, settings), str):
+            tried += 1
+            assert idle(kind, settings, parties) == [], settings
+    assert tried >= 5
+    assert idle(kind, {}, 3) == []
+
+
+@pytest.mark.parametrize("method", ["default", "components", *NAMED])
+@pytest.mark.parametrize("kind", [hr.BoostedTreesClassifier, hr.BoostedTreesRegressor])
+def test_every_method_is_tried(kind, method):
+    """Twin of the above: no method of boosting is left out because it cannot be built."""
+    assert not isinstance(attempt(kind, 1, {"method": method}), str)
+
+
+@estimator
+class Lazy(hr.TreeClassifier):
+    """A tree with a parameter that nobody reads."""
+
+    learning_rate: float = parameter(default=0.3, rule=rules.number(), text="Nothing.")
+
+
+def test_a_parameter_that_nobody_reads_would_be_found():
+    assert idle(Lazy, {}, 1) == [("learning_rate", [])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "words"),
+    [
+        (hr.BoostedTreesClassifier, {"split": "histogram"}, "with method='components'"),
+        (hr.BoostedTreesClassifier, {"ridge": 2.0, "method": "DP-EBM"}, "method='components' and"),
+        (hr.BoostedTreesClassifier, {"learning_rate": 0.1, "method": "DP-RF"}, "but 'DP-RF'"),
+        (hr.BoostedTreesRegressor, {"batch": 2}, "with method='default'; use it with method='comp"),
+        (hr.ExtraTreesClassifier, {"label_mechanism": "bloom"}, "with placement='label'"),
+        (hr.HistogramTreeClassifier, {"chunk": 2}, "with save_budget=True; or leave it at 1"),
+        (hr.MedianForestClassifier, {"leaf_rows": 9.0, "max_depth": 2}, "with max_depth=None"),
+        (hr.TreeClassifier, {"colluders": 1}, "one holder has all rows; name several"),
+        (
+            hr.ExtraTreesClassifier,
+            {"placement": "label", "records_per_person": 2},
+            "'curator' or 'shares' or 'silo'",
+        ),
+    ],
+)
+def test_a_refusal_names_the_parameter_and_who_would_use_it(kind, options, words):
+    name = next(iter(options)) if "records_per_person" not in options else "records_per_person"
+    refused = attempt(kind, 1, options)
+    assert refused.startswith(f"{name} is ")
+    assert words in refused
+
+
+@pytest.mark.parametrize("value", ["totally_random", "newton", "uniform"])
+def test_what_a_method_would_do_anyway_is_refused_too_if_it_is_typed(value):
+    """None is the method's own; a word that is typed is meant."""
+    name = {"newton": "update", "uniform": "candidates"}.get(value, "split")
+    assert attempt(hr.BoostedTreesClassifier, 1, {name: value}).startswith(f"{name} is ")
+
+
+def test_methods_of_the_paper_take_the_numbers_that_it_varies():
+    model = hr.BoostedTreesClassifier(
+        method="DP-TR Newton IH",
+        n_trees=7,
+        max_depth=2,
+        learning_rate=0.1,
+        n_bins=8,
+        hessian_rounds=2,
+    )
+    recipe = model._recipe(TWO)
+    assert (recipe.n_trees, recipe.depth, recipe.learning_rate) == (7, 2, 0.1)
+    assert (recipe.cuts.n_bins, recipe.cuts.rounds) == (8, 2)

@@ -1,0 +1,45 @@
+"""The docs name no command, module, target or name that does not exist."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import hedgerow
+from hedgerow.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "benchmarks").glob("*.md"),
+]
+COMMANDS = set(typer.main.get_group(app).commands)
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def unknown(text: str) -> list[str]:
+    """All that a page names as if it existed."""
+    named = [f"hedgerow {c}" for c in re.findall(r"`hedgerow ([a-z]+)", text) if c not in COMMANDS]
+    named += [f"make {t}" for t in re.findall(r"`make ([a-z-]+)", text) if t not in TARGETS]
+    named += [m for m in re.findall(r"python -m ([a-z_.]+)", text) if find_spec(m) is None]
+    used = re.findall(r"\b(?:hr|hedgerow)\.([A-Za-z_]\w*)", text)
+    rooms = {path.stem for path in (ROOT / "src/hedgerow").iterdir()}
+    return named + [name for name in used if name not in {*hedgerow.__all__, *rooms}]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_only_what_exists(page):
+    assert unknown(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["run `hedgerow site check`", "`make coffee`", "python -m studiez", "hr.TreeClasifier(schema)"],
+)
+def test_a_page_that_names_what_does_not_exist_would_be_found(words):
+    assert len(unknown(words)) == 1
