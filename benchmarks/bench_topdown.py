@@ -53,7 +53,7 @@ def fit(data: datasets.Dataset, **options: Any) -> hr.TopDownTreeClassifier:
         max_splits=MAX_SPLITS,
         budget="even",
         min_gain=0.0,
-        min_weight=0.0,
+        min_fraction_split=0.0,
         **options,
     )
     return model.fit(data.X, data.y, party=np.arange(len(data.y)) % SITES)

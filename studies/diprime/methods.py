@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Mechanism
-from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.recipes.recipe import Recipe, Trained
 from hedgerow.values.regions import Region
 from hedgerow.values.trees import Tree
@@ -66,15 +66,19 @@ def _dp_df(setting: Setting, rows: Halves) -> Recipe:
 
 
 def _paper(
-    setting: Setting, rows: Halves, cuts: Cuts, mechanism: Mechanism, share: Fraction | None = None
+    setting: Setting,
+    rows: Halves,
+    split: MedianSplit,
+    mechanism: Mechanism,
+    share: Fraction | None = None,
 ) -> Recipe:
     """The paper's sizes and plain leaves, every median paid."""
     return MedianForest(
         n_trees=setting.n_trees,
         max_depth=setting.part_depth(len(rows.y)),
-        n_candidates=setting.k,
-        split_share=share or setting.split_share,
-        cuts=cuts,
+        max_features=setting.k,
+        leaf_share=1 - (share or setting.split_share),
+        split=split,
         mechanism=mechanism,
         lean=False,
     )
@@ -84,8 +88,8 @@ def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
     return MedianForest(
         n_trees=setting.n_trees,
         max_depth=min(setting.full_depth(len(rows.y)), MOST_LEVELS),
-        n_candidates=setting.k,
-        cuts=Cuts.MEDIANS,
+        max_features=setting.k,
+        split=MedianSplit.MEDIANS,
         folds=False,
         lean=False,
     )
@@ -97,7 +101,7 @@ def _ours(setting: Setting, rows: Halves, **changes: Any) -> Recipe:
 
 
 def _joint(setting: Setting, rows: Halves) -> Recipe:
-    return _paper(setting, rows, Cuts.GRID, Mechanism.PERMUTE_AND_FLIP)
+    return _paper(setting, rows, MedianSplit.GRID, Mechanism.PERMUTE_AND_FLIP)
 
 
 PRINTED = Fraction(15, 8)
@@ -111,14 +115,16 @@ RECIPES: dict[str, Make] = {
     "DP-RF": _dp_rf,
     "DP-DF": _dp_df,
     "DP-ERT": _dp_ert,
-    "DiPriMe": partial(_paper, cuts=Cuts.MEDIAN, mechanism=EXP),
-    "DiPriMeExp, paid": partial(_paper, cuts=Cuts.MEDIANS, mechanism=EXP),
-    "DiPriMeFlip, paid": partial(_paper, cuts=Cuts.MEDIANS, mechanism=FLIP),
-    "DiPriMeExp as printed": partial(_paper, cuts=Cuts.MEDIANS, mechanism=EXP, share=PRINTED_SHARE),
+    "DiPriMe": partial(_paper, split=MedianSplit.MEDIAN, mechanism=EXP),
+    "DiPriMeExp, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=EXP),
+    "DiPriMeFlip, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=FLIP),
+    "DiPriMeExp as printed": partial(
+        _paper, split=MedianSplit.MEDIANS, mechanism=EXP, share=PRINTED_SHARE
+    ),
     "joint choice, paper's sizes": _joint,
     "ours": _ours,
     "ours, no noise": partial(_ours, folds=True),
-    "ours, 5 sites": partial(_ours, cuts=Cuts.TABLE),
+    "ours, 5 sites": partial(_ours, split=MedianSplit.TABLE),
 }
 NOT_PRIVATE = ("constant", "RF", "ERT")
 

@@ -104,7 +104,7 @@ class KaryForest:
 
     n_trees: int
     depth: int
-    n_candidates: int
+    max_features: int
 
     @property
     def name(self) -> str:
@@ -149,7 +149,7 @@ class KaryForest:
     def _drawn(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
         """The features that a node looks at."""
         order: list[int] = rng.permutation(np.asarray(branch.features, np.int64)).tolist()
-        return tuple(sorted(order[: self.n_candidates]))
+        return tuple(sorted(order[: self.max_features]))
 
 
 @dataclass(frozen=True)

@@ -197,9 +197,6 @@ EXTRAS = [
     ("both: the defaults", "defaults", "plain"),
     ("saving (Algorithm 6), no extras", "saving", "plain"),
     ("saving on top of the defaults", "defaults + saving", "defaults"),
-    ("leaves combined with the parent", "defaults + combined leaves", "defaults"),
-    ("each level 0.7 x the one above", "defaults, levels x 0.7", "defaults"),
-    ("each level 1.4 x the one above", "defaults, levels x 1.4", "defaults"),
 ]
 
 

@@ -32,7 +32,7 @@ class SavingAsPrinted:
     """
 
     max_depth: int
-    min_samples_leaf: float
+    min_samples_split: float
     leaf_share: Fraction = Fraction(1, 2)
     bounds_share: Fraction = Fraction(1, 4)
 
@@ -59,7 +59,7 @@ class SavingAsPrinted:
             Grids(schema, Binning.of_cells(schema)),
             counts,
             gini,
-            self.min_samples_leaf,
+            self.min_samples_split,
             consistency=False,
             known_zeros=False,
         )
@@ -90,26 +90,26 @@ def honest_factor(p: int, leaf_share: Fraction, bounds_share: Fraction) -> Fract
 
 
 Make = Callable[[int, float], Recipe]
-"""(max_depth, min_samples_leaf) -> recipe."""
+"""(max_depth, min_samples_split) -> recipe."""
 
 
-def plain(max_depth: int, min_samples_leaf: float) -> HistogramTree:
+def plain(max_depth: int, min_samples_split: float) -> HistogramTree:
     """Algorithm 5 without extras."""
     return HistogramTree(
         max_depth=max_depth,
-        min_samples_leaf=min_samples_leaf,
+        min_samples_split=min_samples_split,
         consistency=False,
         known_zeros=False,
     )
 
 
-def ours(max_depth: int, min_samples_leaf: float) -> HistogramTree:
+def ours(max_depth: int, min_samples_split: float) -> HistogramTree:
     """Algorithm 5 with the extras that are on by default."""
-    return HistogramTree(max_depth=max_depth, min_samples_leaf=min_samples_leaf)
+    return HistogramTree(max_depth=max_depth, min_samples_split=min_samples_split)
 
 
-def saving_as_printed(max_depth: int, min_samples_leaf: float) -> SavingAsPrinted:
-    return SavingAsPrinted(max_depth=max_depth, min_samples_leaf=min_samples_leaf)
+def saving_as_printed(max_depth: int, min_samples_split: float) -> SavingAsPrinted:
+    return SavingAsPrinted(max_depth=max_depth, min_samples_split=min_samples_split)
 
 
 def _changed(make: Callable[[int, float], HistogramTree], **changes: object) -> Make:

@@ -77,7 +77,7 @@ class NothingSaved:
 
 @pytest.mark.parametrize("p", [3, 10])
 def test_without_savings_the_shares_add_up_to_the_formula(p):
-    recipe, asked = SavingAsPrinted(max_depth=3, min_samples_leaf=1.0), NothingSaved()
+    recipe, asked = SavingAsPrinted(max_depth=3, min_samples_split=1.0), NothingSaved()
     schema = mixture_schema(p)
     the_study = study(schema, 5)
     run(recipe.flow(schema, _Quote(the_study), np.random.default_rng(0)), asked)

@@ -89,7 +89,7 @@ class Method:
 
 
 def _tables(**options: object) -> TopDown:
-    return TopDown(finding=Finding.NOISY_COUNTS, criterion=ENTROPY, **options)  # type: ignore[arg-type]
+    return TopDown(split=Finding.NOISY_COUNTS, criterion=ENTROPY, **options)  # type: ignore[arg-type]
 
 
 def _plain_tables(**options: object) -> TopDown:
@@ -101,15 +101,15 @@ def _tables_as_written(**options: object) -> TopDown:
 
 
 def _local(**options: object) -> TopDown:
-    return TopDown(finding=Finding.LOCAL_CHOICE, criterion=ENTROPY, **options)  # type: ignore[arg-type]
+    return TopDown(split=Finding.LOCAL_CHOICE, criterion=ENTROPY, **options)  # type: ignore[arg-type]
 
 
 def _single_gini(**options: object) -> TopDown:
-    return TopDown(finding=Finding.NOISY_MAX, criterion=Criterion.GINI, **options)  # type: ignore[arg-type]
+    return TopDown(split=Finding.NOISY_MAX, criterion=Criterion.GINI, **options)  # type: ignore[arg-type]
 
 
 def _single(**options: object) -> TopDown:
-    return TopDown(finding=Finding.NOISY_MAX, criterion=ENTROPY, **options)  # type: ignore[arg-type]
+    return TopDown(split=Finding.NOISY_MAX, criterion=ENTROPY, **options)  # type: ignore[arg-type]
 
 
 METHODS: dict[str, Method] = {

@@ -173,7 +173,7 @@ def timed(seed: int, split: str, max_splits: int) -> dict[str, float]:
         max_splits=max_splits,
         budget="even",
         min_gain=0.0,
-        min_weight=0.0,
+        min_fraction_split=0.0,
     )
     owner = np.random.default_rng(seed).integers(0, PARTIES, len(data.y))
     ours = cpu_seconds(lambda: model.fit(data.X, data.y, party=owner))

@@ -52,11 +52,9 @@ OTHERS = {
     "learning_rate": [0.2],
     "leaf_clip": [1.0],
     "ridge": [0.5],
-    "least_gain": [0.1],
     "criterion": ["entropy", "root_gini"],
     "budget": ["slow", "even"],
     "leaf_share": [0.4],
-    "split_share": [0.6],
     "bounds_share": [0.3],
     "chunk": [2],
     "save_budget": [True],
@@ -67,16 +65,15 @@ OTHERS = {
     "merge_equal_labels": [True],
     "min_samples_leaf": [9.0],
     "min_samples_split": [9.0],
-    "leaf_rows": [30.0],
-    "min_weight": [0.2],
+    "rows_per_leaf": [30.0],
+    "min_fraction_split": [0.2],
     "min_gain": [0.2],
     "rows_at_most": [1000],
     "max_features": [2],
-    "n_candidates": [2],
     "subsample": [2],
     "ranges": ["observed"],
     "mechanism": ["exponential", "permute_and_flip"],
-    "rows": ["folds", "all"],
+    "folds": [True, False],
     "label_mechanism": ["bloom", BLOOM],
 }
 """Values that differ from the default, for every parameter of every estimator."""
@@ -178,7 +175,7 @@ def test_a_parameter_that_nobody_reads_would_be_found():
         (hr.BoostedTreesRegressor, {"batch": 2}, "with method='default'; use it with method='comp"),
         (hr.ExtraTreesClassifier, {"label_mechanism": "bloom"}, "with placement='label'"),
         (hr.HistogramTreeClassifier, {"chunk": 2}, "with save_budget=True; or leave it at 1"),
-        (hr.MedianForestClassifier, {"leaf_rows": 9.0, "max_depth": 2}, "with max_depth=None"),
+        (hr.MedianForestClassifier, {"rows_per_leaf": 9.0, "max_depth": 2}, "with max_depth=None"),
         (hr.TreeClassifier, {"colluders": 1}, "one holder has all rows; name several"),
         (
             hr.ExtraTreesClassifier,
@@ -211,5 +208,5 @@ def test_methods_of_the_paper_take_the_numbers_that_it_varies():
         hessian_rounds=2,
     )
     recipe = model._recipe(TWO)
-    assert (recipe.n_trees, recipe.depth, recipe.learning_rate) == (7, 2, 0.1)
-    assert (recipe.cuts.n_bins, recipe.cuts.rounds) == (8, 2)
+    assert (recipe.n_trees, recipe.max_depth, recipe.learning_rate) == (7, 2, 0.1)
+    assert (recipe.candidates.n_bins, recipe.candidates.rounds) == (8, 2)

@@ -61,11 +61,11 @@ def recipes() -> st.SearchStrategy[TopDown]:
         lambda m: st.builds(
             TopDown,
             max_splits=st.just(m),
-            finding=st.sampled_from(Finding),
+            split=st.sampled_from(Finding),
             criterion=st.sampled_from([Criterion.ENTROPY, Criterion.GINI]),
             budget=st.sampled_from([decay, even(m), lambda d, m=m: Fraction(m + 1 - d, m * m)]),
             leaf_share=st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)]),
-            min_weight=st.sampled_from([0.0, 0.05]),
+            min_fraction_split=st.sampled_from([0.0, 0.05]),
             min_gain=st.sampled_from([-10.0, 0.01]),
         )
     )
@@ -99,7 +99,7 @@ class OnceMore(BestFirst):
 )
 def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, spent):
     """Twin: a tree of M splits is then asked at depth M + 1, which sum_{d <= M} B(d) leaves out."""
-    recipe = TopDown(max_splits=1, budget=even(1), min_weight=0.0, min_gain=-10.0)
+    recipe = TopDown(max_splits=1, budget=even(1), min_fraction_split=0.0, min_gain=-10.0)
     grids, counts, dice = Grids(TWO, Binning.of_cells(TWO)), ClassCounts(2), Dice(1)
     ends = per_leaf.by_query(counts, lambda node: recipe.leaf_share)
     plan = TreePlan(recipe._by_tables(grids, counts, dice), frontier, 2, ends)
@@ -113,7 +113,7 @@ def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, 
 )
 def test_a_split_takes_one_round_from_tables_and_two_from_choices(finding, a_split):
     """Both children are asked in one round; the leaves of the whole tree take one more."""
-    recipe = TopDown(max_splits=6, finding=finding, min_weight=0.0, min_gain=-10.0)
+    recipe = TopDown(max_splits=6, split=finding, min_fraction_split=0.0, min_gain=-10.0)
     dice = Dice(5, parties=1 if finding is Finding.NOISY_MAX else 3)
     (grown,) = run(recipe.flow(TWO, dice, np.random.default_rng(0)), dice).grown
     assert grown.tree.n_leaves == 7

@@ -87,7 +87,7 @@ def test_a_method_spends_the_share_it_names_in_the_rounds_it_names(method):
 
 def test_exact_quantiles_are_refused_wherever_somebody_is_protected():
     setting = Setting(FINE, LogLoss(), Additive((0.0,)), n_trees=20)
-    recipe = Boosted(cuts=QuantileCuts(exact=True))
+    recipe = Boosted(candidates=QuantileCuts(exact=True))
     for placement in set(Placement) - {Placement.NOWHERE}:
         with pytest.raises(UnsupportedQuery, match="nowhere"):
             check_needs(recipe, TWO, placement, 1)

@@ -67,12 +67,12 @@ def test_every_named_method_keeps_its_promise_and_its_rounds(name):
     assert len(found.model.score.trees) == recipe.n_trees
 
 
-@pytest.mark.parametrize("splits", list(Splits))
-@pytest.mark.parametrize("updates", list(Updates))
+@pytest.mark.parametrize("split", list(Splits))
+@pytest.mark.parametrize("update", list(Updates))
 @pytest.mark.parametrize("schema", [THREE, VALUE], ids=["classes", "value"])
-def test_components_combine_freely(splits, updates, schema):
-    options = {"n_trees": 6, "batch": 2, "depth": 2, "splits": splits, "updates": updates}
-    if updates is Updates.WIENER and splits is not Splits.OBLIVIOUS:
+def test_components_combine_freely(split, update, schema):
+    options = {"n_trees": 6, "batch": 2, "max_depth": 2, "split": split, "update": update}
+    if update is Updates.WIENER and split is not Splits.OBLIVIOUS:
         with pytest.raises(SpecError, match="oblivious"):
             Boosted(**options)
         return
@@ -117,7 +117,7 @@ def test_a_regression_by_components_beats_the_mean():
 # ----------------------------------------------------------------------------------------- wire
 def rounds_of(n_trees):
     """What is asked for each tree of a growing model."""
-    recipe = Boosted(n_trees=n_trees, depth=3)
+    recipe = Boosted(n_trees=n_trees, max_depth=3)
     X, y = sample(80, TWO)
     fed = federation(
         study(TWO, 1, epsilon="5", delta=DELTA), holders(X, y, np.zeros(80, int), 1, TWO)

@@ -14,7 +14,7 @@ from hedgerow.learning.choosing.dyadic import DyadicTables
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, ClassCounts
-from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import EVERYONE, Step
 from hedgerow.values.schema import Numeric, Schema
@@ -102,7 +102,7 @@ def test_several_holders_spend_what_they_name_under_both_noises(delta):
         study(schema, 3, Placement.SHARES, "4", delta),
         holders(X, y, np.arange(300) % 3, 3, schema),
     )
-    recipe = MedianForest(n_trees=2, max_depth=2, cuts=Cuts.TABLE)
+    recipe = MedianForest(n_trees=2, max_depth=2, split=MedianSplit.TABLE)
     trained = run(recipe.flow(schema, fed, np.random.default_rng(0)), fed)
     assert fed.ledger.spent("test") <= fed.study.total
     assert len(trained.model.score.trees) == 2

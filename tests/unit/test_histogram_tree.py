@@ -123,7 +123,7 @@ def test_a_feature_with_one_bin_left_is_not_asked():
 
 
 def test_no_tree_tests_a_feature_whose_outcome_the_path_decides():
-    trained, _ = grown(HistogramTree(max_depth=5, min_samples_leaf=0), epsilon="1/10")
+    trained, _ = grown(HistogramTree(max_depth=5, min_samples_split=0), epsilon="1/10")
     for region in trained.grown[0].tree.regions():
         for step in region:
             assert GRIDS.reachable(region, TWO.index(step.test.feature)).any()
@@ -170,7 +170,7 @@ def test_every_path_may_spend_the_whole_budget_and_no_more(saving):
 
 def test_savings_are_seen_in_the_statement_and_in_the_ledger():
     X, y = sample(600, TWO)
-    fit = dict(max_depth=3, min_samples_leaf=0)
+    fit = dict(max_depth=3, min_samples_split=0)
     saving = hr.HistogramTreeClassifier(TWO, epsilon=5.0, save_budget=True, **fit)
     plain = hr.HistogramTreeClassifier(TWO, epsilon=5.0, **fit)
     for model in (saving, plain):
@@ -187,7 +187,7 @@ def test_savings_are_seen_in_the_statement_and_in_the_ledger():
 def test_larger_chunks_cost_fewer_rounds():
     rounds = {}
     for chunk in (1, 3):
-        recipe = HistogramTree(max_depth=2, save_budget=True, chunk=chunk, min_samples_leaf=0)
+        recipe = HistogramTree(max_depth=2, save_budget=True, chunk=chunk, min_samples_split=0)
         _, inner = grown(recipe, epsilon="5")
         rounds[chunk] = len(inner.record.rounds)
     assert rounds[3] <= 2 * 2 + 1

@@ -16,7 +16,7 @@ from hedgerow.learning.leaves.leaning import Lean
 from hedgerow.learning.leaves.per_tree import said, sums_above
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import LATTICE, Binning, Mechanism, Score, Scoring
-from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import EVERYONE, Step
 from hedgerow.values.schema import Numeric, Schema
@@ -93,13 +93,13 @@ def test_a_leaf_full_of_noise_leans_on_its_parent():
 
 
 # --------------------------------------------------------------------------------- whole forest
-@pytest.mark.parametrize("cuts", [Cuts.MEDIAN, Cuts.MEDIANS, Cuts.TABLE])
-def test_without_noise_a_median_split_parts_the_rows_evenly(cuts):
+@pytest.mark.parametrize("split", [MedianSplit.MEDIAN, MedianSplit.MEDIANS, MedianSplit.TABLE])
+def test_without_noise_a_median_split_parts_the_rows_evenly(split):
     schema = Schema((Numeric("x", 0.0, 1.0, bins=100),), classes=("no", "yes"))
     X = np.random.default_rng(0).beta(2, 6, (1000, 1))
     y = np.where(X[:, 0] > 0.3, "yes", "no")
     fed = federation(study(schema, 1, Placement.NOWHERE), holders(X, y, np.zeros(1000), 1, schema))
-    recipe = MedianForest(n_trees=1, max_depth=1, cuts=cuts, folds=False)
+    recipe = MedianForest(n_trees=1, max_depth=1, split=split, folds=False)
     (tree,) = run(recipe.flow(schema, fed, np.random.default_rng(0)), fed).model.score.trees
     held = np.bincount(tree.apply(fed.link.member.answering.rows.codes))
     assert abs(held[0] - 500) < 100  # the grid's bins hold up to 180 rows
@@ -108,7 +108,7 @@ def test_without_noise_a_median_split_parts_the_rows_evenly(cuts):
 def test_all_trees_ask_in_one_round_a_level():
     X, y = sample(200, TWO)
     fed = federation(study(TWO, 1, epsilon="5"), holders(X, y, np.zeros(200), 1, TWO))
-    recipe = MedianForest(n_trees=6, max_depth=3, cuts=Cuts.GRID)
+    recipe = MedianForest(n_trees=6, max_depth=3, split=MedianSplit.GRID)
     run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
     assert len(fed.record.rounds) == 4
     assert fed.ledger.spent("test") == Fraction(5)
@@ -124,7 +124,7 @@ def test_several_holders_have_medians_from_tables():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"mechanism": "gini"}, {"split": "mean"}, {"rows": "some"}, {"split_share": 1.0}]
+    "wrong", [{"mechanism": "gini"}, {"split": "mean"}, {"folds": "some"}, {"leaf_share": 1.0}]
 )
 def test_a_wrong_word_is_refused_with_the_words_that_are_allowed(wrong):
     X, y = sample(50, TWO)
@@ -134,11 +134,11 @@ def test_a_wrong_word_is_refused_with_the_words_that_are_allowed(wrong):
 
 @pytest.mark.parametrize("split", ["median", "medians", "grid"])
 @pytest.mark.parametrize("mechanism", [None, "exponential", "permute_and_flip"])
-@pytest.mark.parametrize(("rows", "delta"), [("folds", 0.0), ("all", 1e-6)])
-def test_every_way_to_choose_fits_and_predicts(split, mechanism, rows, delta):
+@pytest.mark.parametrize(("folds", "delta"), [(True, 0.0), (False, 1e-6)])
+def test_every_way_to_choose_fits_and_predicts(split, mechanism, folds, delta):
     X, y = sample(200, TWO)
     numbers = {"epsilon": 4.0, "delta": delta, "n_trees": 3, "max_depth": 2}
-    model = hr.MedianForestClassifier(TWO, split=split, mechanism=mechanism, rows=rows, **numbers)
+    model = hr.MedianForestClassifier(TWO, split=split, mechanism=mechanism, folds=folds, **numbers)
     assert set(model.fit(X, y).predict(X)) <= {"no", "yes"}
 
 

@@ -26,7 +26,7 @@ from hedgerow.values.schema import Numeric, Schema
 ROWS = 300
 REFINED = [
     HistogramTree(max_depth=3, refine=Refinement(keep=2)),
-    TopDown(max_splits=4, min_gain=0.0, min_weight=0.0, refine=Refinement(keep=2)),
+    TopDown(max_splits=4, min_gain=0.0, min_fraction_split=0.0, refine=Refinement(keep=2)),
 ]
 EACH = pytest.mark.parametrize("recipe", REFINED, ids=lambda r: r.name)
 
@@ -167,7 +167,7 @@ def test_a_leaf_that_leans_never_says_a_negative_proportion():
     [
         lambda: HistogramTree(refine=Refinement(), save_budget=True),
         lambda: HistogramTree(refine=Refinement(), consistency=False),
-        lambda: TopDown(refine=Refinement(), finding=Finding.NOISY_MAX),
+        lambda: TopDown(refine=Refinement(), split=Finding.NOISY_MAX),
         lambda: TopDown(refine=Refinement(), criterion=Criterion.ENTROPY),
         lambda: Refinement(bins=1),
         lambda: Refinement(penalty=-1.0),

@@ -86,7 +86,7 @@ def test_sides_are_worded_with_all_that_the_path_says():
 
 def test_the_view_of_a_stump_is_one_verdict():
     X, y = sample(100, TWO)
-    stump = hr.HistogramTreeClassifier(TWO, epsilon=1.0, max_depth=1, min_samples_leaf=1e9)
+    stump = hr.HistogramTreeClassifier(TWO, epsilon=1.0, max_depth=1, min_samples_split=1e9)
     assert not isinstance(view_of(stump.fit(X, y)), Question)
     assert "all records" in hr.show_tree(stump)
     assert "the tree asks nothing" in hr.explain(stump, X[:1])[0]

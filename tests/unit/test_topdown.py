@@ -39,7 +39,7 @@ def test_without_noise_choices_and_tables_find_splits_of_the_same_gain(schema, c
     """Ties apart: where missing values go is the same to a node that has none."""
     options = {"max_splits": 8, "criterion": criterion, "min_gain": 0.0}
     models = [
-        trained(TopDown(finding=f, **options), schema=schema, placement=Placement.NOWHERE)[0]
+        trained(TopDown(split=f, **options), schema=schema, placement=Placement.NOWHERE)[0]
         for f in Finding
     ]
     rows, y = sample(300, schema)
@@ -61,7 +61,7 @@ def test_the_tree_without_noise_is_as_pure_as_the_best_first_tree_of_scikit_lear
         criterion="entropy",
         max_splits=9,
         min_gain=0.0,
-        min_weight=0.0,
+        min_fraction_split=0.0,
     ).fit(rows, y)
     theirs = DecisionTreeClassifier(criterion="entropy", max_leaf_nodes=10).fit(rows, y)
     assert ours.score(rows, y) == pytest.approx(theirs.score(rows, y), abs=0.004)
@@ -85,7 +85,7 @@ def test_root_gini_is_refused_for_private_choices_with_the_reason(split):
 
 @pytest.mark.parametrize("placement", [None, "silo", "nowhere"])
 def test_noisy_max_over_several_parties_names_the_alternatives_and_charges_nothing(placement):
-    recipe = TopDown(max_splits=2, finding=Finding.NOISY_MAX)
+    recipe = TopDown(max_splits=2, split=Finding.NOISY_MAX)
     place = None if placement is None else Placement[placement.upper()]
     the_study = study(TWO, 3, place)
     fed = federation(the_study, holders(X, Y, np.arange(300) % 3, 3, TWO))
@@ -149,14 +149,14 @@ def asked_by(recipe, parties=1, **options):
 )
 def test_each_accountant_has_its_own_mechanism_of_choice(finding, kind, delta, chooser):
     parties = 1 if finding is Finding.NOISY_MAX else 3
-    asked = asked_by(TopDown(max_splits=2, finding=finding), parties, delta=delta, epsilon="8")
+    asked = asked_by(TopDown(max_splits=2, split=finding), parties, delta=delta, epsilon="8")
     choices = [q for q in asked if isinstance(q, SelectQuery | LocalChoice)]
     assert choices
     assert all(isinstance(q, kind) and q.mechanism is chooser for q in choices)
 
 
 def test_candidates_are_those_with_a_cell_in_reach_on_both_sides_and_nothing_else_decides():
-    recipe = TopDown(max_splits=6, finding=Finding.NOISY_MAX, min_gain=-10.0, min_weight=0.0)
+    recipe = TopDown(max_splits=6, split=Finding.NOISY_MAX, min_gain=-10.0, min_fraction_split=0.0)
     for query in asked_by(recipe, epsilon="100"):
         if not isinstance(query, SelectQuery):
             continue
@@ -170,7 +170,7 @@ def test_candidates_are_those_with_a_cell_in_reach_on_both_sides_and_nothing_els
 
 
 def test_a_local_choice_asks_tables_of_the_shortlist_alone():
-    asked = asked_by(TopDown(max_splits=1, finding=Finding.LOCAL_CHOICE), 3, epsilon="100")
+    asked = asked_by(TopDown(max_splits=1, split=Finding.LOCAL_CHOICE), 3, epsilon="100")
     tables = asked[1]
     assert isinstance(asked[0], LocalChoice)
     assert isinstance(tables, SumQuery)
@@ -203,24 +203,24 @@ def inside(masses, variance, whole=1000.0):
 
 def test_a_split_that_gains_too_little_per_row_is_not_taken_but_paid():
     choose = told(0.5, [30.0, 20.0], [20.0, 30.0])
-    assert outcome(if_worthwhile(choose, min_weight=0.0, min_gain=0.01)) == Stop(Fraction(1, 8))
-    assert isinstance(outcome(if_worthwhile(choose, min_weight=0.0, min_gain=0.004)), Choice)
+    assert outcome(if_worthwhile(choose, min_fraction=0.0, min_gain=0.01)) == Stop(Fraction(1, 8))
+    assert isinstance(outcome(if_worthwhile(choose, min_fraction=0.0, min_gain=0.004)), Choice)
 
 
 def test_a_node_that_holds_too_few_of_all_rows_is_not_split():
-    choose = if_worthwhile(told(50.0, [3.0, 0.0], [0.0, 3.0]), min_weight=0.01, min_gain=0.0)
+    choose = if_worthwhile(told(50.0, [3.0, 0.0], [0.0, 3.0]), min_fraction=0.01, min_gain=0.0)
     assert outcome(choose, inside([3.0, 3.0], 100.0)) == Stop(Fraction(1, 8))
     assert isinstance(outcome(choose, inside([3.0, 3.0], 100.0, whole=500.0)), Choice)
 
 
 def test_a_node_that_is_surely_too_light_is_not_even_asked():
-    choose = if_worthwhile(told(50.0, [3.0, 0.0], [0.0, 3.0]), min_weight=0.01, min_gain=0.0)
+    choose = if_worthwhile(told(50.0, [3.0, 0.0], [0.0, 3.0]), min_fraction=0.01, min_gain=0.0)
     assert outcome(choose, inside([3.0, 3.0], 0.1)) == Stop()
 
 
 @pytest.mark.parametrize("finding", list(Finding))
 def test_every_node_remembers_the_totals_of_all_nodes_above_it(finding):
-    recipe = TopDown(max_splits=4, finding=finding, min_gain=-10.0, min_weight=0.0)
+    recipe = TopDown(max_splits=4, split=finding, min_gain=-10.0, min_fraction_split=0.0)
     the_study = study(TWO, 1, Placement.NOWHERE)
     fed = federation(the_study, holders(X, Y, np.zeros(300), 1, TWO))
     with watched_ends() as ends:

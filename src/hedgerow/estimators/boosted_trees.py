@@ -35,8 +35,8 @@ CANDIDATES: dict[str, CutPoints] = {
 
 # Who uses what. Methods of the paper are combinations whose numbers may be changed.
 _RECIPES = {name: make(1, 1) for name, make in NAMED.items()}
-STEPPING = tuple(n for n, recipe in _RECIPES.items() if recipe.updates is not Updates.AVERAGING)
-REFINING = tuple(n for n, recipe in _RECIPES.items() if isinstance(recipe.cuts, HessianCuts))
+STEPPING = tuple(n for n, recipe in _RECIPES.items() if recipe.update is not Updates.AVERAGING)
+REFINING = tuple(n for n, recipe in _RECIPES.items() if isinstance(recipe.candidates, HessianCuts))
 COUNTED_BINS = tuple(c for c, cuts in CANDIDATES.items() if not isinstance(cuts, MergedCuts))
 
 DRAWING = ("histogram", "partially_random", "totally_random")
@@ -150,7 +150,7 @@ class _BoostedTrees(PrivateEstimator):
         used=(when(method="components", update=(None, "newton", "gradient")),),
         text="The constant added to the Hessian of a leaf. None is 1.",
     )
-    least_gain: float | None = parameter(
+    min_gain: float | None = parameter(
         default=None,
         rule=or_none(number()),
         used=(when(method="components", split=("histogram", "partially_random")),),
@@ -166,25 +166,18 @@ class _BoostedTrees(PrivateEstimator):
         return _named(given, len(schema.features))
 
     def _default(self, given: SimpleNamespace) -> Recipe:
-        return filled(SmoothedBoost, given, depth=given.max_depth)
+        return filled(SmoothedBoost, given)
 
 
 def _components(given: SimpleNamespace) -> Boosted:
-    return filled(
-        Boosted,
-        given,
-        depth=given.max_depth,
-        splits=given.split,
-        updates=given.update,
-        cuts=_sized(given.candidates or Boosted.cuts, given),
-    )
+    return filled(Boosted, given, candidates=_sized(given.candidates or Boosted.candidates, given))
 
 
 def _named(given: SimpleNamespace, n_features: int) -> Boosted:
     """A row of the paper's tables, with the numbers that the paper varies too."""
     recipe = NAMED[given.method](given.n_trees or Boosted.n_trees, n_features)
-    numbers = {"depth": given.max_depth, "learning_rate": given.learning_rate}
-    return replace(recipe, cuts=_sized(recipe.cuts, given), **_given(numbers))
+    numbers = {"max_depth": given.max_depth, "learning_rate": given.learning_rate}
+    return replace(recipe, candidates=_sized(recipe.candidates, given), **_given(numbers))
 
 
 def _sized(cuts: CutPoints, given: SimpleNamespace) -> CutPoints:

@@ -38,10 +38,17 @@ class HistogramTreeClassifier(PrivateClassifier):
     max_depth: int = parameter(
         default=5, rule=whole(1), text="Levels of splits; a tree costs max_depth + 1 rounds."
     )
+    min_samples_split: float = parameter(
+        default=5.0,
+        rule=number(least=0.0),
+        used=(when(refine=None),),
+        text="A node with fewer rows, as all noisy counts tell, stays a leaf.",
+    )
     min_samples_leaf: float = parameter(
         default=5.0,
         rule=number(least=0.0),
-        text="A node that all noisy counts call smaller becomes a leaf.",
+        used=(when(refine=...),),
+        text="A side with fewer rows, as noisy numbers tell, is no split.",
     )
     n_bins: int | None = parameter(
         default=None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
 from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
-from hedgerow.estimators.rules import SHARE, number, one_of, or_none, whole
+from hedgerow.estimators.rules import FLAG, SHARE, number, one_of, or_none, whole
 from hedgerow.queries import Mechanism
-from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
@@ -28,30 +28,30 @@ class _MedianForest(PrivateEstimator):
         default=None,
         rule=or_none(whole(1)),
         text="Levels of splits. None buys a noisy number of rows for 1 % and takes as many levels "
-        "as leave `leaf_rows` rows to be expected in a leaf.",
+        "as leave `rows_per_leaf` rows to be expected in a leaf.",
     )
-    leaf_rows: float = parameter(
+    rows_per_leaf: float = parameter(
         default=20.0,
         rule=number(above=0.0),
         used=(when(max_depth=None),),
         text="Rows to be expected in a leaf.",
     )
-    n_candidates: int | None = parameter(
+    max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
         used=(when(split=(None, "grid", "medians", "table")),),
         text="Features a node looks at, drawn afresh for each (K in the paper); None is all of "
         "them, and five for 'table'.",
     )
-    split_share: float = parameter(
-        default=0.7,
+    leaf_share: float = parameter(
+        default=0.3,
         rule=SHARE,
-        text="Part of the budget for all splits of a path (rho in the paper); leaves have the "
-        "rest.",
+        text="Part of the budget kept for the leaves; the splits of a path have the rest (rho in "
+        "the paper).",
     )
     split: str | None = parameter(
         default=None,
-        rule=or_none(one_of(Cuts)),
+        rule=or_none(one_of(MedianSplit)),
         text="How a node finds its split. 'grid': one private choice among all features and cuts. "
         "'medians': a private median of each feature looked at, then one of them, as in the "
         "paper, each median paid. 'median': a feature at random, its private median. 'table': "
@@ -65,17 +65,16 @@ class _MedianForest(PrivateEstimator):
         text="How one holder makes a private choice. None is 'permute_and_flip' where delta = 0, "
         "and 'exponential', which is cheaper there, where delta > 0.",
     )
-    rows: str | None = parameter(
+    folds: bool | None = parameter(
         default=None,
-        rule=or_none(one_of({"folds": True, "all": False})),
-        text="Every record draws the one tree it is used for ('folds'), or all trees see all rows "
-        "and divide the budget. None is 'folds' under Laplace noise (delta = 0), where both have "
-        "the same noise, and 'all' elsewhere.",
+        rule=or_none(FLAG),
+        text="Whether every record draws the one tree it is used for, or all trees see all rows "
+        "and divide the budget. None is True under Laplace noise (delta = 0), where both have "
+        "the same noise, and False elsewhere.",
     )
 
     def _recipe(self, schema: Schema) -> Recipe:
-        given = checked(self)
-        return filled(MedianForest, given, cuts=given.split, folds=given.rows)
+        return filled(MedianForest, checked(self))
 
 
 @estimator

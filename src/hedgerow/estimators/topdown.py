@@ -27,9 +27,6 @@ from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
-ERROR = 0.1
-"""The paper's target error; nodes lighter than ERROR / max_splits are not split."""
-
 
 def _callable(value: Any) -> Callable[[int], Callable[[int], Fraction]]:
     """A function of the depth, as a rule that also knows the number of splits."""
@@ -95,7 +92,7 @@ class TopDownTreeClassifier(PrivateClassifier):
         rule=SHARE,
         text="Part of the budget kept for the leaves (LPF in the paper).",
     )
-    min_weight: float | None = parameter(
+    min_fraction_split: float | None = parameter(
         default=None,
         rule=or_none(number(least=0.0)),
         text="Smallest part of all rows that a node must hold to be split; None is "
@@ -134,6 +131,4 @@ class TopDownTreeClassifier(PrivateClassifier):
 
     def _recipe(self, schema: Schema) -> Recipe:
         given = checked(self)
-        budget = given.budget(given.max_splits)
-        min_weight = ERROR / given.max_splits if given.min_weight is None else given.min_weight
-        return filled(TopDown, given, finding=given.split, budget=budget, min_weight=min_weight)
+        return filled(TopDown, given, budget=given.budget(given.max_splits))

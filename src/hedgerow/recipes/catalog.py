@@ -8,7 +8,7 @@ from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
 from hedgerow.recipes.ours.forest import GuidedForest
 from hedgerow.recipes.ours.tree import ScreenedTree
-from hedgerow.recipes.papers.consul import Cuts, MedianForest
+from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.recipes.papers.liu import ExtraTrees, SplitRule
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, Splits, Updates
@@ -21,8 +21,8 @@ ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=2, save_budget=True, chunk=3),
     HistogramTree(max_depth=3, refine=Refinement(keep=2), lean=True),
     SmoothedBoost(n_trees=3),
-    Boosted(n_trees=4, depth=1, splits=Splits.PARTIALLY_RANDOM, updates=Updates.GRADIENT),
-    Boosted(n_trees=4, depth=1, splits=Splits.HISTOGRAM, cuts=QuantileCuts()),
+    Boosted(n_trees=4, max_depth=1, split=Splits.PARTIALLY_RANDOM, update=Updates.GRADIENT),
+    Boosted(n_trees=4, max_depth=1, split=Splits.HISTOGRAM, candidates=QuantileCuts()),
     NAMED["DP-RF"](3, 3),
     NAMED["DP-TR Batch IH EBM p=0.25"](4, 3),
     ScreenedTree(max_depth=3),
@@ -35,11 +35,11 @@ ALL: tuple[Recipe, ...] = (
     ExtraTrees(n_trees=2, max_depth=3, lean=True),
     TopDown(max_splits=4),
     TopDown(max_splits=4, refine=Refinement(prior=False, bins=None), lean=True),
-    TopDown(max_splits=3, finding=Finding.NOISY_MAX, rows_at_most=1000),
-    TopDown(max_splits=3, finding=Finding.LOCAL_CHOICE, consistency=False),
-    MedianForest(n_trees=2, max_depth=2, cuts=Cuts.GRID),
-    MedianForest(n_trees=2, max_depth=2, cuts=Cuts.MEDIANS, n_candidates=2),
-    MedianForest(n_trees=2, max_depth=2, cuts=Cuts.MEDIAN, folds=False, lean=False),
-    MedianForest(n_trees=2, max_depth=2, cuts=Cuts.TABLE, n_candidates=2, folds=False),
-    MedianForest(n_trees=2, cuts=Cuts.TABLE),
+    TopDown(max_splits=3, split=Finding.NOISY_MAX, rows_at_most=1000),
+    TopDown(max_splits=3, split=Finding.LOCAL_CHOICE, consistency=False),
+    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.GRID),
+    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIANS, max_features=2),
+    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIAN, folds=False, lean=False),
+    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.TABLE, max_features=2, folds=False),
+    MedianForest(n_trees=2, split=MedianSplit.TABLE),
 )

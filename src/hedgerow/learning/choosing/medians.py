@@ -51,7 +51,7 @@ class MedianRules:
     """Public facts: the bins, how many features a node looks at, how a choice is scored."""
 
     grids: Grids
-    n_candidates: int | None
+    max_features: int | None
     scoring: Scoring
     mechanism: Mechanism
 
@@ -132,7 +132,7 @@ def among_medians(rules: MedianRules, share: Fraction) -> Chooser:
     """
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        features = rules.features(node.region, rules.n_candidates, rng)
+        features = rules.features(node.region, rules.max_features, rng)
         if not features:
             return Stop()
         part = share / (2 * len(features) + 1)
@@ -162,7 +162,7 @@ def among_cuts(rules: MedianRules, share: Fraction, balance_at: Callable[[int], 
     """
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        features = rules.features(node.region, rules.n_candidates, rng)
+        features = rules.features(node.region, rules.max_features, rng)
         splits = tuple(s for f in features for s in rules.splits(node.region, f, rng))
         if not splits:
             return Stop()
@@ -219,7 +219,7 @@ def at_noisy_medians(
     """
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        features = tuple(rules.features(node.region, rules.n_candidates, rng))
+        features = tuple(rules.features(node.region, rules.max_features, rng))
         if not features:
             return Stop()
         tables = yield from tables_of(node, features)
@@ -247,6 +247,6 @@ def _balanced(table: FloatArray, cuts: BoolArray, impurity: Impurity) -> _Balanc
 
 
 # --------------------------------------------------------------------------------------- depth
-def depth_for(rows: float, leaf_rows: float) -> int:
-    """The deepest complete tree whose leaves can expect `leaf_rows` of so many rows each."""
-    return max(1, int(np.log2(max(rows / leaf_rows, 2.0))))
+def depth_for(rows: float, rows_per_leaf: float) -> int:
+    """The deepest complete tree whose leaves can expect `rows_per_leaf` of so many rows each."""
+    return max(1, int(np.log2(max(rows / rows_per_leaf, 2.0))))

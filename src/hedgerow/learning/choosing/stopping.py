@@ -19,8 +19,8 @@ from hedgerow.learning.flow import Flow, Quote
 from hedgerow.queries import Summed
 
 
-def if_worthwhile(choose: Chooser, *, min_weight: float, min_gain: float) -> Chooser:
-    """Keeps splits of nodes that hold `min_weight` of all rows and gain more than `min_gain`.
+def if_worthwhile(choose: Chooser, *, min_fraction: float, min_gain: float) -> Chooser:
+    """Keeps splits of nodes that hold `min_fraction` of all rows and gain more than `min_gain`.
 
     Wang, Dick and Balcan 2020, Algorithm 1 line 12 (weight at least error / M) and section 4
     (J <= 0.01 is not pushed). Departures: weight and gain come from one table, not from two
@@ -29,14 +29,14 @@ def if_worthwhile(choose: Chooser, *, min_weight: float, min_gain: float) -> Cho
     """
 
     def chosen(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        if surely_below(node, min_weight):
+        if surely_below(node, min_fraction):
             return Stop()
         found = yield from choose(node, rng)
         if isinstance(found, Stop):
             return found
         rows = sum(_rows(side) for side in found.evidence)
         whole = rows_of_all(node)
-        light = whole is not None and rows < min_weight * whole
+        light = whole is not None and rows < min_fraction * whole
         if rows <= 0.0 or light or found.gain <= min_gain * rows:
             return Stop(found.spent)
         return found
@@ -59,7 +59,7 @@ def _rows(evidence: Evidence | None) -> float:
     return evidence.rows
 
 
-def surely_below(node: Node, min_weight: float) -> bool:
+def surely_below(node: Node, min_fraction: float) -> bool:
     """Too light by more than noise can explain."""
     whole = rows_of_all(node)
     if whole is None:
@@ -67,7 +67,7 @@ def surely_below(node: Node, min_weight: float) -> bool:
     known = node.evidence
     assert known is not None  # whoever has nodes above it has evidence of itself
     deviation = math.sqrt(known.variance * len(known.masses))
-    return known.rows + PATIENCE * deviation < min_weight * whole
+    return known.rows + PATIENCE * deviation < min_fraction * whole
 
 
 def if_audible(choose: Chooser, counts: Callable[[Node], Summed], quote: Quote) -> Chooser:

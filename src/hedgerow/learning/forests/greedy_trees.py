@@ -102,7 +102,7 @@ class GreedyTrees:
     names: tuple[str, ...]
     features: TreeFeatures
     depth: int
-    least_gain: float = 0.0
+    min_gain: float = 0.0
     least_hessian: float = 1.0
 
     def grow(
@@ -141,7 +141,7 @@ class GreedyTrees:
         """The candidate that gains most; ties go to the lower feature."""
         whole, doubt = totals(tables)
         unsplit = update.score(whole, doubt)
-        best, taken = 2.0 * self.least_gain, None
+        best, taken = 2.0 * self.min_gain, None
         for position, sets in enumerate(offer.left_sets):
             left = SideSums.of(left_masses(tables.of(position), sets), whole, sets, tables.variance)
             gain = np.where(self._is_heavy(left, update), left.fits(update) - unsplit, -np.inf)

@@ -75,7 +75,7 @@ class SmoothedBoost:
     """Curves, then at most `n_trees` oblivious trees, `batch` of them a round."""
 
     n_trees: int = 100
-    depth: int = 4
+    max_depth: int = 4
     batch: int = 1
 
     @property
@@ -113,7 +113,7 @@ class SmoothedBoost:
         score = started(found, grids, stacked)
         if shares.trees:
             rounds = Rounds(self.n_trees, self.batch, shares.trees)
-            draw = random_trees.oblivious(grids, known(found, stacked), self.depth)
+            draw = random_trees.oblivious(grids, known(found, stacked), self.max_depth)
             update = Wiener(loss_for(n_classes))
             score = yield from boost(rounds, DrawnTrees(draw), update, score, rng)
         return Trained(Model(score, output_for(n_classes)))

@@ -50,7 +50,7 @@ SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE)
 """The number of rows, for the depth."""
 
 
-class Cuts(Enum):
+class MedianSplit(Enum):
     """How a node takes its split; see hedgerow.learning.choosing.medians."""
 
     MEDIAN = "median"  # a feature at random, its private median
@@ -68,12 +68,12 @@ def _folds_pay(quote: Quote) -> bool:
 class MedianForest:
     """Trees on disjoint folds of the rows, or all trees on all rows.
 
-    Of the budget, `split_share` is divided equally among the levels and the rest is for the
-    leaves. With `folds`, every record draws its tree by itself, so a record pays for one tree;
-    without, each of T trees has 1 / T of the budget; None is folds under Laplace noise only.
-    `max_depth` None buys the number of rows for 1 % and lets leaves expect `leaf_rows` rows each.
-    `cuts` None is one choice on the grid for one holder and tables for several. `n_candidates`
-    None looks at all features, in tables at five.
+    Of the budget, `leaf_share` is for the leaves and the rest is divided equally among the levels.
+    With `folds`, every record draws its tree by itself, so a record pays for one tree; without,
+    each of T trees has 1 / T of the budget; None is folds under Laplace noise only. `max_depth`
+    None buys the number of rows for 1 % and lets leaves expect `rows_per_leaf` of them. `split`
+    None is one choice on the grid for one holder and tables for several. `max_features` None
+    looks at all features, in tables at five.
     `mechanism` None is permute-and-flip for pure epsilon and, under Gaussian noise, the
     exponential mechanism, which is cheaper there.
 
@@ -85,10 +85,10 @@ class MedianForest:
 
     n_trees: int = 1
     max_depth: int | None = None
-    leaf_rows: float = 20.0
-    n_candidates: int | None = None
-    split_share: Fraction = Fraction(7, 10)
-    cuts: Cuts | None = None
+    rows_per_leaf: float = 20.0
+    max_features: int | None = None
+    leaf_share: Fraction = Fraction(3, 10)
+    split: MedianSplit | None = None
     mechanism: Mechanism | None = None
     folds: bool | None = None
     lean: bool = True
@@ -100,16 +100,16 @@ class MedianForest:
     @property
     def needs(self) -> Needs:
         return Needs(
-            one_holder=self.cuts not in (None, Cuts.TABLE), sites_decide=self.folds is True
+            one_holder=self.split not in (None, MedianSplit.TABLE), sites_decide=self.folds is True
         )
 
     def asks(self, schema: Schema) -> QueryKinds:
-        """`cuts` None is one choice for one holder and tables for several, so both are named."""
+        """`split` None is one choice for one holder and tables for several, so both are named."""
         size = sums(Count, Whole) if self.max_depth is None else frozenset()
         kinds = size | sums(goal_statistic(schema), Leaves)
-        if self.cuts in (None, Cuts.TABLE):
+        if self.split in (None, MedianSplit.TABLE):
             kinds |= sums(goal_statistic(schema), Cells)
-        if self.cuts is not Cuts.TABLE:
+        if self.split is not MedianSplit.TABLE:
             kinds |= choices(SelectQuery, Score.BALANCE, _score(schema))
         return kinds
 
@@ -119,17 +119,18 @@ class MedianForest:
     def rounds(self, schema: Schema) -> int | None:
         if self.max_depth is None:
             return None
-        return self.max_depth * (2 if self.cuts is Cuts.MEDIANS else 1) + 1
+        return self.max_depth * (2 if self.split is MedianSplit.MEDIANS else 1) + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        cuts = self._cuts(quote)
+        split = self._split(quote)
         folds = _folds_pay(quote) if self.folds is None else self.folds
         spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
         depth = self.max_depth or (yield from self._bought_depth(folds))
         budget = (1 - spent) / (1 if folds else self.n_trees)
         goal = declared_goal(schema)
-        choose = self._chooser(cuts, schema, goal, quote, budget * self.split_share / depth, depth)
-        leaf_share, lean = budget * (1 - self.split_share), lean_of(goal) if self.lean else None
+        level_share = budget * (1 - self.leaf_share) / depth
+        choose = self._chooser(split, schema, goal, quote, level_share, depth)
+        leaf_share, lean = budget * self.leaf_share, lean_of(goal) if self.lean else None
 
         def tree(number: int, seed: int) -> Flow[Grown]:
             root = (Step(Fold("trees", self.n_trees), number),) if folds else EVERYONE
@@ -144,36 +145,42 @@ class MedianForest:
     def _bought_depth(self, folds: bool) -> Flow[int]:
         answer = yield from ask(SIZE)
         rows = float(answer.values[0, 0, 0]) / (self.n_trees if folds else 1)
-        return medians.depth_for(rows, self.leaf_rows)
+        return medians.depth_for(rows, self.rows_per_leaf)
 
-    def _cuts(self, quote: Quote) -> Cuts:
-        cuts = self.cuts or (Cuts.GRID if quote.parties == 1 else Cuts.TABLE)
-        if cuts is Cuts.TABLE and self.mechanism is not None:
+    def _split(self, quote: Quote) -> MedianSplit:
+        split = self.split or (MedianSplit.GRID if quote.parties == 1 else MedianSplit.TABLE)
+        if split is MedianSplit.TABLE and self.mechanism is not None:
             raise SpecError(
                 f"mechanism is {self.mechanism.value!r}, but nodes split at medians of noisy "
                 "tables, as several holders must; leave it at None."
             )
-        return cuts
+        return split
 
     def _chooser(
-        self, cuts: Cuts, schema: Schema, goal: Goal, quote: Quote, share: Fraction, depth: int
+        self,
+        split: MedianSplit,
+        schema: Schema,
+        goal: Goal,
+        quote: Quote,
+        share: Fraction,
+        depth: int,
     ) -> Chooser:
-        if cuts is Cuts.TABLE:
+        if split is MedianSplit.TABLE:
             return self._table_chooser(schema, goal, quote, share)
-        rules = self._rules(Grids(schema, thinned(schema, FINE_CELLS)), quote, self.n_candidates)
-        match cuts:
-            case Cuts.MEDIAN:
+        rules = self._rules(Grids(schema, thinned(schema, FINE_CELLS)), quote, self.max_features)
+        match split:
+            case MedianSplit.MEDIAN:
                 return medians.at_median(rules, share)
-            case Cuts.MEDIANS:
+            case MedianSplit.MEDIANS:
                 return medians.among_medians(rules, share)
-            case Cuts.GRID:
+            case MedianSplit.GRID:
                 even = medians.balance_below(depth) if goal.shape else medians.no_balance
                 return medians.among_cuts(rules, share, even)
 
     def _table_chooser(self, schema: Schema, goal: Goal, quote: Quote, share: Fraction) -> Chooser:
         """Flat tables of few bins under Laplace noise, dyadic ones of many under Gaussian noise."""
         grids = Grids(schema, thinned(schema, COARSE_CELLS if quote.is_pure else FINE_CELLS))
-        rules = self._rules(grids, quote, self.n_candidates or TABLE_FEATURES)
+        rules = self._rules(grids, quote, self.max_features or TABLE_FEATURES)
         if quote.is_pure:
             tables = medians.flat_tables(HistogramRules(grids, goal.statistic, gini), share)
         else:

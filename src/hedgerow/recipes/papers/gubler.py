@@ -32,12 +32,15 @@ class HistogramTree:
     Extras, each of which can be turned off: the histograms of a node agree on their totals
     (`consistency`), bins that the path excludes hold nothing (`known_zeros`). Defaults by
     measurement: docs/decisions/0010-extras-of-the-tree.md. `n_bins` None takes the schema's bins.
+    A node of fewer than `min_samples_split` noisy rows is not split; with `refine`, a side of fewer
+    than `min_samples_leaf` is no split.
     Pieces of our own tree, off by default: leaves that `lean` on the nodes above them, and tables
     asked and read with `refine`; docs/decisions/0063-pieces-for-every-tree.md.
     """
 
     max_depth: int = 5
     n_bins: int | None = None
+    min_samples_split: float = 5.0
     min_samples_leaf: float = 5.0
     leaf_share: Fraction = Fraction(1, 2)
     save_budget: bool = False
@@ -94,7 +97,7 @@ class HistogramTree:
             Grids(schema, Binning.of_cells(schema)),
             goal.statistic,
             gini,
-            self.min_samples_leaf,
+            self.min_samples_split,
             self.consistency,
             self.known_zeros,
         )

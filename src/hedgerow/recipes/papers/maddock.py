@@ -58,22 +58,22 @@ class Boosted:
     """
 
     n_trees: int = 100
-    depth: int = 4
+    max_depth: int = 4
     batch: int = 1
-    splits: Splits = Splits.TOTALLY_RANDOM
-    updates: Updates = Updates.NEWTON
-    cuts: CutPoints = DeclaredCuts()  # noqa: RUF009  (a frozen value)
+    split: Splits = Splits.TOTALLY_RANDOM
+    update: Updates = Updates.NEWTON
+    candidates: CutPoints = DeclaredCuts()  # noqa: RUF009  (a frozen value)
     order: Order = Order.RANDOM
     features_per_tree: int | None = None
     learning_rate: float = 0.3
     leaf_clip: float = 2.0
     ridge: float = 1.0
-    least_gain: float = 0.0
+    min_gain: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.updates is Updates.WIENER and self.splits is not Splits.OBLIVIOUS:
+        if self.update is Updates.WIENER and self.split is not Splits.OBLIVIOUS:
             raise SpecError(
-                f"Wiener leaves were asked of {self.splits.value} trees; use split='oblivious', or "
+                f"Wiener leaves were asked of {self.split.value} trees; use split='oblivious', or "
                 "another update."
             )
 
@@ -83,34 +83,36 @@ class Boosted:
 
     @property
     def needs(self) -> Needs:
-        return Needs() if self.cuts.protects else Needs(placements=frozenset({Placement.NOWHERE}))
+        if self.candidates.protects:
+            return Needs()
+        return Needs(placements=frozenset({Placement.NOWHERE}))
 
     def asks(self, schema: Schema) -> QueryKinds:
-        average = self.updates is Updates.AVERAGING
+        average = self.update is Updates.AVERAGING
         statistic = goal_statistic(schema) if average else Gradients
-        return self.cuts.asks | sums(statistic, Cells if self._looks else Leaves)
+        return self.candidates.asks | sums(statistic, Cells if self._looks else Leaves)
 
     @property
     def _looks(self) -> bool:
         """Whether trees ask before they split."""
-        return self.splits in (Splits.HISTOGRAM, Splits.PARTIALLY_RANDOM)
+        return self.split in (Splits.HISTOGRAM, Splits.PARTIALLY_RANDOM)
 
     def grid(self, schema: Schema) -> Schema:
-        return self.cuts.grid(schema)
+        return self.candidates.grid(schema)
 
     def rounds(self, schema: Schema) -> int | None:
         """Known if trees are drawn; a greedy tree may stop before its last level."""
         if self._looks:
             return None
-        return -(-self.n_trees // self.batch) + self.cuts.rounds_for(schema)
+        return -(-self.n_trees // self.batch) + self.candidates.rounds_for(schema)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         update, start = self._update(schema), start_of(schema)
         setting = Setting(schema, loss_of(schema), start, self.n_trees)
-        binning = yield from self.cuts.place(setting, quote)
+        binning = yield from self.candidates.place(setting, quote)
         splitting = self._splitting(Grids(schema, binning))
-        rounds = Rounds(self.n_trees, self.batch, 1 - self.cuts.share(setting))
-        if self.updates is Updates.AVERAGING:
+        rounds = Rounds(self.n_trees, self.batch, 1 - self.candidates.share(setting))
+        if self.update is Updates.AVERAGING:
             start = Additive((0.0,) * len(schema.classes or (0,)))
         score = yield from boost(rounds, splitting, update, start, rng)
         return Trained(Model(score, self._output(schema)))
@@ -118,23 +120,23 @@ class Boosted:
     # ---------------------------------------------------------------------------- components
     def _splitting(self, grids: Grids) -> Splitting:
         features = self._features(grids.n_features)
-        match self.splits:
+        match self.split:
             case Splits.TOTALLY_RANDOM:
-                return DrawnTrees(random_trees.totally_random(grids, features, self.depth))
+                return DrawnTrees(random_trees.totally_random(grids, features, self.max_depth))
             case Splits.OBLIVIOUS:
                 known = [
                     random_trees.DrawableFeature(j, np.ones(n), 1.0)
                     for j, n in enumerate(grids.binning.n_bins)
                     if n > 2
                 ]
-                return DrawnTrees(random_trees.oblivious(grids, known, self.depth))
+                return DrawnTrees(random_trees.oblivious(grids, known, self.max_depth))
         offers = (
             greedy_trees.every_cut(grids)
-            if self.splits is Splits.HISTOGRAM
+            if self.split is Splits.HISTOGRAM
             else greedy_trees.one_random_cut(grids)
         )
         return greedy_trees.GreedyTrees(
-            offers, grids.schema.names, features, self.depth, self.least_gain
+            offers, grids.schema.names, features, self.max_depth, self.min_gain
         )
 
     def _features(self, n_features: int) -> feature_draws.TreeFeatures:
@@ -144,7 +146,7 @@ class Boosted:
 
     def _update(self, schema: Schema) -> Update:
         loss, scale = loss_of(schema), half_range(schema)
-        match self.updates:
+        match self.update:
             case Updates.AVERAGING if schema.target is not None:
                 return AverageTarget(schema.target.low, schema.target.high)
             case Updates.AVERAGING:
@@ -157,7 +159,7 @@ class Boosted:
         return Steps(loss, self.learning_rate, self.leaf_clip * scale, self.ridge)
 
     def _output(self, schema: Schema) -> Output:
-        if self.updates is Updates.AVERAGING:
+        if self.update is Updates.AVERAGING:
             return Output.MEAN
         if schema.target is not None:
             return Output.VALUE
@@ -192,17 +194,17 @@ Method = Callable[[int, int], Boosted]
 
 _IH = HessianCuts()
 _EBM = partial(Boosted, order=Order.CYCLIC, features_per_tree=1)
-_HIST = partial(Boosted, splits=Splits.HISTOGRAM)
+_HIST = partial(Boosted, split=Splits.HISTOGRAM)
 
 NAMED: dict[str, Method] = {
-    "DP-EBM": lambda T, m: _EBM(n_trees=T * m, updates=Updates.GRADIENT),
+    "DP-EBM": lambda T, m: _EBM(n_trees=T * m, update=Updates.GRADIENT),
     "DP-EBM Newton": lambda T, m: _EBM(n_trees=T),
-    "DP-RF": lambda T, m: Boosted(n_trees=T, batch=T, updates=Updates.AVERAGING),
+    "DP-RF": lambda T, m: Boosted(n_trees=T, batch=T, update=Updates.AVERAGING),
     "FEVERLESS (uniform)": lambda T, m: _HIST(n_trees=T),
-    "DP-GBM": lambda T, m: _HIST(n_trees=T, updates=Updates.GRADIENT),
+    "DP-GBM": lambda T, m: _HIST(n_trees=T, update=Updates.GRADIENT),
     "DP-TR Newton": lambda T, m: Boosted(n_trees=T),
-    "DP-TR Newton IH": lambda T, m: Boosted(n_trees=T, cuts=_IH),
-    "DP-TR Newton IH EBM": lambda T, m: _EBM(n_trees=T, cuts=_IH),
-    "DP-TR Batch IH EBM p=0.25": lambda T, m: _EBM(n_trees=T, cuts=_IH, batch=max(T // 4, 1)),
-    "DP-TR Batch IH EBM p=1": lambda T, m: _EBM(n_trees=T, cuts=_IH, batch=T),
+    "DP-TR Newton IH": lambda T, m: Boosted(n_trees=T, candidates=_IH),
+    "DP-TR Newton IH EBM": lambda T, m: _EBM(n_trees=T, candidates=_IH),
+    "DP-TR Batch IH EBM p=0.25": lambda T, m: _EBM(n_trees=T, candidates=_IH, batch=max(T // 4, 1)),
+    "DP-TR Batch IH EBM p=1": lambda T, m: _EBM(n_trees=T, candidates=_IH, batch=T),
 }

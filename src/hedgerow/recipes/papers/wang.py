@@ -71,6 +71,9 @@ IMPURITIES = {
 }
 SCORES = {Criterion.ENTROPY: Score.ENTROPY, Criterion.GINI: Score.GINI}
 
+TARGET_ERROR = 0.1
+"""The paper's; nodes lighter than TARGET_ERROR / max_splits are not split."""
+
 Budget = Callable[[int], Fraction]
 """B(d): what a node at depth d = 1, 2, ... may spend, of what the leaves do not keep."""
 
@@ -105,11 +108,11 @@ class TopDown:
     """
 
     max_splits: int = 512
-    finding: Finding = Finding.NOISY_COUNTS
+    split: Finding = Finding.NOISY_COUNTS
     criterion: Criterion = Criterion.GINI
     budget: Budget = decay
     leaf_share: Fraction = Fraction(1, 2)
-    min_weight: float = 0.1 / 512
+    min_fraction_split: float | None = None
     min_gain: float = 0.01
     rows_at_most: int = MOST_ROWS
     consistency: bool = True
@@ -118,15 +121,15 @@ class TopDown:
 
     def __post_init__(self) -> None:
         from_tables = (Finding.NOISY_COUNTS, Criterion.GINI, True)
-        given = (self.finding, self.criterion, self.consistency)
+        given = (self.split, self.criterion, self.consistency)
         if self.refine is not None and given != from_tables:
             raise SpecError(
                 "refine needs split='noisy_counts', criterion='gini' and consistency=True: it "
                 "refines noisy tables, which agree on their totals, and its penalty is Gini's."
             )
-        if self.finding is not Finding.NOISY_COUNTS and self.criterion not in SCORES:
+        if self.split is not Finding.NOISY_COUNTS and self.criterion not in SCORES:
             raise SpecError(
-                f"criterion 'root_gini' cannot be used with split {self.finding.value!r}: one "
+                f"criterion 'root_gini' cannot be used with split {self.split.value!r}: one "
                 "record can move its score by 2 sqrt(n), so no useful choice is private. Use "
                 "'entropy' or 'gini', or split='noisy_counts', where the score is computed from "
                 "noisy tables."
@@ -146,14 +149,14 @@ class TopDown:
     def needs(self) -> Needs:
         return Needs(
             tasks=frozenset({Task.CLASSES}),
-            one_holder=self.finding is Finding.NOISY_MAX,
-            sites_decide=self.finding is Finding.LOCAL_CHOICE,
+            one_holder=self.split is Finding.NOISY_MAX,
+            sites_decide=self.split is Finding.LOCAL_CHOICE,
         )
 
     def asks(self, schema: Schema) -> QueryKinds:
-        if self.finding is Finding.NOISY_COUNTS:
+        if self.split is Finding.NOISY_COUNTS:
             return sums(ClassCounts, Cells, Whole)
-        kind = SelectQuery if self.finding is Finding.NOISY_MAX else LocalChoice
+        kind = SelectQuery if self.split is Finding.NOISY_MAX else LocalChoice
         return choices(kind, SCORES[self.criterion]) | sums(ClassCounts, Leaves, Whole)
 
     def grid(self, schema: Schema) -> Schema:
@@ -161,7 +164,7 @@ class TopDown:
 
     def rounds(self, schema: Schema) -> int | None:
         """One round for the leaves; both children of a split are asked together."""
-        a_split = 1 if self.finding is Finding.NOISY_COUNTS else 2
+        a_split = 1 if self.split is Finding.NOISY_COUNTS else 2
         return a_split * self.max_splits + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
@@ -176,14 +179,14 @@ class TopDown:
             )
             choose = if_audible(choose, self._tables(grids, counts, self.refine.keep), quote)
             min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
-        choose = if_worthwhile(choose, min_weight=self.min_weight, min_gain=min_gain)
+        choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
         ends = by_unspent(goal, lean=self.lean)
         plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, ends)
         grown = yield from grow(plan, schema.names, rng, root)
         return Trained(mean_of([grown.tree]), (grown,))
 
     def _chooser(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
-        if self.finding is Finding.NOISY_COUNTS:
+        if self.split is Finding.NOISY_COUNTS:
             return self._by_tables(grids, counts, quote)
         return self._by_selection(grids, counts, quote)
 
@@ -219,8 +222,13 @@ class TopDown:
         def shortlist(node: Node) -> SumQuery:
             return rules.sides(node, longest, self._share(node) * (1 - INDEX_PART))
 
-        by = by_noisy_max if self.finding is Finding.NOISY_MAX else by_local_choice
+        by = by_noisy_max if self.split is Finding.NOISY_MAX else by_local_choice
         return if_audible(by(rules, self._share), shortlist, quote)
+
+    @property
+    def _min_fraction(self) -> float:
+        given = self.min_fraction_split
+        return TARGET_ERROR / self.max_splits if given is None else given
 
     def _share(self, node: Node) -> Fraction:
         return (1 - self.leaf_share) * self.budget(node.depth + 1)

@@ -1,0 +1,37 @@
+"""Every method of the studies is one that the estimators accept: no parameter of it is idle."""
+
+from __future__ import annotations
+
+import pytest
+
+from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
+from hedgerow.estimators.extra_trees import ExtraTreesClassifier
+from hedgerow.estimators.parameters import checked
+from hedgerow.values.schema import Numeric, Schema
+from studies.boosted import run as boosted
+from studies.datasets import Dataset
+from studies.extra_trees import run as extra_trees
+from studies.ours import tasks
+
+SCHEMA = Schema((Numeric("x", 0.0, 1.0), Numeric("y", 0.0, 1.0)), classes=("no", "yes"))
+BOOSTED = sorted({str(cell["recipe"]) for cell in boosted.cells(1)})
+OURS = {**tasks.FOR_CLASSES, **tasks.ON_EVEN_GRIDS, **tasks.WITH_PIECES}
+
+
+@pytest.mark.parametrize("recipe", BOOSTED)
+def test_the_cells_of_boosting_spell_parameters_that_are_used(recipe):
+    model = BoostedTreesClassifier(SCHEMA, **boosted.options(recipe))
+    assert model._recipe(SCHEMA).n_trees > 0
+
+
+@pytest.mark.parametrize("method", [*extra_trees.LABELS, *extra_trees.NOISY, "FET"])
+def test_the_methods_of_extra_trees_use_all_they_name(method):
+    given = Dataset("none", None, None, SCHEMA)
+    model = extra_trees._federated(given, method, 4.0, 0, 2, 3)
+    assert isinstance(model, ExtraTreesClassifier)
+    assert checked(model).n_trees == 2
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_methods_of_our_own_study_use_all_they_name(name):
+    assert checked(OURS[name](SCHEMA, 1.0, 0.0, random_state=0)).epsilon == 1
