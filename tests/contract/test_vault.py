@@ -39,6 +39,7 @@ from vault_rehearsal import (
     open_vault,
     record_of,
     release,
+    signed,
     started,
 )
 
@@ -107,9 +108,11 @@ def test_a_memory_forgets_the_secrets_of_old_rounds_and_of_closed_runs(memory):
 
 def test_a_memory_opens_one_set_a_round(memory):
     memory.open_run(RUN)
+    memory.store(record_of(1, END))
+    memory.store(record_of(2, END))
     assert memory.opened_set(RUN, 1) is None
-    memory.open_set(RUN, 1, (0, 2, 5))
-    memory.open_set(RUN, 1, (0, 2, 5))
+    end = memory.open_set(RUN, 1, (0, 2, 5))
+    assert memory.open_set(RUN, 1, (0, 2, 5)) == end
     with refuses("SecondSet"):
         memory.open_set(RUN, 1, (0, 2))
     memory.open_set(RUN, 2, (0, 2))
@@ -119,18 +122,19 @@ def test_a_memory_opens_one_set_a_round(memory):
 def test_a_memory_keeps_the_highest_head_of_each_peer(memory):
     peer, other = b"p" * 32, b"q" * 32
     assert memory.highest_head(peer) is None
-    memory.see_head(peer, (5, b"5" * 32))
-    memory.see_head(peer, (4, b"4" * 32))
+    memory.see_head(peer, signed(5))
+    memory.see_head(peer, signed(4))
     assert memory.highest_head(peer) == (5, b"5" * 32)
-    memory.see_head(peer, (6, b"6" * 32))
+    memory.see_head(peer, signed(6))
     assert memory.highest_head(peer) == (6, b"6" * 32)
-    assert memory.highest_head(other) is None
+    assert memory.signed_head(peer) == signed(6).signed_head
+    assert memory.highest_head(other) is memory.signed_head(other) is None
 
 
 # ------------------------------------------------------------------------- and across restarts
 def test_what_a_vault_promised_outlives_the_process(tmp_path):
     vault = started(tmp_path)
-    vault.memory(STUDY).see_head(b"p" * 32, (5, b"5" * 32))
+    vault.memory(STUDY).see_head(b"p" * 32, signed(5))
     message = release(vault, 1)
     vault.memory(STUDY).open_set(RUN, 1, (0, 1))
     secret, head = vault.secret(STUDY), vault.ledger.head()
@@ -149,8 +153,8 @@ def test_what_a_vault_promised_outlives_the_process(tmp_path):
 
 def test_studies_share_a_vault_but_neither_runs_nor_sets_nor_secrets(vault):
     vault.memory("another").open_run(RUN)
-    vault.memory(STUDY).open_set(RUN, 1, (0, 1))
     release(vault, 1)
+    vault.memory(STUDY).open_set(RUN, 1, (0, 1))
     other = vault.memory("another")
     assert (other.high_water(RUN), other.outbox(RUN, 1), other.opened_set(RUN, 1)) == (
         0,
@@ -169,12 +173,6 @@ def test_a_released_message_is_charged_stored_and_knows_its_place_in_the_ledger(
     assert record.ledger.position == vault.ledger.head()
     assert record.ledger.spent == "1/1000"
     assert vault.ledger.spent(STUDY) == COST
-
-
-def test_what_leaves_beside_the_message_is_kept_with_it(vault):
-    vault.release([charge()], RUN, 1, lambda end: record_of(1, end), beside=b"picks 3 1")
-    assert vault.memory(STUDY).beside(RUN, 1) == b"picks 3 1"
-    assert vault.memory(STUDY).beside(RUN, 2) is None
 
 
 def nothing_happened(vault):
@@ -507,6 +505,7 @@ class Site:
 
 
 def open_epoch(group, served):
-    keys = [group.sites[one.me].keys(one.head()) for one in served]
+    letters = group.coordinator.join()
+    keys = [group.sites[one.me].join(letters[one.me], one.head()) for one in served]
     for me, message in group.coordinator.open(keys).items():
         group.sites[me].open(message)

@@ -58,17 +58,17 @@ class DurableLink(SecureLink):
         self.endpoints = []
         for k, vault in enumerate(self.vaults):
             memory = vault.memory(self.study.name)
+            pins = self.roster.fingerprints
             site = Site(
-                self.identities[k], self.roster, k, self.parameters, self.study.hash, memory
-            )
-            self.endpoints.append(Endpoint(Member(self.study, self.rows[k]), site, memory, vault))
-        heads = [self._head(vault) for vault in self.vaults]
-        keys = [e.site.keys(head) for e, head in zip(self.endpoints, heads, strict=True)]
-        for place, message in self.coordinator.open(keys).items():
-            self.endpoints[place].site.open(message)
+                self.identities[k], self.roster, k, self.parameters, self.study.hash, memory,
+                pins=pins,
+            )  # fmt: skip
+            self.endpoints.append(Endpoint(Member(self.study, self.rows[k]), site, vault))
+        self.join(self._head)
         self.sender = Sender()
 
-    def _head(self, vault):
+    def _head(self, k):
+        vault = self.vaults[k]
         seq, head = vault.ledger.head()
         if seq == 0:
             return EMPTY_LEDGER

@@ -21,8 +21,8 @@ from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import no_hook
-from hedgerow.secagg.envelope import LedgerHead
-from hedgerow.secagg.keys import Identity
+from hedgerow.secagg.envelope import Author, Envelope, LedgerHead, MessageKind, SignedHeader
+from hedgerow.secagg.keys import EVERYBODY, Identity
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.site.vault import Vault, open_ledger
 
@@ -63,6 +63,14 @@ def record_of(
         context=b"c" * 32, ledger=ledger, message=message, own_share=SECRET,
         seeds={1: b"1" * 32, 2: b"2" * 32}, share_keys={1: b"3" * 32, 2: b"4" * 32},
     )  # fmt: skip
+
+
+def signed(seq: int, by: Identity = IDENTITY) -> SignedHeader:
+    """A message in which somebody says that their ledger has `seq` entries."""
+    author = Author(by, 1, b"s" * 32)
+    ledger = LedgerHead(seq, str(seq % 10).encode() * 32, "1/2")
+    message = author.seal(MessageKind.KEYS, b"", RUN, b"e" * 32, 0, EVERYBODY, ledger)
+    return Envelope.parse(message).receipt
 
 
 def release(vault: Vault, round: int, cost: Q = COST, message: bytes = b"") -> bytes:

@@ -21,7 +21,7 @@ from hedgerow.privacy.ledger.head_file import Anchor
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import Hook, Store, connect, no_hook
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.envelope import LedgerHead
+from hedgerow.secagg.envelope import LedgerHead, SignedHead, SignedHeader
 from hedgerow.secagg.keys import Identity, verify
 from hedgerow.secagg.memory import StoredRound
 
@@ -32,10 +32,10 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, "
     "PRIMARY KEY (study, run))",
     "CREATE TABLE IF NOT EXISTS outbox (study TEXT, run BLOB, round INTEGER, record BLOB, "
-    "beside BLOB, PRIMARY KEY (study, run, round))",
+    "PRIMARY KEY (study, run, round))",
     "CREATE TABLE IF NOT EXISTS opened (study TEXT, run BLOB, round INTEGER, members TEXT, "
     "PRIMARY KEY (study, run, round))",
-    "CREATE TABLE IF NOT EXISTS peers (key BLOB PRIMARY KEY, seq INTEGER, head BLOB)",
+    "CREATE TABLE IF NOT EXISTS peers (key BLOB PRIMARY KEY, receipt BLOB)",
     "CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB)",
 )
 
@@ -52,7 +52,7 @@ class Vault:
 
     def __init__(self, store: Store, ledger: SqliteLedger, lock: sqlite3.Connection) -> None:
         self._store, self.ledger, self._lock = store, ledger, lock
-        self._seen: dict[bytes, Head] = {}
+        self._seen: dict[bytes, SignedHeader] = {}
         with store.transaction():
             for statement in _SCHEMA:
                 store.execute(statement)
@@ -85,20 +85,17 @@ class Vault:
         run_id: bytes,
         round: int,
         mask: Callable[[LedgerHead], StoredRound],
-        beside: bytes = b"",
     ) -> bytes:
         """The message to send, once its charge, its round id and itself are durable.
 
-        `mask` gets the ledger's end after the charge and makes the record of the round. `beside`
-        is what leaves with the message, such as the index of a selection: it must not be drawn
-        again either. On any error nothing may be sent and, unless the disk failed at the very
-        last, nothing is kept.
+        `mask` gets the ledger's end after the charge and makes the record of the round. On any
+        error nothing may be sent and, unless the disk failed at the very last, nothing is kept.
         """
         with self._store.transaction():
             receipt = self.ledger.reserve(charges, f"{run_id.hex()}/{round}")
             record = mask(_position(receipt))
             _check_record(record, run_id, round, receipt)
-            self.memory(receipt.study).store(record, beside)
+            self.memory(receipt.study).store(record)
         return record.message
 
     def close_study(self, study: str) -> None:
@@ -125,7 +122,7 @@ class StudyMemory:
     """The vault's part for one study: what `hedgerow.secagg.site.Site` must not forget."""
 
     def __init__(
-        self, store: Store, ledger: SqliteLedger, study: str, seen: dict[bytes, Head]
+        self, store: Store, ledger: SqliteLedger, study: str, seen: dict[bytes, SignedHeader]
     ) -> None:
         self._store, self._ledger, self._study, self._seen = store, ledger, study, seen
 
@@ -150,20 +147,23 @@ class StudyMemory:
 
     # --------------------------------------------------------------------------------- rounds
     def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
-        found = self._kept("record", run_id, round)
-        return StoredRound.from_bytes(found) if found is not None else None
+        """Once the anchor knows of their charge, stored bytes may leave again."""
+        found = self._store.execute(
+            "SELECT record FROM outbox WHERE study = ? AND run = ? AND round = ?",
+            self._study, run_id, round,
+        )  # fmt: skip
+        if not found:
+            return None
+        self._ledger.settle()
+        return StoredRound.from_bytes(cast(bytes, found[0][0]))
 
-    def beside(self, run_id: bytes, round: int) -> bytes | None:
-        """What left together with the round's message."""
-        return self._kept("beside", run_id, round)
-
-    def store(self, record: StoredRound, beside: bytes = b"") -> None:
+    def store(self, record: StoredRound) -> None:
         with self._store.transaction():
             require(record.run_id == self.current_run(), Code.RUN_SUPERSEDED)
             require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
             self._store.execute(
-                "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)",
-                self._study, record.run_id, record.round, record.to_bytes(), beside,
+                "INSERT INTO outbox VALUES (?, ?, ?, ?)",
+                self._study, record.run_id, record.round, record.to_bytes(),
             )  # fmt: skip
             self._store.execute(
                 "UPDATE runs SET high_water = ? WHERE study = ? AND run = ?",
@@ -179,7 +179,10 @@ class StudyMemory:
         )  # fmt: skip
         return tuple(map(int, str(found[0][0]).split())) if found else None
 
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> None:
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
+        record = self.outbox(run_id, round)
+        if record is None:
+            raise PartyRefused(Code.OLD_ROUND.value)
         with self._store.transaction():
             kept = self.opened_set(run_id, round)
             require(kept in (None, members), Code.SECOND_SET)
@@ -188,20 +191,31 @@ class StudyMemory:
                     "INSERT INTO opened VALUES (?, ?, ?, ?)",
                     self._study, run_id, round, " ".join(map(str, members)),
                 )  # fmt: skip
+        return record.ledger
 
     # ---------------------------------------------------------------------------------- heads
     def head_at(self, seq: int) -> bytes | None:
         return self._ledger.head_at(seq)
 
     def highest_head(self, peer: bytes) -> Head | None:
-        found = self._store.execute("SELECT seq, head FROM peers WHERE key = ?", peer)
-        stored = cast(Head, found[0]) if found else None
-        return max((h for h in (stored, self._seen.get(peer)) if h is not None), default=None)
+        seen = self._receipt(peer)
+        return None if seen is None else seen.header.ledger.position
 
-    def see_head(self, peer: bytes, head: Head) -> None:
+    def signed_head(self, peer: bytes) -> SignedHead | None:
+        seen = self._receipt(peer)
+        return None if seen is None else seen.signed_head
+
+    def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
         """Kept in memory and written with the next round: forgetting it costs evidence only."""
         known = self.highest_head(peer)
-        self._seen[peer] = head if known is None else max(head, known)
+        if known is None or receipt.header.ledger.position > known:
+            self._seen[peer] = receipt
+
+    def _receipt(self, peer: bytes) -> SignedHeader | None:
+        if peer in self._seen:
+            return self._seen[peer]
+        found = self._store.execute("SELECT receipt FROM peers WHERE key = ?", peer)
+        return SignedHeader.read(cast(bytes, found[0][0])) if found else None
 
     # -------------------------------------------------------------------------------- the file
     def _run(self, run_id: bytes) -> tuple[int, int] | None:
@@ -216,17 +230,6 @@ class StudyMemory:
         self._store.execute("UPDATE runs SET open = 0 WHERE study = ?", self._study)
         self._store.execute("DELETE FROM outbox WHERE study = ?", self._study)
 
-    def _kept(self, column: str, run_id: bytes, round: int) -> bytes | None:
-        """Stored bytes that may leave again, once the anchor knows of their charge."""
-        found = self._store.execute(
-            f"SELECT {column} FROM outbox WHERE study = ? AND run = ? AND round = ?",
-            self._study, run_id, round,
-        )  # fmt: skip
-        if not found:
-            return None
-        self._ledger.settle()
-        return cast(bytes, found[0][0])
-
     def _forget_old_rounds(self, run_id: bytes) -> None:
         rounds = self._store.execute(
             "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round DESC",
@@ -239,8 +242,10 @@ class StudyMemory:
             )  # fmt: skip
 
     def _keep_seen_heads(self) -> None:
-        for peer, (seq, head) in self._seen.items():
-            self._store.execute("INSERT OR REPLACE INTO peers VALUES (?, ?, ?)", peer, seq, head)
+        for peer, receipt in self._seen.items():
+            self._store.execute(
+                "INSERT OR REPLACE INTO peers VALUES (?, ?)", peer, receipt.to_bytes()
+            )
 
 
 def _ledger(store: Store, identity: Identity, anchor: Path) -> SqliteLedger:

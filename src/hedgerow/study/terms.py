@@ -33,9 +33,9 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
+from hedgerow.study.consortium import PROTOCOL, Consortium, check_counts
 from hedgerow.values.schema import Schema
 
-PROTOCOL_VERSION = 1
 NOISE_LAW_VERSION = 1
 
 COARSE_LATTICE = 64
@@ -63,6 +63,7 @@ class Study:
     """Under placement `label`: noisy bits instead of k-ary randomised response."""
 
     def __post_init__(self) -> None:
+        check_counts(self.parties, self.colluders, self.threshold)
         if self.placement is Placement.NOWHERE:
             return
         conversions.check_promise(self.epsilon, self.delta)
@@ -110,6 +111,11 @@ class Study:
     def honest(self) -> int:
         """Noise shares counted on: fewest survivors less tolerated colluders."""
         return self.threshold - self.colluders
+
+    @property
+    def parameters(self) -> Consortium:
+        """The numbers of the secure sum; refused unless a sum that hides them can be formed."""
+        return Consortium(parties=self.parties, colluders=self.colluders, threshold=self.threshold)
 
     @property
     def measure(self) -> Measure:
@@ -253,7 +259,7 @@ class Study:
             "records_per_person": self.records_per_person,
             "retry_reserve": str(self.retry_reserve),
             "label_reports": None if self.label_reports is None else self._reports_to_dict(),
-            "protocol": PROTOCOL_VERSION,
+            "protocol": PROTOCOL,
             "noise_law": NOISE_LAW_VERSION,
         }
 
