@@ -39,7 +39,7 @@ class Watched:
     def ask(self, queries):
         replies = self.inner.ask(queries)
         integers = sum(math.prod(q.shape) for q in queries)
-        spent = self.inner.ledger.spent(self.inner.study.name)
+        spent = self.inner.ledger.spent(self.inner.study.account)
         text = f"{spent.numerator}/{spent.denominator}"
         self.rounds.append((integers, len(self.sender.encode(queries)), len(text)))
         return replies

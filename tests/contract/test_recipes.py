@@ -51,12 +51,12 @@ def test_a_run_spends_what_it_reserved_and_never_more(recipe, parties, delta):
     if not catalog.answers(recipe, parties, pure=delta == "0"):
         pytest.skip("this recipe needs another placement or accountant")
     _, fed = trained(recipe, parties, delta=delta)
-    spent = fed.ledger.spent("test")
+    spent = fed.ledger.spent(fed.study.account)
     assert 0 < spent <= fed.study.total
     charges = [c for _, entry in fed.ledger.entries for c in entry]
     assert worst_total(charges) == spent
     sites = [fed.link] if parties == 1 else [e.safe for e in fed.link.endpoints]
-    assert {site.ledger.spent("test") for site in sites} == {spent}
+    assert {site.ledger.spent(fed.study.account) for site in sites} == {spent}
 
 
 @RECIPES
@@ -71,7 +71,7 @@ def test_a_run_stops_before_it_would_spend_too_much(recipe):
     fed.ledger = MemoryLedger(the_study.total / 2)
     with pytest.raises(BudgetExceeded):
         run(recipe.flow(schema, fed, np.random.default_rng(0)), fed)
-    assert fed.ledger.spent("test") <= the_study.total / 2
+    assert fed.ledger.spent(fed.study.account) <= the_study.total / 2
     assert len(fed.link.ledger.entries) == len(fed.record.rounds)
 
 

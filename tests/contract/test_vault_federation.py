@@ -15,7 +15,6 @@ from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
@@ -42,7 +41,7 @@ class DurableLink(SecureLink):
         self.vaults = [self._vault(k) for k in range(PARTIES)]
         for vault, cap in zip(self.vaults, caps, strict=True):
             vault.ledger.set_lifetime(Measure.ZCDP, Fraction(10))
-            vault.ledger.approve(the_study.name, the_study.measure, cap)
+            vault.ledger.approve(the_study.account, the_study.measure, cap, the_study.name)
         self.heads = {}
         self._join()
 
@@ -57,23 +56,15 @@ class DurableLink(SecureLink):
         )
         self.endpoints = []
         for k, vault in enumerate(self.vaults):
-            memory = vault.memory(self.study.name)
+            memory = vault.memory(self.study.account)
             pins = self.roster.fingerprints
             site = Site(
                 self.identities[k], self.roster, k, self.parameters, self.study.hash, memory,
                 pins=pins,
             )  # fmt: skip
             self.endpoints.append(Endpoint(Member(self.study, self.rows[k]), site, vault))
-        self.join(self._head)
+        self.join(lambda k: self.vaults[k].head(self.study.account))
         self.sender = Sender()
-
-    def _head(self, k):
-        vault = self.vaults[k]
-        seq, head = vault.ledger.head()
-        if seq == 0:
-            return EMPTY_LEDGER
-        spent = vault.ledger.spent(self.study.name)
-        return LedgerHead(seq, head, f"{spent.numerator}/{spent.denominator}")
 
     def restart(self):
         self.heads = dict(self.coordinator.heads)
@@ -111,11 +102,12 @@ def grow(federation):
 def test_every_sites_file_says_what_the_coordinator_says(tmp_path):
     federation, link = opened(tmp_path)
     grow(federation)
-    spent = federation.ledger.spent("test")
+    account = federation.study.account
+    spent = federation.ledger.spent(account)
     assert federation.study.measure is Measure.GDP
     for vault in link.vaults:
         vault.ledger.verify()
-        assert vault.ledger.spent("test") == spent
+        assert vault.ledger.spent(account) == spent
     receipts = {Fraction(head.spent) for head in link.coordinator.heads.values()}
     assert receipts == {spent}
 
@@ -128,7 +120,8 @@ def test_sites_that_restart_in_the_middle_join_again_and_forget_nothing(tmp_path
     link.restart()
     trained = finish(flow, federation, replies)
     assert trained.model.score.trees
-    assert {v.ledger.spent("test") for v in link.vaults} == {federation.ledger.spent("test")}
+    account = federation.study.account
+    assert {v.ledger.spent(account) for v in link.vaults} == {federation.ledger.spent(account)}
 
 
 def test_a_site_with_a_smaller_cap_stops_the_run_and_keeps_its_promise(tmp_path):
@@ -137,4 +130,4 @@ def test_a_site_with_a_smaller_cap_stops_the_run_and_keeps_its_promise(tmp_path)
     federation, link = opened(tmp_path, caps)
     with pytest.raises(PartyRefused, match="BudgetRefused"):
         grow(federation)
-    assert link.vaults[2].ledger.spent("test") <= caps[2]
+    assert link.vaults[2].ledger.spent(the_study.account) <= caps[2]

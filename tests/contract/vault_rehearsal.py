@@ -34,7 +34,6 @@ SECRET = b"own share, a secret of 32 bytes."
 
 
 def open_vault(directory: Path, hook: Callable[[str], None] = no_hook) -> Vault:
-    (directory / "state").mkdir(exist_ok=True)
     return Vault.open(directory / "state" / "site.db", IDENTITY, directory / "anchor", hook=hook)
 
 
@@ -43,15 +42,20 @@ def ledger_alone(directory: Path) -> AbstractContextManager[SqliteLedger]:
 
 
 def started(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1)) -> Vault:
-    vault = open_vault(directory, hook)
-    vault.ledger.set_lifetime(Measure.PURE, Q(10**6))
-    vault.ledger.approve(STUDY, Measure.PURE, cap)
+    vault = approved(directory, hook, cap)
     vault.memory(STUDY).open_run(RUN)
     return vault
 
 
+def approved(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1)) -> Vault:
+    vault = open_vault(directory, hook)
+    vault.ledger.set_lifetime(Measure.PURE, Q(10**6))
+    vault.ledger.approve(STUDY, Measure.PURE, cap)
+    return vault
+
+
 def charge(cost: Q = COST, study: str = STUDY) -> Charge:
-    return Charge((), cost, "Count of all rows", study)
+    return Charge((), cost, "Count of all rows", study, Measure.PURE)
 
 
 def record_of(
@@ -151,7 +155,9 @@ def remembered(directory: Path) -> dict[str, object]:
         "spent": str(vault.ledger.spent(STUDY)),
         "high_water": top,
         "outbox": {r: rec.message.decode() for r, rec in outbox.items() if rec},
-        "sets": {r: memory.opened_set(RUN, r) for r in range(1, top + 1)},
+        "sets": {
+            r: opened.hex() for r in range(1, top + 1) if (opened := memory.opened_set(RUN, r))
+        },
     }
     vault.close()
     return found

@@ -163,7 +163,7 @@ def test_where_totals_agree_a_node_must_look_empty_beyond_the_noise():
 def test_every_path_may_spend_the_whole_budget_and_no_more(saving, growth):
     recipe = HistogramTree(max_depth=3, save_budget=saving, level_growth=growth)
     trained, inner = grown(recipe)
-    assert inner.ledger.spent("test") == inner.study.total
+    assert inner.ledger.spent(inner.study.account) == inner.study.total
     for node in trained.grown[0].ends:
         assert node.spent <= 1 - recipe.leaf_share
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hedgerow.coordinator.statement import spending
+from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.values.regions import EVERYONE, Split, Step
 
@@ -12,7 +13,7 @@ SPLIT = Split("age", "grid", 1)
 
 
 def charge(share, what, region=EVERYONE):
-    return Charge(region, Fraction(share), f"{what}, of all rows", "study")
+    return Charge(region, Fraction(share), f"{what}, of all rows", "study", Measure.PURE)
 
 
 def test_rounds_in_a_row_that_ask_alike_are_one_line_and_add_up():

@@ -72,7 +72,7 @@ class Federation:
         self.expected_rounds = expected_rounds
         self.record = RunRecord()
         if study.entry_cost:
-            entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
+            entry = study.charge(EVERYONE, study.entry_cost, "randomised labels")
             self.ledger.reserve([entry], "entry")
         self.charged: list[tuple[str, tuple[Charge, ...]]] = []
         self.releases: list[tuple[Region, Release]] = []

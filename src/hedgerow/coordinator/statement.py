@@ -220,7 +220,7 @@ def _against(study: Study, releases: Sequence[tuple[Region, Release]], colluders
     """Epsilon against more colluders than the study tolerates, on the worst path."""
     coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
     prices = {r: cost_against(study.measure, r, coalition) for _, r in releases}
-    spent = worst_total([Charge(region, prices[r], "", study.name) for region, r in releases])
+    spent = worst_total([study.charge(region, prices[r], "") for region, r in releases])
     return conversions.epsilon_of(study.measure, spent, study.delta)
 
 

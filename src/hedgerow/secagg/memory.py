@@ -21,6 +21,8 @@ from hedgerow.secagg.encoding import (
     SEED,
     Reader,
     bytes_field,
+    digest,
+    ids,
     members_field,
     table_field,
     u16,
@@ -94,6 +96,11 @@ class StoredRound:
         return record
 
 
+def set_hash(members: tuple[int, ...]) -> bytes:
+    """A set of members, as it is written down."""
+    return digest("members", ids(members))
+
+
 class Memory(Protocol):
     """A site's durable state for one study."""
 
@@ -123,8 +130,8 @@ class Memory(Protocol):
         again. Refuses with `OldRound` a round that is not above the high water.
         """
 
-    def opened_set(self, run_id: bytes, round: int) -> tuple[int, ...] | None:
-        """The set of members this site has signed or opened in the round."""
+    def opened_set(self, run_id: bytes, round: int) -> bytes | None:
+        """The hash of the set that this site has signed or opened in the round."""
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
         """Writes the only set this site will ever sign or open in the round. Durable on return.
@@ -162,7 +169,7 @@ class MemoryInRam:
         self._closed: set[bytes] = set()
         self._records: dict[tuple[bytes, int], StoredRound] = {}
         self._high_water: dict[bytes, int] = {}
-        self._sets: dict[tuple[bytes, int], tuple[int, ...]] = {}
+        self._sets: dict[tuple[bytes, int], bytes] = {}
         self._own: dict[int, bytes] = {}
         self._peers: dict[bytes, SignedHeader] = {}
 
@@ -190,12 +197,13 @@ class MemoryInRam:
             self._records.pop(next(iter(self._records)))
         self._high_water[record.run_id] = record.round
 
-    def opened_set(self, run_id: bytes, round: int) -> tuple[int, ...] | None:
+    def opened_set(self, run_id: bytes, round: int) -> bytes | None:
         return self._sets.get((run_id, round))
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
-        kept = self._sets.setdefault((run_id, round), members)
-        require(kept == members, Code.SECOND_SET)
+        wanted = set_hash(members)
+        kept = self._sets.setdefault((run_id, round), wanted)
+        require(kept == wanted, Code.SECOND_SET)
         return self._records[run_id, round].ledger
 
     def head_at(self, seq: int) -> bytes | None:

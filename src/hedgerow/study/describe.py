@@ -14,7 +14,7 @@ from hedgerow.values.regions import Fold
 
 def charges_of(bundle: Sequence[Query], study: Study) -> list[Charge]:
     """What the bundle costs a record, by region."""
-    return [Charge(q.region, study.cost(q), describe(q, study), study.name) for q in bundle]
+    return [study.charge(q.region, study.cost(q), describe(q, study)) for q in bundle]
 
 
 def describe(query: Query, study: Study) -> str:

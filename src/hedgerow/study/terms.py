@@ -19,6 +19,7 @@ from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise import sampling
 from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
 from hedgerow.privacy.noise.response import BloomReports, RandomisedResponse
@@ -34,6 +35,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.study.consortium import PROTOCOL, Consortium, check_counts
+from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
 NOISE_LAW_VERSION = 1
@@ -61,9 +63,13 @@ class Study:
     retry_reserve: Fraction = Fraction(0)
     label_reports: BloomReports | None = None
     """Under placement `label`: noisy bits instead of k-ary randomised response."""
+    sites: tuple[bytes, ...] = ()
+    """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
+    coordinator: bytes = b""
 
     def __post_init__(self) -> None:
         check_counts(self.parties, self.colluders, self.threshold)
+        self._check_keys()
         if self.placement is Placement.NOWHERE:
             return
         conversions.check_promise(self.epsilon, self.delta)
@@ -85,6 +91,15 @@ class Study:
         self._check_reports()
         if self.records_per_person < 1:
             raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
+
+    def _check_keys(self) -> None:
+        named = bool(self.sites) or bool(self.coordinator)
+        if named and (len(self.sites) != self.parties or not self.coordinator):
+            raise SpecError(
+                f"the study names {len(self.sites)} keys of {self.parties} sites and "
+                f"{'a' if self.coordinator else 'no'} coordinator's; name all of them, or none "
+                "in a simulation."
+            )
 
     def _check_reports(self) -> None:
         reports = self.label_reports
@@ -140,6 +155,10 @@ class Study:
     @property
     def limit(self) -> Cost:
         return math.inf if self.placement is Placement.NOWHERE else self.total
+
+    def charge(self, region: Region, cost: Cost, what: str) -> Charge:
+        """A line of a ledger, on this study's account and in its measure."""
+        return Charge(region, cost, what, self.account, self.measure)
 
     def cost(self, query: Query) -> Cost:
         """What a record in the query's region pays."""
@@ -256,9 +275,12 @@ class Study:
             "parties": self.parties,
             "colluders": self.colluders,
             "threshold": self.threshold,
+            "sites": [key.hex() for key in self.sites],
+            "coordinator": self.coordinator.hex(),
             "records_per_person": self.records_per_person,
             "retry_reserve": str(self.retry_reserve),
             "label_reports": None if self.label_reports is None else self._reports_to_dict(),
+            "lattice": self.lattice,
             "protocol": PROTOCOL,
             "noise_law": NOISE_LAW_VERSION,
         }
@@ -269,9 +291,29 @@ class Study:
 
     @cached_property
     def hash(self) -> bytes:
-        """Over the parsed content, so that spelling does not matter and versions do."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(b"hedgerow/study/1/" + text.encode()).digest()
+        """Over the parsed content, so that spelling does not matter and versions do.
+
+        The one definition: headers, accounts and approvals all use it.
+        """
+        text = json.dumps(_exact(self.to_dict()), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(b"hedgerow/study/2/" + text.encode()).digest()
+
+    @cached_property
+    def account(self) -> str:
+        """Its key in every ledger: the hash, since a name can be given twice."""
+        return self.hash.hex()
+
+
+def _exact(value: Any) -> Any:
+    """The same content without floats, whose spelling is not the same everywhere."""
+    if isinstance(value, float):
+        numerator, denominator = value.as_integer_ratio()
+        return f"{numerator}/{denominator}"
+    if isinstance(value, dict):
+        return {key: _exact(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(part) for part in value]
+    return value
 
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)

@@ -22,6 +22,7 @@ from hedgerow.secagg.envelope import LedgerHead
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.secagg.site import Resend, Site
 from hedgerow.site.member import Member, Response
+from hedgerow.study.terms import Study
 from hedgerow.transport.wire import Receiver
 
 
@@ -43,11 +44,7 @@ class Endpoint:
     """Joins a member, its half of the secure sum, and where it keeps its answers."""
 
     def __init__(self, member: Member, site: Site, safe: Safe) -> None:
-        if member.study.hash != site.study_hash:
-            raise SpecError(
-                f"the site speaks for another study than {member.study.name!r}; "
-                "give both the same one."
-            )
+        check_same_study(member.study, site)
         self.member, self.site, self.safe = member, site, safe
         self.receiver = Receiver()
         self._lock = threading.Lock()
@@ -75,6 +72,17 @@ class Endpoint:
             return self.safe.release(charges, begun.run_id, begun.round, mask)
         except BudgetExceeded:
             raise PartyRefused(Code.BUDGET_REFUSED.value) from None
+
+
+def check_same_study(study: Study, site: Site) -> None:
+    """What the site speaks for is what was approved: content, sites and coordinator."""
+    roster = site.roster.sites, site.roster.coordinator
+    named = (study.sites, study.coordinator) if study.sites else roster
+    if study.hash != site.study_hash or named != roster:
+        raise SpecError(
+            f"the site speaks for another study, or other sites, than {study.name!r} names; "
+            "give both the same."
+        )
 
 
 def _vector(response: Response) -> NDArray[np.int64]:

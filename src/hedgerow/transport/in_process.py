@@ -16,7 +16,7 @@ from hedgerow.coordinator.federation import Collected, Federation
 from hedgerow.coordinator.record import Listener, silent
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import Charge, Ledger, MemoryLedger
-from hedgerow.privacy.ledger.events import cost_text
+from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import BoundQuery, Query, SumQuery
 from hedgerow.secagg.coordinator import Coordinator, SecureSum
@@ -69,7 +69,7 @@ class OneHolder:
         return Collected(response.vector, (response.picks,), 8 * len(response.vector), asked)
 
     def spent(self) -> Cost:
-        return self.ledger.spent(self.study.name)
+        return self.ledger.spent(self.study.account)
 
 
 class RamSafe(MemoryInRam):
@@ -87,7 +87,7 @@ class RamSafe(MemoryInRam):
         mask: Callable[[LedgerHead], StoredRound],
     ) -> bytes:
         receipt = self.ledger.reserve(charges, f"round {round}")
-        record = mask(LedgerHead(receipt.seq, receipt.head, cost_text(receipt.spent)))
+        record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
         self.store(record)
         return record.message
 

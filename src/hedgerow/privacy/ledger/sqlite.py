@@ -9,13 +9,12 @@ Rules and what a rollback can and cannot hide: docs/proofs/ledger.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import cast
 
 from hedgerow.errors import HedgerowError, LedgerBroken, LedgerRolledBack
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.ledger import chain
-from hedgerow.privacy.ledger.chain import Entry, Sign, Verify
+from hedgerow.privacy.ledger.chain import START, Entry, Sign, Verify
 from hedgerow.privacy.ledger.charges import NO_HEAD, Charge, Receipt, study_of
 from hedgerow.privacy.ledger.events import (
     Approved,
@@ -26,21 +25,21 @@ from hedgerow.privacy.ledger.events import (
     LifetimeSet,
     Reconciled,
     Restored,
+    SetOpened,
     from_json,
 )
 from hedgerow.privacy.ledger.head_file import Anchor
-from hedgerow.privacy.ledger.rules import Account, Books, next_seq
+from hedgerow.privacy.ledger.rules import Account, Books, OpenedSet, next_seq
 from hedgerow.privacy.ledger.store import Store
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS ledger (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, "
+LAYOUT = (
+    "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, "
     "head BLOB NOT NULL, signature BLOB NOT NULL)",
-    "CREATE TRIGGER IF NOT EXISTS ledger_keeps_entries BEFORE UPDATE ON ledger "
+    "CREATE TRIGGER ledger_keeps_entries BEFORE UPDATE ON ledger "
     "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
-    "CREATE TRIGGER IF NOT EXISTS ledger_loses_none BEFORE DELETE ON ledger "
+    "CREATE TRIGGER ledger_loses_none BEFORE DELETE ON ledger "
     "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
 )
-_START: Head = (0, NO_HEAD)
 
 
 class SqliteLedger:
@@ -55,29 +54,39 @@ class SqliteLedger:
         anchor: Anchor | None = None,
     ) -> None:
         self._store, self._sign, self._verify, self._anchor = store, sign, verify, anchor
-        self._books, self._end = Books(), _START
+        self._books, self._end = Books(), START
+        self._caught_up = 0
         with store.transaction():
-            for statement in _SCHEMA:
-                store.execute(statement)
+            for statement in LAYOUT:
+                store.create(statement)
 
     # ------------------------------------------------------------------------------- spending
     def set_lifetime(self, measure: Measure, limit: Cost) -> None:
         """The site's own policy over all studies, in epsilon (pure studies only) or in rho."""
         self._write(LifetimeSet(measure, limit))
 
-    def approve(self, study: str, measure: Measure, cap: Cost) -> None:
-        """Lets a study spend up to `cap`, all of which leaves the lifetime budget at once."""
-        self._write(Approved(study, measure, cap))
+    def approve(self, study: str, measure: Measure, cap: Cost, name: str = "") -> None:
+        """Lets a study spend up to `cap`, all of which leaves the lifetime budget at once.
+
+        `study` is its hash (`Study.account`); `name` is for people.
+        """
+        self._write(Approved(study, measure, cap, name))
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
         """Charges a round; inside a transaction of the store it becomes durable with that."""
         study = study_of(charges, round_id)
         self._write(Charged(study, round_id, tuple(charges)))
-        seq, head = self._end
-        receipt = Receipt(
-            study=study, round_id=round_id, seq=seq, head=head, spent=self._account(study).spent
-        )
-        return replace(receipt, signature=chain.sign_receipt(receipt, self._sign))
+        seq, head = self._end.position
+        spent = self._account(study).spent
+        return Receipt(study=study, round_id=round_id, seq=seq, head=head, spent=spent)
+
+    def open_set(self, study: str, round_id: str, members: bytes) -> OpenedSet:
+        """Writes down the only set, by its hash, that this site will ever open in a round."""
+        with self._store.transaction():
+            self._catch_up()
+            account = self._account(study)
+            self._append(SetOpened(study, round_id, members, account.spent))
+            return account.sets[round_id]
 
     def close(self, study: str) -> None:
         """Ends a study for good; what it did not spend returns to the lifetime budget."""
@@ -88,6 +97,25 @@ class SqliteLedger:
         with self._store.transaction():
             self._catch_up()
             return self._account(study).spent
+
+    def opened(self, study: str, round_id: str) -> OpenedSet | None:
+        """The set that was opened in a round, if any."""
+        with self._store.transaction():
+            self._catch_up()
+            return self._account(study).sets.get(round_id)
+
+    def has_charged(self, study: str) -> bool:
+        """Has any round of the study been charged, or lost in a restore?"""
+        with self._store.transaction():
+            self._catch_up()
+            account = self._books.accounts.get(study)
+            return account is not None and bool(account.rounds or account.spent)
+
+    def restored(self) -> int:
+        """Number of the entry that last declared this file an older copy; 0 if none did."""
+        with self._store.transaction():
+            self._catch_up()
+            return self._books.restored
 
     def cap(self, study: str) -> Cost:
         with self._store.transaction():
@@ -101,8 +129,9 @@ class SqliteLedger:
             return self._books.committed
 
     def entries(self) -> Iterator[tuple[Entry, Event]]:
+        """All entries; they have been checked when this ledger was last used."""
         for entry in self._entries(after=0):
-            yield entry, from_json(entry.body)
+            yield entry, from_json(entry.body, self._books.measure)
 
     def settle(self) -> None:
         """Makes sure that the anchor has what the file has, before stored bytes are sent again."""
@@ -112,7 +141,7 @@ class SqliteLedger:
     # ---------------------------------------------------------------------------------- trust
     def head(self) -> Head:
         found = self._store.execute("SELECT seq, head FROM ledger ORDER BY seq DESC LIMIT 1")
-        return cast(Head, found[0]) if found else _START
+        return cast(Head, found[0]) if found else START.position
 
     def head_at(self, seq: int) -> bytes | None:
         """The head after `seq` entries, also of entries known to be lost; None if never there."""
@@ -133,7 +162,7 @@ class SqliteLedger:
     def verify(self) -> None:
         """Reads everything again: links, signatures, sums, and the anchor."""
         with self._store.transaction():
-            self._books, self._end = Books(), _START
+            self._books, self._end, self._caught_up = Books(), START, 0
             self._catch_up()
 
     def restore(self, lost: Iterable[Head] = ()) -> None:
@@ -154,23 +183,37 @@ class SqliteLedger:
                         "lifetime budget leaves out what both have spent."
                     )
             strange = tuple(sorted((s, h) for s, h in known.items() if s not in own))
-            self._append(Restored(self._end[0], strange))
+            self._append(Restored(self._end.seq, strange))
 
     def reconcile(self, receipts: Iterable[Receipt]) -> None:
-        """Believes this site's own receipts, if there is one for every entry that was lost."""
+        """Believes receipts, which the caller has verified, if no entry that was lost lacks one.
+
+        A receipt without a round does not say what its entry was, only what was spent by then.
+        """
         with self._store.transaction():
             self._catch_up()
-            found = [r for r in receipts if chain.receipt_is_ours(r, self._verify)]
-            unknown = self._books.missing - {receipt.seq for receipt in found}
-            if unknown:
-                raise LedgerRolledBack(
-                    f"entries {_some(unknown)} were lost and no receipt tells what they charged; "
-                    "studies stay fully spent. Ask coordinators for the receipts they hold."
-                )
+            found = list(receipts)
+            self._check_receipts(found)
             spent: dict[str, Cost] = {}
             for receipt in found:
                 spent[receipt.study] = max(receipt.spent, spent.get(receipt.study, receipt.spent))
-            self._append(Reconciled(tuple(sorted(spent.items()))))
+            rounds = {(r.study, r.round_id) for r in found if r.round_id}
+            self._append(Reconciled(tuple(sorted(spent.items())), tuple(sorted(rounds))))
+
+    def _check_receipts(self, receipts: Iterable[Receipt]) -> None:
+        """Each is of this chain, and together they tell what every lost entry was."""
+        told = set()
+        for receipt in receipts:
+            if self.head_at(receipt.seq) or receipt.seq not in self._books.missing:
+                self.meet((receipt.seq, receipt.head))
+            if receipt.round_id:
+                told.add(receipt.seq)
+        unknown = self._books.missing - told
+        if unknown:
+            raise LedgerRolledBack(
+                f"entries {_some(unknown)} were lost and no receipt tells what they charged; "
+                "studies stay fully spent. Ask coordinators for the receipts they hold."
+            )
 
     # ------------------------------------------------------------------------------- the chain
     def _account(self, study: str) -> Account:
@@ -184,45 +227,64 @@ class SqliteLedger:
     def _append(self, event: Event) -> None:
         """Rules first, then the row; the anchor follows once the row is durable."""
         self._books.apply(event)
-        seq, previous = self._end
-        entry = chain.seal_entry(next_seq(seq, event), previous, event, self._sign)
+        seq = next_seq(self._end.seq, event)
+        entry = chain.seal_entry(seq, self._end, event, self._sign)
+        self._end = self._end.after(entry)  # if the row cannot be written, all is read again
         self._store.execute(
             "INSERT INTO ledger VALUES (?, ?, ?, ?)",
             entry.seq, entry.body, entry.head, entry.signature,
         )  # fmt: skip
-        self._end = entry.seq, entry.head
         self._store.after_commit(self._raise_anchor)
 
     def _catch_up(self) -> None:
-        """Makes the books agree with the file, and the file with the anchor."""
-        self._read_new()
-        self._check_anchor()
+        """Makes the books agree with the file, and the file with the anchor.
+
+        Once a transaction: until it ends nobody else can write.
+        """
+        if self._caught_up != self._store.transactions:
+            self._read_new()
+            self._check_anchor()
+            self._caught_up = self._store.transactions
 
     def _read_new(self) -> None:
         """Other processes write, transactions fail: what was read may be too short or too long."""
-        seq, head = self._end
-        if self._stored_head(seq) != head:
-            self._books, self._end = Books(), _START
-        for entry in self._entries(after=self._end[0]):
+        if self._stored_head(self._end.seq) != self._end.head:
+            self._books, self._end = Books(), START
+        try:
+            self._take_all(self._entries(after=self._end.seq))
+        except LedgerBroken:
+            self._books, self._end = Books(), START  # nothing of it is believed
+            raise
+
+    def _take_all(self, entries: Iterable[Entry]) -> None:
+        """The last entry's signature vouches for those before it, whose hashes lead to it."""
+        unvouched: list[Entry] = []
+        for entry in entries:
+            if chain.vouches(entry, self._end):
+                unvouched.clear()
+            unvouched.append(entry)
             self._take(entry)
+        for entry in unvouched:
+            chain.check_signature(entry, self._verify)
 
     def _take(self, entry: Entry) -> None:
-        chain.check(entry, self._end[1], self._verify)
-        event = from_json(entry.body)
-        chain.check_seq(entry, next_seq(self._end[0], event))
         try:
+            event = from_json(entry.body, self._books.measure)
+            chain.check_seq(entry, next_seq(self._end.seq, event))
             self._books.apply(event)
+        except LedgerBroken:
+            raise
         except HedgerowError as error:
             raise LedgerBroken(
                 f"entry {entry.seq} of the ledger breaks its own rules: {error}"
             ) from error
-        self._end = entry.seq, entry.head
+        self._end = self._end.after(entry)
 
     def _entries(self, after: int) -> Iterator[Entry]:
         rows = self._store.execute(
             "SELECT seq, body, head, signature FROM ledger WHERE seq > ? ORDER BY seq", after
         )
-        return (Entry(*cast(tuple[int, str, bytes, bytes], row)) for row in rows)
+        return map(_entry, rows)
 
     def _stored_head(self, seq: int) -> bytes:
         found = self._store.execute("SELECT head FROM ledger WHERE seq = ?", seq)
@@ -234,7 +296,7 @@ class SqliteLedger:
         latest = self._anchor.latest()
         for head in latest.items():
             self.meet(head)
-        if not latest and self._end[0] > 1:
+        if not latest and self._end.seq > 1:
             raise LedgerRolledBack(
                 "the anchor of this ledger is missing, so an older copy could not be told from "
                 "the newest. Bring the anchor back, or declare the restore."
@@ -243,8 +305,14 @@ class SqliteLedger:
 
     def _raise_anchor(self) -> None:
         """Also heals an anchor that a crash left one entry behind."""
-        if self._anchor is not None and self._end[0] > max(self._anchor.latest(), default=0):
-            self._anchor.append(self._end)
+        if self._anchor is not None and self._end.seq > max(self._anchor.latest(), default=0):
+            self._anchor.append(self._end.position)
+
+
+def _entry(row: tuple[object, ...]) -> Entry:
+    if tuple(map(type, row)) != (int, str, bytes, bytes):
+        raise LedgerBroken(f"entry {row[0]!r} of the ledger is not what was written.")
+    return Entry(*cast(tuple[int, str, bytes, bytes], row))
 
 
 def _relation(seq: int, end: int) -> str:
