@@ -109,11 +109,11 @@ class Store:
         self.transactions = 0
         """How many were begun; within one of them nobody else writes."""
         self._after: list[Callable[[], None]] = []
-        with _translated():
+        with _reading():
             self._configure()
 
     def execute(self, sql: str, *values: object) -> list[tuple[object, ...]]:
-        with self._lock, _translated():
+        with self._lock, _reading():
             return self._connection.execute(sql, values).fetchall()
 
     def create(self, statement: str) -> None:
@@ -205,6 +205,19 @@ class Store:
                 f"SQLite reports synchronous={found}; {EXTRA} is needed for charges that survive "
                 "power loss. Use SQLite 3.12 or newer."
             )
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """A damaged file may hold text that is none, in its rows and in its own messages."""
+    try:
+        with _translated():
+            yield
+    except UnicodeDecodeError as error:
+        raise LedgerBroken(
+            f"the site's file holds text that cannot be read ({error.reason}); nothing was sent. "
+            "Restore the last good copy, then reconcile it."
+        ) from error
 
 
 @contextmanager
