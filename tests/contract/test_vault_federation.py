@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from contract.durable_link import DurableLink
 from contract.worlds import TWO, holders, sample, study
 from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import PartyRefused
@@ -14,64 +15,8 @@ from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Site
-from hedgerow.site.member import Member
-from hedgerow.site.vault import Vault
-from hedgerow.transport.endpoint import Endpoint
-from hedgerow.transport.in_process import SecureLink
-from hedgerow.transport.wire import Sender
 
 PARTIES = 3
-
-
-class DurableLink(SecureLink):
-    """Sites that serve from vaults; `restart` stops all of them and lets them join again."""
-
-    def __init__(self, the_study, rows, folder, caps):
-        self.study, self.rows, self.folder = the_study, rows, folder
-        self.identities = [Identity.generate() for _ in rows]
-        self.coordinator_identity = Identity.generate()
-        self.roster = Roster(
-            tuple(i.public for i in self.identities), self.coordinator_identity.public
-        )
-        self.parameters = Parameters.default(PARTIES)
-        self.vaults = [self._vault(k) for k in range(PARTIES)]
-        for vault, cap in zip(self.vaults, caps, strict=True):
-            vault.ledger.set_lifetime(Measure.ZCDP, Fraction(10))
-            vault.ledger.approve(the_study.account, the_study.measure, cap, the_study.name)
-        self.heads = {}
-        self._join()
-
-    def _vault(self, k):
-        place = self.folder / f"site{k}"
-        place.mkdir(exist_ok=True)
-        return Vault.open(place / "vault.sqlite", self.identities[k], place / "anchor")
-
-    def _join(self):
-        self.coordinator = Coordinator(
-            self.coordinator_identity, self.roster, self.parameters, self.study.hash, self.heads
-        )
-        self.endpoints = []
-        for k, vault in enumerate(self.vaults):
-            memory = vault.memory(self.study.account)
-            pins = self.roster.fingerprints
-            site = Site(
-                self.identities[k], self.roster, k, self.parameters, self.study.hash, memory,
-                pins=pins,
-            )  # fmt: skip
-            self.endpoints.append(Endpoint(Member(self.study, self.rows[k]), site, vault))
-        self.join(lambda k: self.vaults[k].head(self.study.account))
-        self.sender = Sender()
-
-    def restart(self):
-        self.heads = dict(self.coordinator.heads)
-        for vault in self.vaults:
-            vault.close()
-        self.vaults = [self._vault(k) for k in range(PARTIES)]
-        self._join()
 
 
 def opened(tmp_path, caps=None):
@@ -81,7 +26,7 @@ def opened(tmp_path, caps=None):
         the_study,
         holders(X, y, np.arange(150) % PARTIES, PARTIES, TWO),
         tmp_path,
-        caps or [the_study.total] * PARTIES,
+        caps,
     )
     return Federation(the_study, link, MemoryLedger(the_study.limit)), link
 
