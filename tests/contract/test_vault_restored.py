@@ -18,6 +18,7 @@ from hedgerow.errors import (
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
+from hedgerow.privacy.ledger.stored_chain import StoredChain
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHeader
 from hedgerow.secagg.messages import Masked, Shares, SignedSet, Survivors, Unmask
@@ -104,17 +105,17 @@ def test_two_restored_sites_do_not_open_a_second_set(attack):
 
 def test_sets_that_the_anchor_did_not_count_would_give_a_vector_away(attack, monkeypatch):
     """The twin: an anchor that counts charges alone, and a colluder that signs everything."""
-    whole = SqliteLedger._raise_anchor
+    whole = StoredChain._raise_anchor
 
-    def charges_only(ledger):
-        sets = ledger._books.account(ACCOUNT).sets if ACCOUNT in ledger._books.accounts else {}
-        if ledger._end.seq not in {opened.seq for opened in sets.values()}:
-            whole(ledger)
+    def charges_only(chain):
+        sets = chain.books.account(ACCOUNT).sets
+        if chain.end.seq not in {opened.seq for opened in sets.values()}:
+            whole(chain)
 
     def colludes(memory, run_id, round, members):
         return memory.outbox(run_id, round).ledger
 
-    monkeypatch.setattr(SqliteLedger, "_raise_anchor", charges_only)
+    monkeypatch.setattr(StoredChain, "_raise_anchor", charges_only)
     memory = attack.group.sites[COLLUDER]._memory
     memory.open_set = lambda *asked: colludes(memory, *asked)
     np.testing.assert_array_equal(attack.run(), attack.vectors[VICTIM])
@@ -300,11 +301,14 @@ def test_without_the_anchor_receipts_tell_what_was_lost(sites):
 
 def test_a_peer_holds_the_highest_header_it_has_seen(sites):
     masked(sites)
-    held = sites.vaults[1].receipt(sites.group.roster.sites[0])
-    assert held == Envelope.parse(sites.group.coordinator.keys[0]).receipt.to_bytes()
-    assert sites.vaults[1].receipt(b"nobody") is None
+    held = sites.vaults[1].receipts()
+    shown = map(Envelope.parse, sites.group.coordinator.keys)
+    assert held == {
+        key: keys.receipt.to_bytes()
+        for key, keys in zip(sites.group.roster.sites, shown, strict=True)
+    }
     sites.restart(1)
-    assert sites.vaults[1].receipt(sites.group.roster.sites[0]) == held
+    assert sites.vaults[1].receipts() == held
 
 
 def test_a_peers_receipt_shows_a_loss_but_not_what_was_lost(sites):

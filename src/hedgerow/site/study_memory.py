@@ -42,6 +42,10 @@ class PeerHeads:
         found = self._table.get(peer)
         return SignedHeader.read(found[3]) if found is not None and found[3] else None
 
+    def receipts(self) -> dict[bytes, bytes]:
+        kept = {row[0]: row[3] for row in self._table.rows() if row[3]}
+        return kept | {peer: receipt.to_bytes() for peer, receipt in self._news.items()}
+
     def see(self, peer: bytes, receipt: SignedHeader) -> None:
         known = self.highest(peer)
         if known is None or receipt.header.ledger.position > known:

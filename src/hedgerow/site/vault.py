@@ -180,10 +180,9 @@ class Vault:
         """
         self.ledger.reconcile(_as_receipt(_verified(one, self._identity)) for one in held)
 
-    def receipt(self, peer: bytes) -> bytes | None:
-        """The highest signed header held of a peer, to be given to it if it has lost its file."""
-        found = self._peers.receipt(peer)
-        return None if found is None else found.to_bytes()
+    def receipts(self) -> dict[bytes, bytes]:
+        """By peer, its highest signed header: to be given back to it if it lost its file."""
+        return self._peers.receipts()
 
 
 def _verified(receipt: bytes, identity: Identity) -> SignedHeader:

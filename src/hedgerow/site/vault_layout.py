@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import cast
 
 from hedgerow.errors import LedgerBroken, LedgerUnavailable
-from hedgerow.privacy.ledger import sqlite
+from hedgerow.privacy.ledger import stored_chain
 from hedgerow.privacy.ledger.store import Store
 from hedgerow.privacy.ledger.tables import Table
 
@@ -103,7 +103,7 @@ def _version(store: Store) -> int:
 
 
 def _require_layout(store: Store, statements: tuple[str, ...]) -> None:
-    if store.layout() != {*sqlite.LAYOUT, *statements}:
+    if store.layout() != {*stored_chain.LAYOUT, *statements}:
         raise LedgerBroken(
             "the tables of the site's file are not those of its version; nothing was changed. "
             "Restore the last good copy, then reconcile it."
