@@ -220,20 +220,19 @@ def _signed(sender: int, head: Head, rest: bytes) -> bytes:
 class Envelope:
     """A message taken apart; nothing in it is believed before `verify`."""
 
-    header: Header
+    receipt: SignedHeader
     body: memoryview
-    signature: bytes
 
     @classmethod
     def parse(cls, message: Buffer) -> Envelope:
         reader = Reader(message)
         header = Header.read(reader)
         body = reader.view(reader.remaining - SIGNATURE)
-        return cls(header, body, reader.take(SIGNATURE))
+        return cls(SignedHeader(header, digest("body", body), reader.take(SIGNATURE)), body)
 
     @property
-    def receipt(self) -> SignedHeader:
-        return SignedHeader(self.header, digest("body", self.body), self.signature)
+    def header(self) -> Header:
+        return self.receipt.header
 
     def verify(self, roster: Roster) -> None:
         self.receipt.verify(roster.key_of(self.header.sender))
