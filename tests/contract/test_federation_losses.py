@@ -17,7 +17,7 @@ from hedgerow.queries import Count, LocalChoice, Score, Scoring, SumQuery, Whole
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import MessageKind
 from hedgerow.secagg.keys import Identity
-from hedgerow.secagg.site import Site
+from hedgerow.secagg.site import Site, one_at_a_time
 from hedgerow.site.member import Member
 from hedgerow.transport.endpoint import Endpoint
 from hedgerow.values.regions import EVERYONE, Split, cells
@@ -238,6 +238,68 @@ def test_without_the_lock_the_second_thread_would_be_turned_away(noisy, monkeypa
     got, failed = answered_by_two_threads(noisy, monkeypatch)
     assert (len(got), len(failed)) == (1, 1)
     assert noisy.spent_at_sites()[0] == SHARE * noisy.study.total
+
+
+class Impatient:
+    """A lock that says so instead of waiting for ever."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+
+    def __enter__(self):
+        if not self.lock.acquire(timeout=1.0):
+            raise TimeoutError("two threads wait for each other")
+
+    def __exit__(self, *error):
+        self.lock.release()
+
+
+def opened_while_the_next_is_masked(link, monkeypatch, mask):
+    """One thread masks round 2 inside the vault's transaction; then another opens round 1."""
+    first = link._start([COUNT])
+    for answer in link.ask(first.requests(), lambda k, m: link.endpoints[k].answer(m)).values():
+        first.accept_masked(answer)
+    first.close()
+    opening, asking = first.unmask()[0], link._start([COUNT]).requests()[0]
+    site, failed = link.endpoints[0].site, []
+    masking, opening_now = threading.Event(), threading.Event()
+    site.lock, received = Impatient(), site._received
+
+    def mask_once_the_other_has_begun(*given):
+        masking.set()
+        opening_now.wait(timeout=2.0)
+        return mask(*given)
+
+    def receive(message, kind):
+        if kind is MessageKind.UNMASK:  # this thread has the site's lock, and wants the vault
+            opening_now.set()
+        return received(message, kind)
+
+    def attempt(step, message):
+        try:
+            step(message)
+        except TimeoutError as error:
+            failed.append(str(error))
+
+    monkeypatch.setattr(Site, "mask", mask_once_the_other_has_begun)
+    monkeypatch.setattr(site, "_received", receive)
+    thread = threading.Thread(target=attempt, args=(link.endpoints[0].answer, asking))
+    thread.start()
+    masking.wait(timeout=5.0)
+    attempt(site.unmask, opening)
+    thread.join()
+    return failed
+
+
+def test_a_round_is_opened_while_the_next_one_is_masked(noisy, monkeypatch):
+    assert opened_while_the_next_is_masked(noisy, monkeypatch, Site.mask) == []
+
+
+def test_a_mask_that_waited_for_other_steps_would_stop_both(noisy, monkeypatch):
+    """The twin."""
+    waiting = one_at_a_time(Site.mask)
+    failed = opened_while_the_next_is_masked(noisy, monkeypatch, waiting)
+    assert failed == ["two threads wait for each other"]
 
 
 # ----------------------------------------------------------------------------- one study for all

@@ -8,9 +8,11 @@ mask cannot be used for two vectors. (A copied running machine is not covered.)
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -110,6 +112,7 @@ class Joined:
     process: int
     last_round: int = 0
     """Highest round masked in this epoch, whether or not it was ever stored or sent."""
+    lock: AbstractContextManager[Any] = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
     def agree(cls, epoch: Epoch, me: int, private: X25519PrivateKey, process: int) -> Joined:
@@ -123,8 +126,9 @@ class Joined:
         A second vector under one mask would show the difference of the two.
         """
         require(self.process == os.getpid(), Code.UNKNOWN_KEY)  # a forked copy has the same keys
-        require(round > self.last_round, Code.OLD_ROUND)
-        self.last_round = round
+        with self.lock:
+            require(round > self.last_round, Code.OLD_ROUND)
+            self.last_round = round
 
     def peers_in(self, participants: Iterable[int]) -> list[int]:
         return [site for site in participants if site in self.roots]

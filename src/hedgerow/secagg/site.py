@@ -165,14 +165,15 @@ class Site:
             context,
         )
 
-    @one_at_a_time
     def mask(
         self, fresh: Fresh, vector: Int64, ledger: LedgerHead, picks: tuple[int, ...] = ()
     ) -> StoredRound:
         """The MASKED message and all that must be stored with the charge before it is sent.
 
         `ledger` is the ledger's end after that charge. Stores nothing and sends nothing. The
-        round is used up by the call: a second one for it is refused.
+        round is used up by the call: a second one for it is refused. Called inside the memory's
+        transaction, so it must not wait for a step that waits for the memory: only the use of
+        the round is locked.
         """
         check_vector(vector)
         check_picks(picks)
