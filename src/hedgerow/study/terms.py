@@ -6,8 +6,6 @@ derives them itself and a coordinator cannot name its own.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -35,6 +33,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.study.consortium import PROTOCOL, Consortium, check_counts
+from hedgerow.study.hashing import content_hash
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
@@ -291,29 +290,12 @@ class Study:
 
     @cached_property
     def hash(self) -> bytes:
-        """Over the parsed content, so that spelling does not matter and versions do.
-
-        The one definition: headers, accounts and approvals all use it.
-        """
-        text = json.dumps(_exact(self.to_dict()), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(b"hedgerow/study/2/" + text.encode()).digest()
+        return content_hash(self.to_dict())
 
     @cached_property
     def account(self) -> str:
         """Its key in every ledger: the hash, since a name can be given twice."""
         return self.hash.hex()
-
-
-def _exact(value: Any) -> Any:
-    """The same content without floats, whose spelling is not the same everywhere."""
-    if isinstance(value, float):
-        numerator, denominator = value.as_integer_ratio()
-        return f"{numerator}/{denominator}"
-    if isinstance(value, dict):
-        return {key: _exact(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_exact(part) for part in value]
-    return value
 
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
