@@ -25,6 +25,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
+from hedgerow.kernels.warming import warm
 from studies import datasets
 
 LIMIT_SETS = ("adult", "bank", "credit_default")
@@ -141,7 +142,7 @@ def million(rows: int, features: int = 30, parties: int = 5) -> Iterator[Row]:
 
 
 def _seconds(work) -> float:
-    """Processor time of the second call: compiling is paid once a process."""
+    """Processor time of the second call: imports are paid once a process."""
     work()
     began = time.process_time()
     work()
@@ -155,6 +156,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    warm()
     works = {
         "limit": lambda: limit(Path(given.data)),
         "adult": lambda: adult(Path(given.data)),

@@ -11,9 +11,11 @@ import xgboost
 from numpy.typing import NDArray
 
 from benchmarks.timing import Row, named, race
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.encoding import encode_edges, split_rows
+from hedgerow.kernels.sums import count_cells, sum_cells
+from hedgerow.kernels.trees import add_values, leaf_sums
 from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
-from hedgerow.values.trees import Tree, pack
+from hedgerow.values.trees import Packed, Tree, pack
 
 N_ROWS, N_FEATURES, N_BINS = 1_000_000, 30, 32
 N_TREES = 20  # of a batch of random trees
@@ -51,7 +53,7 @@ def encoded(X: NDArray[np.float32], edges: list[NDArray[np.float64]]) -> NDArray
     codes = np.empty(X.shape[::-1], dtype=np.uint8)
     for lo in range(0, len(X), PART):
         for j, cuts in enumerate(edges):
-            kernels.encode_edges(X[lo : lo + PART, j], cuts, codes[j, lo : lo + PART])
+            encode_edges(X[lo : lo + PART, j], cuts, codes[j, lo : lo + PART])
     return codes
 
 
@@ -105,13 +107,13 @@ Level = Callable[[Nodes | None], NDArray[np.int64]]
 def level_of_counts(
     codes: NDArray[np.uint8], y: NDArray[np.uint8], nodes: Nodes | None
 ) -> NDArray[np.int64]:
-    return kernels.count_level(codes, nodes, range(N_FEATURES), y, N_BINS, 2)
+    return count_cells(codes, nodes, range(N_FEATURES), y, N_BINS, 2)
 
 
 def level_of_sums(
     codes: NDArray[np.uint8], stats: NDArray[np.int64], nodes: Nodes | None
 ) -> NDArray[np.int64]:
-    return kernels.sum_level(codes, nodes, range(N_FEATURES), stats, N_BINS)
+    return sum_cells(codes, nodes, range(N_FEATURES), stats, N_BINS)
 
 
 def grow(depth: int, codes: NDArray[np.uint8], level: Level) -> Nodes:
@@ -122,7 +124,7 @@ def grow(depth: int, codes: NDArray[np.uint8], level: Level) -> Nodes:
         nodes = []
         for rows, histogram in zip(before, histograms, strict=True):
             feature, cut = best_cut(histogram)
-            nodes += kernels.split_rows(codes[feature], rows, cells(range(cut)))
+            nodes += split_rows(codes[feature], rows, cells(range(cut)))
     assert nodes is not None
     return nodes
 
@@ -150,7 +152,7 @@ def random_tree_rows(
     parameters = {**XGBOOST, "max_depth": depth, "max_bin": N_BINS}
     best = race(
         {
-            "sums": lambda: kernels.leaf_sums(trees, codes, stats),
+            "sums": lambda: leaf_sums(trees, codes, stats),
             "one": lambda: xgboost.train(parameters, data, 1),
             "more": lambda: xgboost.train(parameters, data, MORE_TREES),
         },
@@ -188,11 +190,11 @@ def prediction_rows(rng: np.random.Generator) -> list[Row]:
     model = xgboost.train({**XGBOOST, "max_depth": 6, "max_bin": 64}, data, 100)
     edges, trees = translated(model)
     packed, codes = pack(trees), encoded(X, edges)
-    check_same(model.inplace_predict(X, predict_type="margin"), kernels.predict(packed, codes))
+    check_same(model.inplace_predict(X, predict_type="margin"), predicted(packed, codes))
     best = race(
         {
-            "codes": lambda: kernels.predict(packed, codes),
-            "values": lambda: kernels.predict(packed, encoded(X, edges)),
+            "codes": lambda: predicted(packed, codes),
+            "values": lambda: predicted(packed, encoded(X, edges)),
             "xgboost": lambda: model.inplace_predict(X, predict_type="margin"),
         }
     )
@@ -206,6 +208,10 @@ def prediction_rows(rng: np.random.Generator) -> list[Row]:
         )
         for name, what in (("codes", "cell codes"), ("values", "raw numbers"))
     ]
+
+
+def predicted(trees: Packed, codes: NDArray[np.uint8]) -> NDArray[np.float64]:
+    return add_values(trees, codes, np.zeros((codes.shape[1], 1)))
 
 
 def translated(model: xgboost.Booster) -> tuple[list[NDArray[np.float64]], list[Tree]]:

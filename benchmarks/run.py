@@ -13,8 +13,9 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.timing import Row
+from hedgerow.kernels.warming import warm
 
-NAMES = ("kernels", "noise", "masks", "cold_start", "ours")
+NAMES = ("kernels", "predict", "noise", "masks", "cold_start", "ours")
 RESULTS = Path(__file__).with_name("results.md")
 HEADER = (
     "| work | CPU s | reference | CPU s | ratio | target | met |",
@@ -24,6 +25,7 @@ HEADER = (
 
 def main(names: tuple[str, ...]) -> None:
     measured = []
+    warm()
     print(*HEADER, sep="\n", flush=True)
     for name in names or NAMES:
         for row in import_module(f"benchmarks.bench_{name}").rows():
@@ -46,11 +48,15 @@ def merged(kept: list[str], measured: list[str]) -> list[str]:
 
 
 def line(row: Row) -> str:
-    ours, theirs = f"{row.seconds:.4f}", f"{row.reference_seconds:.4f}"
+    ours, theirs = seconds(row.seconds), seconds(row.reference_seconds)
     ratio = f"{row.ratio:.3g}"
     return (
         f"| {row.work} | {ours} | {row.reference} | {theirs} | {ratio} | {row.target} | {row.met} |"
     )
+
+
+def seconds(number: float) -> str:
+    return f"{number:.4f}" if number >= 1e-3 else f"{number:.2g}"
 
 
 def preamble() -> list[str]:

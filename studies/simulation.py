@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.coordinator.federation import Collected, Federation
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.noise import invert
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Cost, Placement, exact
 from hedgerow.privacy.ledger.charges import Ledger, MemoryLedger
@@ -29,6 +29,7 @@ from hedgerow.site.member import Member
 from hedgerow.site.reading import encoding
 from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
+from hedgerow.values.regions import Fold
 from hedgerow.values.schema import Schema
 
 IntArray = NDArray[np.int64]
@@ -39,7 +40,6 @@ class Sites:
 
     def __init__(self, X: Any, y: Any, party: NDArray[Any], schema: Schema) -> None:
         self.schema = schema
-        self._draws = Draws(os.urandom(32), "simulation")
         self.pooled = Answering(self._rows(X, y), schema)
         self.each = [
             Answering(self._rows(_take(X, party == k), np.asarray(y)[party == k]), schema)
@@ -48,13 +48,17 @@ class Sites:
 
     def _rows(self, X: Any, y: Any) -> Rows:
         encoded = encoding.encode(X, self.schema, y=y, check=True)
-        return Rows(encoded, self.schema, self._draws)
+        return Rows(encoded, self.schema, Draws(os.urandom(32), "simulation"))
 
-    def integers(self, query: Summed) -> IntArray:
-        """Sums over all sites' rows are sums over the pooled rows; bounds are each site's own."""
-        if isinstance(query, SumQuery):
-            return self.pooled.integers(query)
-        return np.asarray(sum(site.integers(query) for site in self.each))
+    def integers(self, query: Summed, unit: int) -> IntArray:
+        """Sums over all sites' rows are sums over the pooled rows.
+
+        Bounds are each site's own, and so are folds: they hang on the site's secret.
+        """
+        folded = any(isinstance(step.test, Fold) for step in query.region)
+        if isinstance(query, SumQuery) and not folded:
+            return self.pooled.integers(query, unit)
+        return np.asarray(sum(site.integers(query, unit) for site in self.each))
 
 
 class InTheClear:
@@ -69,7 +73,8 @@ class InTheClear:
         selecting = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
         secret = SecretRandomness()
         parts = [
-            self.sites.integers(q) * self.study.refinement(q) + self._noise(q, secret)
+            self.sites.integers(q, self.study.unit(q)) * self.study.refinement(q)
+            + self._noise(q, secret)
             for q in summed
         ]
         picks = tuple(m.respond(selecting, secret).picks for m in self.members if selecting)
@@ -80,16 +85,13 @@ class InTheClear:
         size = int(np.prod(query.shape))
         silo = self.study.placement is Placement.SILO
         if not silo and self.study.honest == self.study.parties:
-            return sampling.draw(self.study.sum_law(query), size, secret, invert=kernels.invert)
+            return sampling.draw(self.study.sum_law(query), size, secret, invert=invert)
         law, shape = self.study.site_law(query), (self.study.parties, size)
-        draws = sampling.draw(law, shape[0] * size, secret, invert=kernels.invert)
+        draws = sampling.draw(law, shape[0] * size, secret, invert=invert)
         return np.asarray(draws.reshape(shape).sum(axis=0))
 
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.account)
-
-    def describe(self, query: Query) -> str:
-        return type(query).__name__
 
 
 def study_of(

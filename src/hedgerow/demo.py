@@ -59,7 +59,7 @@ def run_demo(
 ) -> HistogramTreeClassifier:
     console.print(f"[bold]hedgerow[/bold]: {PARTIES} hospitals, one tree, no pooled rows\n")
     X, y, hospital, X_test, _ = rows()
-    model = _estimator(progress=show_progress).fit(X, y, party=hospital)
+    model = _estimator(progress=show_progress).fit(X, y, party=hospital, parties=range(PARTIES))
     console.print(_accuracies())
     _print_tree(console, model, X_test)
     console.print(str(model.privacy_), highlight=False)
@@ -101,9 +101,9 @@ def _scores(X: Any, y: Any, hospital: Any, X_test: Any, y_test: Any) -> list[flo
 
     each = [hospital == k for k in range(PARTIES)]
     alone = [_estimator().fit(X[mine], y[mine]).score(X_test, y_test) for mine in each]
-    together = _estimator().fit(X, y, party=hospital).score(X_test, y_test)
+    together = _estimator().fit(X, y, party=hospital, parties=range(PARTIES))
     return [
-        together,
+        together.score(X_test, y_test),
         float(np.mean(alone)),
         float(np.mean([bare(mine) for mine in each])),
         bare(hospital >= 0),

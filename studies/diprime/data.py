@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.medians import depth_for
 from hedgerow.values.schema import Schema
 from studies import datasets

@@ -57,7 +57,7 @@ def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
 
 def _dp_rf(setting: Setting, rows: Halves) -> Recipe:
     depth = setting.kary_depth(len(rows.y))
-    return KaryForest(setting.n_trees, depth, setting.k, rows.is_regression)
+    return KaryForest(setting.n_trees, depth, setting.k)
 
 
 def _dp_df(setting: Setting, rows: Halves) -> Recipe:
@@ -77,7 +77,6 @@ def _paper(
         cuts=cuts,
         mechanism=mechanism,
         lean=False,
-        regression=rows.is_regression,
     )
 
 
@@ -89,13 +88,12 @@ def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
         cuts=Cuts.MEDIANS,
         folds=False,
         lean=False,
-        regression=rows.is_regression,
     )
 
 
 def _ours(setting: Setting, rows: Halves, **changes: Any) -> Recipe:
     """The defaults of the estimators, whatever the setting says."""
-    return MedianForest(regression=rows.is_regression, **changes)
+    return MedianForest(**changes)
 
 
 def _joint(setting: Setting, rows: Halves) -> Recipe:

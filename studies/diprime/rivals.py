@@ -16,14 +16,26 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.learning.bins.equal_mass import thinned
+from hedgerow.learning.bins.public_grids import fine_schema, thinned
 from hedgerow.learning.choosing.scores import gini
 from hedgerow.learning.flow import Flow, Quote, ask, pick, together
 from hedgerow.learning.forests.random_trees import totally_random
-from hedgerow.learning.goal import Goal, declared_goal
+from hedgerow.learning.goal import Goal, declared_goal, goal_statistic
 from hedgerow.learning.leaves.per_leaf import plain_proportions
-from hedgerow.queries import Chain, Leaves, Mechanism, Score, Scoring, SelectQuery, SumQuery
-from hedgerow.recipes.recipe import Trained
+from hedgerow.queries import (
+    Chain,
+    ClassCounts,
+    Leaves,
+    Mechanism,
+    QueryKinds,
+    Score,
+    Scoring,
+    SelectQuery,
+    SumQuery,
+    choices,
+    sums,
+)
+from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.regions import EVERYONE, Region
@@ -52,11 +64,21 @@ class RandomSplits:
     def name(self) -> str:
         return "random_splits"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        return sums(goal_statistic(schema), Leaves)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         return 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema, quote)
+        goal = declared_goal(schema)
         grids = Grids(schema, thinned(schema, ERT_BINS))
         every = tuple(range(grids.n_features))
         draw = totally_random(grids, lambda number, rng: every, self.depth)
@@ -83,18 +105,28 @@ class KaryForest:
     n_trees: int
     depth: int
     n_candidates: int
-    regression: bool
 
     @property
     def name(self) -> str:
         return "kary_forest"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs(one_holder=True)
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        scores = choices(SelectQuery, Score.GINI, Score.SQUARED_ERROR)
+        return scores | sums(goal_statistic(schema), Leaves)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         return self.depth + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal, half = declared_goal(schema, quote), Fraction(1, 2 * self.n_trees)
-        scoring = Scoring(Score.SQUARED_ERROR if self.regression else Score.GINI)
+        goal, half = declared_goal(schema), Fraction(1, 2 * self.n_trees)
+        scoring = Scoring(Score.SQUARED_ERROR if goal.shape else Score.GINI)
         parting = Parting(schema, scoring, half / self.depth)
 
         def tree(draws: np.random.Generator) -> Flow[Tree]:
@@ -140,11 +172,21 @@ class PrunedKaryForest:
     def name(self) -> str:
         return "pruned_kary_forest"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs(tasks=frozenset({Task.CLASSES}), one_holder=True)
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        return sums(ClassCounts, Leaves) | choices(SelectQuery, Score.GINI)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         return None
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema, quote)
+        goal = declared_goal(schema)
         share = Fraction(1, self.n_trees * (2 * self.depth + 1))
         parting = Parting(schema, Scoring(Score.GINI), share)
         roots = yield from self._roots(parting)
@@ -262,7 +304,7 @@ def _sums(
 
 
 def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Tree:
-    values = {region: goal.value(plain_proportions(m, variance)) for region, m in masses.items()}
+    values = {region: goal.value(plain_proportions(m)) for region, m in masses.items()}
     return Tree.build(schema.names, {region: value.tolist() for region, value in values.items()})
 
 

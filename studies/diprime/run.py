@@ -180,7 +180,7 @@ def fit_rows(seed: int, data: str, delta: float, n_trees: int, folds: bool) -> M
     rows = halves(data, seed)
     epsilon = EPSILON[rows.is_regression]
     setting = Setting(data, epsilon, n_trees, 0, Fraction(RHO), K, delta)
-    recipe = MedianForest(n_trees=n_trees, folds=folds, regression=rows.is_regression)
+    recipe = MedianForest(n_trees=n_trees, folds=folds)
     start = time.process_time()
     trained = train("ours", recipe, setting, rows, seed)
     return {"score": score(trained, rows), "seconds": time.process_time() - start}

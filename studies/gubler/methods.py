@@ -14,9 +14,9 @@ from hedgerow.learning.choosing.scores import gini
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.leaves import per_leaf
-from hedgerow.queries import Binning, ClassCounts
+from hedgerow.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
 from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.recipes.recipe import Recipe, Trained, mean_of
+from hedgerow.recipes.recipe import Needs, Recipe, Task, Trained, mean_of
 from hedgerow.values.candidates import Grids, all_features
 from hedgerow.values.schema import Schema
 
@@ -40,7 +40,17 @@ class SavingAsPrinted:
     def name(self) -> str:
         return "saving_as_printed"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs(tasks=frozenset({Task.CLASSES}), sites_decide=True)
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        return sums(ClassCounts, Cells, Whole) | bounds()
+
+    def grid(self, schema: Schema) -> Schema:
+        return schema
+
+    def rounds(self, schema: Schema) -> int | None:
         return None
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
@@ -61,14 +71,12 @@ class SavingAsPrinted:
             return true_cost * level + (true_cost - 1) * node.saved
 
         choose = histograms.by_bounds(
-            rules, all_features(p), share_at, p * self.bounds_share / true_cost, 1, quote
+            rules, all_features(p), share_at, p * self.bounds_share / true_cost, 1
         )
-        ends = per_leaf.by_query(
-            counts, lambda node: self.leaf_share, per_leaf.plain_proportions, False
-        )
+        ends = per_leaf.by_query(counts, lambda node: self.leaf_share)
         plan = TreePlan(choose, LevelOrder(), self.max_depth, ends)
         grown = yield from grow(plan, schema.names, rng)
-        return Trained(mean_of([grown], counts.n_classes), (grown,))
+        return Trained(mean_of([grown.tree]), (grown,))
 
 
 def node_cost(p: int, bounds_share: Fraction) -> Fraction:
@@ -92,7 +100,6 @@ def plain(max_depth: int, min_samples_leaf: float) -> HistogramTree:
         min_samples_leaf=min_samples_leaf,
         consistency=False,
         known_zeros=False,
-        combine=False,
     )
 
 
@@ -117,7 +124,4 @@ METHODS: dict[str, Make] = {
     "plain + known zeros": _changed(plain, known_zeros=True),
     "plain + consistency": _changed(plain, consistency=True),
     "defaults + saving": _changed(ours, save_budget=True),
-    "defaults + combined leaves": _changed(ours, combine=True),
-    "defaults, levels x 0.7": _changed(ours, level_growth=Fraction(7, 10)),
-    "defaults, levels x 1.4": _changed(ours, level_growth=Fraction(7, 5)),
 }

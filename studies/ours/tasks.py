@@ -17,7 +17,7 @@ from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
 from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
 from hedgerow.estimators.topdown import TopDownTreeClassifier
 from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
-from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.learning.leaves.pruning import merge_equal_labels
 from hedgerow.site.reading.encoding import encode_features

@@ -29,7 +29,7 @@ from studies.simulation import Sites, study_of, train
 
 RIVALS = {
     "DP-ERT": RandomSplits(3, 3),
-    "DP-RF": KaryForest(3, 2, 2, False),
+    "DP-RF": KaryForest(3, 2, 2),
     "DP-DF": PrunedKaryForest(3, 3, 10.0),
 }
 
@@ -89,7 +89,7 @@ def test_a_rival_spends_the_epsilon_it_names_and_no_more(name):
 
 
 def test_numbers_have_leaves_within_their_range():
-    recipe, world = KaryForest(3, 2, 2, True), sites(VALUE)
+    recipe, world = KaryForest(3, 2, 2), sites(VALUE)
     trained, spent = train(
         recipe, study_of(recipe, world, 5.0, placement=Placement.CURATOR), world, 0
     )

@@ -43,7 +43,7 @@ def test_the_simulated_noise_has_the_variance_that_the_study_declares(colluders,
     (query,) = next(recipe.flow(TWO, _Quote(the_study), np.random.default_rng(0)))
     link = InTheClear(the_study, world, MemoryLedger(the_study.limit))
     draws = np.concatenate([link.round(1, [query]).total for _ in range(60)]).astype(float)
-    spread = draws - np.tile(world.integers(query), 60)
+    spread = draws - np.tile(world.integers(query, the_study.unit(query)), 60)
     assert the_study.variance(query) == pytest.approx(
         factor * the_study.sum_law(query).variance, rel=1e-9
     )
@@ -53,7 +53,7 @@ def test_the_simulated_noise_has_the_variance_that_the_study_declares(colluders,
 
 class _Quote:
     def __init__(self, the_study):
-        self.lattice, self.is_pure, self.variance = the_study.lattice, True, the_study.variance
+        self.is_pure, self.variance = True, the_study.variance
 
 
 @pytest.mark.parametrize(("p", "factor"), [(10, "2.125"), (25, "4"), (50, "7.125")])

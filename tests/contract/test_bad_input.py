@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
-from contract.worlds import TWO, sample
+from contract.worlds import TWO, opened_by, sample
 from hedgerow.errors import DataError, HedgerowError, PrivacyWarning, SpecError
 
 X, Y = sample(60, TWO)
@@ -104,6 +104,35 @@ def test_constant_columns_and_infinite_values_are_answered():
 def test_rows_and_parties_must_match():
     with pytest.raises(DataError, match="party"):
         fit(party=np.zeros(59))
+
+
+@pytest.mark.parametrize("added", [None, math.nan, "x", 0.5, True])
+def test_one_row_more_in_a_list_changes_no_other(added):
+    """NumPy would give all of a list one type: text beside a text, floats beside a float."""
+    features = (hr.Numeric("n", 0, 9), hr.Categorical("code", (1, 2, 3)))
+    tree = hr.HistogramTreeClassifier(hr.Schema(features, classes=(False, True)))
+    rows, labels = [[1, 1], [2, 2], [3, 3]], [True, False, True]
+    _, (before,) = opened_by(tree, rows, labels)
+    _, (after,) = opened_by(tree, [*rows, [None, added]], [*labels, 0])
+    assert after.codes[:, :3].tolist() == before.codes.tolist()
+    assert after.labels[:3].tolist() == before.labels.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        ([True, False] * 9, (0, 1)),
+        ([1, 0] * 9, (False, True)),
+        ([1.0, 0.0] * 9, ("0", "1")),
+        (["true", "false"] * 9, ("true", "false")),
+        (["1.0", "2.0"] * 9, ("1.0", "2.0")),
+    ],
+)
+def test_predictions_are_of_the_type_of_the_labels(y, classes):
+    schema = hr.Schema((hr.Numeric("n", 0, 1),), classes=classes)
+    rows = [[value == y[0]] for value in y]
+    model = hr.HistogramTreeClassifier(schema, epsilon=900.0, max_depth=1).fit(rows, y)
+    assert model.predict(rows).tolist() == y
 
 
 def test_sample_weight_is_refused_with_a_reason():

@@ -19,6 +19,7 @@ from hedgerow.privacy.accounting.conversions import noise_law
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import BoundQuery, Cells
 from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.study.terms import Study
 from hedgerow.transport.wire import Receiver
 
 
@@ -42,9 +43,9 @@ class Tap:
         link.endpoints[0].member.respond = kept_respond
 
 
-def taped_run(delta="0", save_budget=False):
+def taped_run(delta="0", save_budget=False, records_per_person=1):
     X, y = sample(200, TWO)
-    the_study = study(TWO, 3, delta=delta)
+    the_study = study(TWO, 3, delta=delta, records_per_person=records_per_person)
     fed = federation(the_study, holders(X, y, np.arange(200) % 3, 3, TWO))
     tap = Tap(fed.link)
     recipe = HistogramTree(max_depth=2, save_budget=save_budget)
@@ -52,13 +53,16 @@ def taped_run(delta="0", save_budget=False):
     return the_study, tap, fed.link.endpoints[0].safe.ledger
 
 
-def independent_sensitivity(query) -> Sensitivity:
-    """Of class counts and bounds, written down again: one row is in one bin of every feature."""
+def independent_sensitivity(query, unit: int, m: int) -> Sensitivity:
+    """Of class counts and bounds, written down again: one row is in one bin of every feature.
+
+    m rows of one person may be in the same bins.
+    """
     if isinstance(query, BoundQuery):
-        p = len(query.features)
-        return Sensitivity(p * query.unit, p * query.unit**2, query.unit)
-    p = len(query.by.features) if isinstance(query.by, Cells) else 1
-    return Sensitivity(p, p, 1)
+        p, step = len(query.features), m * unit
+    else:
+        p, step = len(query.by.features) if isinstance(query.by, Cells) else 1, m
+    return Sensitivity(p * step, p * step**2, step)
 
 
 def audit(the_study, bundles, entries, lengths) -> list[str]:
@@ -76,7 +80,10 @@ def audit(the_study, bundles, entries, lengths) -> list[str]:
         for query, charge in zip(queries, charges, strict=False):
             if (charge.region, charge.cost) != (query.region, query.share * total):
                 faults.append("a charge that is not the query's")
-            law = noise_law(the_study.measure, charge.cost, independent_sensitivity(query))
+            moved = independent_sensitivity(
+                query, the_study.unit(query), the_study.records_per_person
+            )
+            law = noise_law(the_study.measure, charge.cost, moved)
             declared = the_study.sum_law(query)
             scale = the_study.refinement(query)
             if abs(declared.variance / scale**2 / law.variance - 1) > 1e-2:
@@ -84,11 +91,21 @@ def audit(the_study, bundles, entries, lengths) -> list[str]:
     return faults
 
 
+@pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("save_budget", [False, True])
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
-def test_what_left_a_site_is_in_its_ledger(delta, save_budget):
-    the_study, tap, ledger = taped_run(delta, save_budget)
+def test_what_left_a_site_is_in_its_ledger(delta, save_budget, m):
+    the_study, tap, ledger = taped_run(delta, save_budget, m)
     assert audit(the_study, tap.bundles, ledger.entries, tap.lengths) == []
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_records_per_person_ignored_in_sums_is_seen(delta, monkeypatch):
+    monkeypatch.setattr(
+        Study, "_sensitivity", lambda self, query: query.sensitivity(self.unit(query))
+    )
+    the_study, tap, ledger = taped_run(delta, records_per_person=3)
+    assert audit(the_study, tap.bundles, ledger.entries, tap.lengths)
 
 
 def test_a_dropped_charge_is_seen():
@@ -109,7 +126,7 @@ def test_features_treated_as_parallel_are_seen(monkeypatch):
     the_study, tap, ledger = taped_run()
     from hedgerow.queries import SumQuery
 
-    monkeypatch.setattr(SumQuery, "sensitivity", property(lambda q: q.statistic.bound))
+    monkeypatch.setattr(SumQuery, "sensitivity", lambda q, unit: q.statistic.bound(unit))
     assert audit(the_study, tap.bundles, ledger.entries, tap.lengths)
 
 

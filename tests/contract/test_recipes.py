@@ -1,56 +1,83 @@
-"""What every recipe must keep; a new one is covered the day it is listed in the catalog."""
+"""What every recipe must keep; a new one is covered the day it is listed in the catalog.
+
+Recipes run on the grid they ask for, which is the one the product uses.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
-from hedgerow.errors import BudgetExceeded
+from hedgerow.errors import BudgetExceeded, HedgerowError
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import MemoryLedger, worst_total
+from hedgerow.queries import kind_of
 from hedgerow.recipes import catalog
+from hedgerow.recipes.recipe import Task, check_needs
+from hedgerow.values.schema import Numeric
 
-IDS = [f"{k}-{recipe.name}" for k, recipe in enumerate(catalog.ALL)]
-RECIPES = pytest.mark.parametrize("recipe", catalog.ALL, ids=IDS)
+SCHEMAS = {Task.CLASSES: TWO, Task.NUMBER: VALUE}
+CASES = [
+    (recipe, SCHEMAS[task])
+    for recipe in catalog.ALL
+    for task in sorted(recipe.needs.tasks, key=lambda t: t.name)
+]
+IDS = [f"{k}-{r.name}-{Task.of(s).name.lower()}" for k, (r, s) in enumerate(CASES)]
+RECIPES = pytest.mark.parametrize(("recipe", "schema"), CASES, ids=IDS)
 
 
-def schema_for(recipe):
-    return VALUE if catalog.is_regression(recipe) else TWO
+class Heard:
+    """A federation that remembers what it was asked."""
+
+    def __init__(self, inner):
+        self.inner, self.kinds = inner, set()
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def ask(self, queries):
+        self.kinds |= {kind_of(query) for query in queries}
+        return self.inner.ask(queries)
 
 
-def trained(recipe, parties, owner=None, **options):
-    schema = catalog.schema_for(recipe, schema_for(recipe))
-    X, y = sample(300, schema_for(recipe))
-    owner = np.arange(len(y)) % parties if owner is None else owner
-    the_study = study(schema, parties, **options)
-    fed = federation(the_study, holders(X, y, owner, parties, schema))
-    model = run(recipe.flow(schema, fed, np.random.default_rng(7)), fed)
-    return model, fed
+def opened(recipe, schema, parties, owner=None, rows=300, same=False, **options):
+    """A federation over sample rows, on the recipe's own grid; or over rows that are the same."""
+    grid = recipe.grid(schema)
+    X, y = sample(rows, schema)
+    X = np.zeros((rows, 1)) if same else X
+    owner = np.arange(rows) % parties if owner is None else owner
+    return federation(study(grid, parties, **options), holders(X, y, owner, parties, grid))
+
+
+def trained(recipe, schema, parties, owner=None, **options):
+    fed = opened(recipe, schema, parties, owner, **options)
+    return run(recipe.flow(fed.study.schema, fed, np.random.default_rng(7)), fed), fed
 
 
 @RECIPES
 @pytest.mark.parametrize("parties", [2, 5, 20])
-def test_without_noise_the_federated_model_is_the_pooled_model(recipe, parties):
-    if not catalog.answers(recipe, parties, pure=True):
-        pytest.skip("this recipe is for one holder")
-    pooled, _ = trained(recipe, 1, placement=Placement.NOWHERE)
+def test_without_noise_the_federated_model_is_the_pooled_model(recipe, schema, parties):
+    if recipe.needs.one_holder or recipe.needs.sites_decide:
+        pytest.skip("this recipe is for one holder, or lets each site decide on its own rows")
+    pooled, _ = trained(recipe, schema, 1, placement=Placement.NOWHERE)
     rng = np.random.default_rng(parties)
     uneven = rng.choice(parties, 300, p=rng.dirichlet(np.full(parties, 0.3)))
     uneven[uneven == 1] = 0  # party 1 is empty
-    split, _ = trained(recipe, parties, uneven, placement=Placement.NOWHERE)
-    if catalog.depends_on_the_division(recipe):
-        pytest.skip("this recipe lets each site choose on its own rows")
+    split, _ = trained(recipe, schema, parties, uneven, placement=Placement.NOWHERE)
     assert split.model.to_dict() == pooled.model.to_dict()
 
 
 @RECIPES
 @pytest.mark.parametrize(("parties", "delta"), [(1, "0"), (1, "1e-6"), (4, "0"), (4, "1e-6")])
-def test_a_run_spends_what_it_reserved_and_never_more(recipe, parties, delta):
-    if not catalog.answers(recipe, parties, pure=delta == "0"):
-        pytest.skip("this recipe needs another placement or accountant")
-    _, fed = trained(recipe, parties, delta=delta)
+def test_a_run_spends_what_it_reserved_and_never_more(recipe, schema, parties, delta):
+    if recipe.needs.one_holder and parties > 1:
+        pytest.skip("this recipe is for one holder")
+    _, fed = trained(recipe, schema, parties, delta=delta)
     spent = fed.ledger.spent(fed.study.account)
     assert 0 < spent <= fed.study.total
     charges = [c for _, entry in fed.ledger.entries for c in entry]
@@ -60,40 +87,69 @@ def test_a_run_spends_what_it_reserved_and_never_more(recipe, parties, delta):
 
 
 @RECIPES
-def test_a_run_stops_before_it_would_spend_too_much(recipe):
+def test_a_run_stops_before_it_would_spend_too_much(recipe, schema):
     """Twin: half the budget, the same shares; nothing is sent once the ledger says no."""
-    if not catalog.answers(recipe, 1, pure=True):
-        pytest.skip("this recipe needs another placement or accountant")
-    schema = catalog.schema_for(recipe, schema_for(recipe))
-    X, y = sample(60, schema_for(recipe))
-    the_study = study(schema, 1)
-    fed = federation(the_study, holders(X, y, np.zeros(60, int), 1, schema))
-    fed.ledger = MemoryLedger(the_study.total / 2)
+    fed = opened(recipe, schema, 1, rows=60)
+    fed.ledger = MemoryLedger(fed.study.total / 2)
     with pytest.raises(BudgetExceeded):
-        run(recipe.flow(schema, fed, np.random.default_rng(0)), fed)
-    assert fed.ledger.spent(fed.study.account) <= the_study.total / 2
+        run(recipe.flow(fed.study.schema, fed, np.random.default_rng(0)), fed)
+    assert fed.ledger.spent(fed.study.account) <= fed.study.total / 2
     assert len(fed.link.ledger.entries) == len(fed.record.rounds)
 
 
 @RECIPES
-def test_a_recipe_says_how_many_rounds_it_takes(recipe):
-    model, fed = trained(recipe, 1, placement=Placement.NOWHERE)
-    expected = recipe.expected_rounds(fed.study.schema)
+def test_a_recipe_says_how_many_rounds_it_takes(recipe, schema):
+    model, fed = trained(recipe, schema, 1, placement=Placement.NOWHERE)
+    expected = recipe.rounds(fed.study.schema)
     assert expected is None or len(fed.record.rounds) <= expected
     assert model.model.score.outputs >= 1
 
 
 @RECIPES
+@pytest.mark.parametrize(("parties", "delta"), [(1, "0"), (1, "1e-6"), (3, "0"), (3, "1e-6")])
+def test_a_recipe_asks_nothing_but_what_it_says(recipe, schema, parties, delta):
+    if recipe.needs.one_holder and parties > 1:
+        pytest.skip("this recipe is for one holder")
+    heard = Heard(opened(recipe, schema, parties, delta=delta, epsilon="20"))
+    run(recipe.flow(heard.study.schema, heard, np.random.default_rng(7)), heard)
+    assert heard.kinds <= recipe.asks(schema)
+
+
+def test_between_them_recipes_ask_all_that_they_say():
+    """Twin: a list that names too much would hide what a site must be ready for."""
+    said, asked = set(), set()
+    for recipe, schema in CASES:
+        said |= {(recipe.name, Task.of(schema), kind) for kind in recipe.asks(schema)}
+        one = replace(schema, features=(Numeric("same", 0.0, 1.0),))
+        worlds = [(schema, 300, "400"), (schema, 300, "1/4"), (schema, 3, "1/4"), (one, 300, "400")]
+        for (given, rows, epsilon), parties, delta in product(worlds, (1, 3), ("0", "1e-6")):
+            if recipe.needs.one_holder and parties > 1:
+                continue
+            options = {"rows": rows, "delta": delta, "epsilon": epsilon, "same": given is one}
+            heard = Heard(opened(recipe, given, parties, **options))
+            run(recipe.flow(heard.study.schema, heard, np.random.default_rng(7)), heard)
+            asked |= {(recipe.name, Task.of(schema), kind) for kind in heard.kinds}
+    assert said - asked == set()
+
+
+@RECIPES
+def test_a_recipe_is_refused_before_anything_is_asked_where_it_cannot_run(recipe, schema):
+    for placement, parties in product(Placement, (1, 3)):
+        try:
+            check_needs(recipe, schema, placement, parties)
+        except HedgerowError:
+            continue
+        if placement is Placement.SHARES and parties == 1:
+            continue  # the study says no
+        if placement is Placement.CURATOR and parties > 1:
+            continue
+        _, fed = trained(recipe, schema, parties, placement=placement)
+        assert fed.record.rounds
+
+
+@pytest.mark.parametrize("recipe", [r for r in catalog.ALL if Task.CLASSES in r.needs.tasks])
 def test_three_classes_are_as_good_as_two(recipe):
-    if catalog.is_regression(recipe) or not catalog.is_multiclass(recipe):
-        pytest.skip("this recipe is for two classes or for numbers")
-    schema = catalog.schema_for(recipe, THREE)
-    X, y = sample(300, THREE)
-    fed = federation(
-        study(schema, 1, Placement.NOWHERE), holders(X, y, np.zeros(300, int), 1, schema)
-    )
-    model = run(recipe.flow(schema, fed, np.random.default_rng(0)), fed).model
-    codes = fed.link.member.answering.rows.codes
-    p = model.predict(codes)
+    model, fed = trained(recipe, THREE, 1, placement=Placement.NOWHERE)
+    p = model.model.predict(fed.link.member.answering.rows.codes)
     assert p.shape == (300, 3)
     assert np.allclose(p.sum(axis=1), 1.0)

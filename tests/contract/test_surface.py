@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from fractions import Fraction
 
 import numpy as np
@@ -13,9 +14,10 @@ import hedgerow as hr
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.coordinator.record import Progress
 from hedgerow.errors import HedgerowError, PartyRefused
+from hedgerow.estimators import base
 from hedgerow.learning.flow import run
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.queries import ClassCounts, SumQuery, Whole
+from hedgerow.queries import ClassCounts, LocalChoice, Score, Scoring, SumQuery, Whole
 from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.report.text import show_tree
 from hedgerow.values.regions import EVERYONE
@@ -41,40 +43,53 @@ def numbers_in(text: str) -> set[str]:
     return set(re.findall(r"(?<![\d.])\d+(?![\d.])", text))
 
 
-def everything_shown(tmp_path, promise, placement=None):
+def everything_shown(tmp_path, monkeypatch, promise, placement=None):
     X, y, owner, counts = planted()
     events: list[Progress] = []
+    monkeypatch.setattr(base, "bar", lambda show, expected: nullcontext(events.append))
     model = hr.HistogramTreeClassifier(TWO, *promise, max_depth=3, placement=placement)
     model.fit(X, y, party=owner)
+    assert len(events) == 2 * len(model.run_.rounds)  # opened and answered
     model.save(tmp_path / "model.json")
     shown = [
         (tmp_path / "model.json").read_text(),
         json.dumps(model.run_.to_dict()),
         str(model.privacy_),
+        json.dumps(model.privacy_.to_dict()),
         show_tree(model),
         repr(events),
     ]
     return "\n".join(shown), counts
 
 
-def test_no_exact_count_of_a_planted_data_set_is_shown_anywhere(tmp_path):
+def test_no_exact_count_of_a_planted_data_set_is_shown_anywhere(tmp_path, monkeypatch):
     """Noise this wide hits none of them: less than once in 10^6 runs."""
-    text, counts = everything_shown(tmp_path, (FAINT, FAINT))
+    text, counts = everything_shown(tmp_path, monkeypatch, (FAINT, FAINT))
     assert not numbers_in(text) & {str(c) for c in counts}
 
 
-def test_no_exact_count_is_shown_of_a_tree_that_has_grown(tmp_path):
+def test_no_exact_count_is_shown_of_a_tree_that_has_grown(tmp_path, monkeypatch):
     """Usual noise hits one in a fit of some thousand; a leak is in every fit."""
-    shown = [everything_shown(tmp_path, (1.0,)) for _ in range(3)]
+    shown = [everything_shown(tmp_path, monkeypatch, (1.0,)) for _ in range(3)]
     found = [numbers_in(text) & {str(c) for c in counts} for text, counts in shown]
     assert not set.intersection(*found)
 
 
-def test_without_noise_the_search_for_counts_would_find_them(tmp_path):
+def test_without_noise_the_search_for_counts_would_find_them(tmp_path, monkeypatch):
     """Twin: the same search finds counts in the text of a tree that was grown without noise."""
-    text, _ = everything_shown(tmp_path, (1.0,), placement="nowhere")
+    text, _ = everything_shown(tmp_path, monkeypatch, (1.0,), placement="nowhere")
     sizes = [int(n) for n in re.findall(r"(\d+) \+- 0 rows", text)]
     assert sum(sizes) == sum(ROWS.values())
+
+
+def test_a_count_told_by_an_event_would_be_found(tmp_path, monkeypatch):
+    """Twin: progress that speaks of rows instead of rounds."""
+    monkeypatch.setattr(
+        "hedgerow.coordinator.federation.Progress",
+        lambda _, *told, **more: Progress(ROWS[0], *told, **more),
+    )
+    text, counts = everything_shown(tmp_path, monkeypatch, (FAINT, FAINT))
+    assert str(ROWS[0]) in numbers_in(text) & {str(c) for c in counts}
 
 
 def wire_lengths(seed: int, n: int) -> list[tuple[int, int]]:
@@ -88,6 +103,21 @@ def wire_lengths(seed: int, n: int) -> list[tuple[int, int]]:
 
 def test_the_length_of_a_message_depends_on_study_and_query_only():
     assert wire_lengths(1, 30) == wire_lengths(2, 3000) == wire_lengths(3, 0)
+
+
+def test_a_choice_leaves_a_site_as_an_index_and_nothing_else():
+    X, y = sample(90, TWO)
+    fed = federation(study(TWO, 3), holders(X, y, np.arange(90) % 3, 3, TWO))
+    replies = []
+    for endpoint in fed.link.endpoints:
+        answer = endpoint.answer
+        endpoint.answer = lambda ask, answer=answer: replies.append(answer(ask)) or replies[-1]
+    splits = tuple(TWO.grids[0].split_below(k) for k in (2, 4, 6))
+    (chosen,) = fed.ask([LocalChoice(EVERYONE, splits, Scoring(Score.GINI), Fraction(1, 4))])
+    assert [set(vars(reply)) for reply in replies] == [{"masked", "picks"}] * 3
+    assert chosen.indices == tuple(reply.picks[0] for reply in replies)
+    assert all(reply.picks[0] in range(3) and len(reply.picks) == 1 for reply in replies)
+    assert fed.record.rounds[0].integers == 1  # one zero, so that the round opens like any other
 
 
 def test_an_empty_site_answers_with_noise():

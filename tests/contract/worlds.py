@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 
 from hedgerow.coordinator.federation import Federation
+from hedgerow.learning import builder
+from hedgerow.learning.builder import Node
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading.encoding import encode
@@ -42,9 +48,12 @@ def sample(n: int, schema: Schema, seed: int = 0) -> tuple[np.ndarray, np.ndarra
 
 
 def holders(X: np.ndarray, y: np.ndarray, owner: np.ndarray, k: int, schema: Schema) -> list[Rows]:
-    """One `Rows` per party 0..k-1; a party may be empty."""
-    draws = Draws(bytes(32), "test")
-    return [Rows(encode(X[owner == i], schema, y=y[owner == i]), schema, draws) for i in range(k)]
+    """One `Rows` per party 0..k-1, each with a secret of its own; a party may be empty."""
+    draws = [Draws(bytes([i]) * 32, "test") for i in range(k)]
+    return [
+        Rows(encode(X[owner == i], schema, y=y[owner == i]), schema, own)
+        for i, own in enumerate(draws)
+    ]
 
 
 def study(
@@ -70,5 +79,38 @@ def study(
     )
 
 
+@contextmanager
+def watched_ends() -> Iterator[list[Node]]:
+    """The nodes at which trees end while this is open, from the left."""
+    seen: list[Node] = []
+    real = builder.assemble
+
+    def watching(root, ends, *rest):
+        grown = real(root, ends, *rest)
+        at = {node.region[len(root) :]: node for node in ends}
+        seen.extend(at[region] for region in grown.tree.regions())
+        return grown
+
+    with patch.object(builder, "assemble", watching):
+        yield seen
+
+
 def federation(the_study: Study, parts: Sequence[Rows]) -> Federation:
     return in_process.open_federation(the_study, parts)
+
+
+class Opened(Exception):
+    """Stops a fit at the moment before its first round."""
+
+
+def opened_by(model: Any, X: Any, y: Any, **how: Any) -> tuple[Study, list[Rows]]:
+    """The study and the holders that a fit is about to run with."""
+
+    def stop(the_study: Study, parts: list[Rows], *rest: Any) -> None:
+        raise Opened(the_study, parts)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(in_process, "open_federation", stop)
+        with pytest.raises(Opened) as opened:
+            model.fit(X, y, **how)
+    return opened.value.args

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.queries import LATTICE, CurveNewton, Gradients, Hessians
-from hedgerow.site import answer
-from hedgerow.site.answer import quantised
+from hedgerow.kernels.units import quantised
+from hedgerow.queries import LATTICE, Gradients, Hessians
 from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss
-from hedgerow.values.models import Additive, Curve
+from hedgerow.values.models import Additive
 
 GOLDEN = (1 + np.sqrt(5)) / 2
 
@@ -34,15 +33,15 @@ def test_gradients_with_a_count_keep_their_norms(loss, z, y):
     label = np.array([float(min(y, max(loss.outputs - 1, 1)))])
     statistic = Gradients(loss, Additive((0.0,) * loss.outputs))
     units = quantised(loss.contributions(raw, label), LATTICE)[0].astype(object)
-    assert sum(u * u for u in units) <= statistic.bound.l2_squared
-    assert sum(abs(u) for u in units) <= statistic.bound.l1
+    assert sum(u * u for u in units) <= statistic.bound(LATTICE).l2_squared
+    assert sum(abs(u) for u in units) <= statistic.bound(LATTICE).l1
 
 
 @pytest.mark.parametrize("loss", [LogLoss(), SoftmaxLoss(3), SoftmaxLoss(5)], ids=str)
 @given(z=st.lists(st.floats(-40, 40), min_size=5, max_size=5))
 def test_hessians_alone_keep_their_own_norms(loss, z):
     raw = np.array([z[: loss.outputs]])
-    bound = Hessians(loss, Additive((0.0,) * loss.outputs)).bound
+    bound = Hessians(loss, Additive((0.0,) * loss.outputs)).bound(LATTICE)
     units = quantised(loss.hessians(raw, np.zeros(1)), LATTICE)[0].astype(object)
     assert sum(u * u for u in units) <= bound.l2_squared
     assert sum(abs(u) for u in units) <= bound.l1
@@ -52,21 +51,6 @@ def test_the_binary_hessian_bound_would_not_hold_for_three_classes():
     """Twin: 1/4 reused for softmax."""
     h = SoftmaxLoss(3).hessians(np.zeros((1, 3)), np.zeros(1))
     assert np.square(h).sum() > LogLoss().hessian_norms.l2_squared
-
-
-def newton(radius: float) -> CurveNewton:
-    curves = tuple(Curve(j, tuple((v,) for v in (3.0, -2.0))) for j in range(2))
-    return CurveNewton(curves, 0.5, radius, (0.1, 0.2, 0.0), 0.0, LogLoss())
-
-
-def test_curve_values_that_are_not_scaled_to_the_radius_would_be_seen(monkeypatch):
-    """Twin: a record with |z| = 4 R leaves the unit ball once scaling is switched off."""
-    codes, y = np.zeros((2, 1), np.uint8), np.zeros(1)
-    kept = answer._curve_newton(codes, y, newton(1.0))
-    assert np.square(kept).sum() <= 1.0
-    monkeypatch.setattr(answer.np, "minimum", lambda a, b: np.ones_like(b) * a)
-    broken = answer._curve_newton(codes, y, newton(1.0))
-    assert np.square(broken).sum() > 1.0
 
 
 def test_a_share_of_the_stacking_budget_is_a_fraction_of_the_whole():

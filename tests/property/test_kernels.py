@@ -5,11 +5,8 @@ The definitions below are written row by row, on purpose: they share no trick wi
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import DataError, SpecError
-from hedgerow.kernels import dispatch as kernels
-from hedgerow.kernels import loops
+from hedgerow.kernels import dispatch, encoding, loops
+from hedgerow.kernels.dispatch import priced
+from hedgerow.kernels.encoding import encode_edges, recode, split_rows
+from hedgerow.kernels.noise import invert
+from hedgerow.kernels.sums import count_cells, sum_cells
+from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
 from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
 from hedgerow.values.trees import Tree, pack
 
@@ -30,21 +31,11 @@ N_CELLS = st.sampled_from([1, 2, 33, 255, 256])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@contextmanager
-def starting_numba_costs(steps: float) -> Iterator[None]:
-    before = kernels.PLAIN_STEPS
-    kernels.PLAIN_STEPS = steps  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        kernels.PLAIN_STEPS = before
-
-
 def in_both_forms(work: Callable[[], Any]) -> Any:
     """What `work` gives, after seeing that plain and compiled agree to the last bit."""
-    with starting_numba_costs(np.inf):
+    with priced(np.inf, np.inf):
         plain = work()
-    with starting_numba_costs(0):
+    with priced(0, 0):
         compiled = work()
     for a, b in zip(_arrays(plain), _arrays(compiled), strict=True):
         assert a.dtype == b.dtype
@@ -68,6 +59,10 @@ def random_codes(rng: np.random.Generator, n: int) -> np.ndarray:
     return rng.integers(0, 256, (3, n)).astype(np.uint8)
 
 
+def one_node(rows: np.ndarray | None) -> list[np.ndarray] | None:
+    return None if rows is None else [rows]
+
+
 def chosen(rows: np.ndarray | None, n: int) -> list[int]:
     return list(range(n)) if rows is None else rows.tolist()
 
@@ -86,12 +81,12 @@ def test_counts_by_cell_are_the_counts(
     labels = rng.integers(0, n_classes, n).astype(np.uint8)
     rows, features = some_rows(rng, n), rng.integers(0, n_features, rng.integers(0, 4))
     got = in_both_forms(
-        lambda: kernels.count_cells(codes, rows, features, labels, n_cells, n_classes)
+        lambda: count_cells(codes, one_node(rows), features, labels, n_cells, n_classes)
     )
-    expected = np.zeros((len(features), n_cells, n_classes), np.int64)
+    expected = np.zeros((1, len(features), n_cells, n_classes), np.int64)
     for j, feature in enumerate(features):
         for i in chosen(rows, n):
-            expected[j, codes[feature, i], labels[i]] += 1
+            expected[0, j, codes[feature, i], labels[i]] += 1
     np.testing.assert_array_equal(got, expected)
 
 
@@ -109,11 +104,11 @@ def test_sums_by_cell_are_the_sums(n: int, n_cells: int, channels: int, seed: in
     codes = rng.integers(0, n_cells, (3, n)).astype(np.uint8 if n_cells <= 256 else np.uint16)
     stats = random_stats(rng, n, channels)
     rows = some_rows(rng, n)
-    got = in_both_forms(lambda: kernels.sum_cells(codes, rows, [2, 0, 2], stats, n_cells))
-    expected = np.zeros((3, n_cells, channels), np.int64)
+    got = in_both_forms(lambda: sum_cells(codes, one_node(rows), [2, 0, 2], stats, n_cells))
+    expected = np.zeros((1, 3, n_cells, channels), np.int64)
     for j, feature in enumerate([2, 0, 2]):
         for i in chosen(rows, n):
-            expected[j, codes[feature, i]] += stats[i]
+            expected[0, j, codes[feature, i]] += stats[i]
     np.testing.assert_array_equal(got, expected)
 
 
@@ -127,14 +122,14 @@ def test_a_level_is_its_nodes_one_by_one(n: int, n_nodes: int, overlap: bool, se
     nodes = [np.flatnonzero(node_of == k).astype(np.int32) for k in range(n_nodes)]
     if overlap and n_nodes:
         nodes[-1] = nodes[0]
-    counts = in_both_forms(lambda: kernels.count_level(codes, nodes, [0, 2], labels, 256, 3))
-    sums = in_both_forms(lambda: kernels.sum_level(codes, nodes, [0, 2], stats, 256))
+    counts = in_both_forms(lambda: count_cells(codes, nodes, [0, 2], labels, 256, 3))
+    sums = in_both_forms(lambda: sum_cells(codes, nodes, [0, 2], stats, 256))
     assert len(counts) == len(sums) == n_nodes
     for k, rows in enumerate(nodes):
-        np.testing.assert_array_equal(
-            counts[k], kernels.count_cells(codes, rows, [0, 2], labels, 256, 3)
-        )
-        np.testing.assert_array_equal(sums[k], kernels.sum_cells(codes, rows, [0, 2], stats, 256))
+        (alone,) = count_cells(codes, [rows], [0, 2], labels, 256, 3)
+        np.testing.assert_array_equal(counts[k], alone)
+        (alone,) = sum_cells(codes, [rows], [0, 2], stats, 256)
+        np.testing.assert_array_equal(sums[k], alone)
 
 
 def full_cell(records: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
@@ -151,10 +146,10 @@ def test_one_more_record_in_a_full_cell_moves_the_sum_by_that_record(
 ) -> None:
     """Two sums of 32 bits in one word would pass 2^31 or 2^32 at these numbers of records."""
     codes, stats = full_cell(records, sign)
-    sums = in_both_forms(lambda: kernels.sum_cells(codes, None, [0], stats, 1))
-    leaves = in_both_forms(lambda: kernels.leaf_sums([ONE_LEAF], codes, stats))
+    sums = in_both_forms(lambda: sum_cells(codes, None, [0], stats, 1))
+    leaves = in_both_forms(lambda: leaf_sums(pack([ONE_LEAF]), codes, stats))
     assert sums.ravel().tolist() == [-sign * records, sign * records * 54_558]
-    np.testing.assert_array_equal(sums, leaves)
+    np.testing.assert_array_equal(sums[0], leaves)
 
 
 def test_packed_sums_that_are_never_emptied_do_not_survive_a_full_cell() -> None:
@@ -170,14 +165,14 @@ def test_the_largest_numbers_that_are_packed_are_summed_as_exactly_as_the_next(
 ) -> None:
     stats = np.tile([largest, -largest - 1], (3 * loops.BLOCK, 1))
     codes = np.zeros((1, len(stats)), np.uint8)
-    got = in_both_forms(lambda: kernels.sum_cells(codes, None, [0], stats, 1))
-    np.testing.assert_array_equal(got[0, 0], stats.sum(axis=0))
+    got = in_both_forms(lambda: sum_cells(codes, None, [0], stats, 1))
+    np.testing.assert_array_equal(got[0, 0, 0], stats.sum(axis=0))
 
 
 def test_sums_leave_int64_only_in_the_ring_of_the_masks() -> None:
     codes, stats = np.zeros((1, 4), np.uint8), np.full((4, 1), 2**62)
-    got = in_both_forms(lambda: kernels.sum_cells(codes, None, [0], stats, 1))
-    assert int(got[0, 0, 0]) % 2**64 == 4 * 2**62 % 2**64
+    got = in_both_forms(lambda: sum_cells(codes, None, [0], stats, 1))
+    assert int(got[0, 0, 0, 0]) % 2**64 == 4 * 2**62 % 2**64
 
 
 # ------------------------------------------------------------------------- codes and selections
@@ -187,7 +182,7 @@ def test_recoding_looks_every_cell_up(n: int, n_features: int, seed: int) -> Non
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 256, (n_features, n)).astype(np.uint8)
     tables = rng.integers(0, 256, (n_features, 256)).astype(np.uint8)
-    got = in_both_forms(lambda: kernels.recode(codes, tables))
+    got = in_both_forms(lambda: recode(codes, tables))
     assert got.tolist() == [[tables[j, c] for c in row] for j, row in enumerate(codes)]
 
 
@@ -197,7 +192,7 @@ def test_a_selection_splits_into_left_and_right_rows_in_order(n: int, left: int,
     rng = np.random.default_rng(seed)
     column = rng.integers(0, 256, n).astype(np.uint8)
     rows = some_rows(rng, n)
-    lefts, rights = in_both_forms(lambda: kernels.split_rows(column, rows, left))
+    lefts, rights = in_both_forms(lambda: split_rows(column, rows, left))
     assert lefts.tolist() == [i for i in chosen(rows, n) if left >> int(column[i]) & 1]
     assert rights.tolist() == [i for i in chosen(rows, n) if not left >> int(column[i]) & 1]
 
@@ -236,7 +231,7 @@ def around(edges: list[float], rng: np.random.Generator) -> np.ndarray:
 
 def encoded(values: np.ndarray, edges: list[float]) -> np.ndarray:
     out = np.empty(len(values), np.uint8)
-    kernels.encode_edges(values, edges, out)
+    encode_edges(values, edges, out)
     return out
 
 
@@ -291,12 +286,20 @@ def leaf_by_steps(tree: Tree, row: np.ndarray) -> int:
     return leaf
 
 
+def leaf_numbers(trees: list[Tree], codes: np.ndarray) -> np.ndarray:
+    """(T, n) the leaf of each row in each tree, told by leaves that say their own number."""
+    numbered = [tree.with_values(np.arange(tree.n_leaves)[:, None]) for tree in trees]
+    nothing = np.zeros((codes.shape[1], 1))
+    said = [add_values(pack([tree]), codes, nothing.copy())[:, 0] for tree in numbered]
+    return np.array(said).astype(np.uint16)
+
+
 @ROUNDS
 @given(seed=SEEDS, n=st.integers(0, 30))
 def test_every_row_reaches_the_leaf_whose_steps_it_passes(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     trees, codes = random_forest(rng), random_codes(rng, n)
-    got = in_both_forms(lambda: kernels.leaf_ids(trees, codes))
+    got = in_both_forms(lambda: leaf_numbers(trees, codes))
     assert got.tolist() == [[leaf_by_steps(tree, row) for row in codes.T] for tree in trees]
 
 
@@ -315,7 +318,7 @@ def test_trees_of_more_leaves_than_a_byte_are_routed_alike(n_leaves: int) -> Non
     codes = random_codes(np.random.default_rng(n_leaves), 5000)
     codes[:, ::2] = 255  # these rows reach the last leaf, whose number needs the most bits
     trees = [caterpillar(n_leaves), random_tree(np.random.default_rng(n_leaves), n_leaves)]
-    got = in_both_forms(lambda: kernels.leaf_ids(trees, codes))
+    got = in_both_forms(lambda: leaf_numbers(trees, codes))
     np.testing.assert_array_equal(got, [tree.apply(codes) for tree in trees])
     assert got[0].max() == n_leaves - 1
 
@@ -326,17 +329,17 @@ def test_sums_and_counts_by_leaf_are_those_of_the_leaf_numbers(
     seed: int, n: int, channels: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    trees, codes, rows = pack(random_forest(rng)), random_codes(rng, n), some_rows(rng, n)
-    stats = random_stats(rng, n, channels)
+    forest, codes, rows = random_forest(rng), random_codes(rng, n), some_rows(rng, n)
+    stats, trees = random_stats(rng, n, channels), pack(forest)
     labels = rng.integers(0, channels, n).astype(np.uint8)
-    sums = in_both_forms(lambda: kernels.leaf_sums(trees, codes, stats, rows))
-    counts = in_both_forms(lambda: kernels.leaf_counts(trees, codes, labels, channels, rows))
-    leaves, most = kernels.leaf_ids(trees, codes), int(trees.n_leaves.max())
-    groups = range(len(leaves))
-    np.testing.assert_array_equal(sums, kernels.sum_cells(leaves, rows, groups, stats, most))
-    np.testing.assert_array_equal(
-        counts, kernels.count_cells(leaves, rows, groups, labels, most, channels)
-    )
+    sums = in_both_forms(lambda: leaf_sums(trees, codes, stats, rows))
+    counts = in_both_forms(lambda: leaf_counts(trees, codes, labels, channels, rows))
+    leaves, most = leaf_numbers(forest, codes), int(trees.n_leaves.max())
+    nodes, groups = one_node(rows), range(len(leaves))
+    (expected,) = sum_cells(leaves, nodes, groups, stats, most)
+    np.testing.assert_array_equal(sums, expected)
+    (expected,) = count_cells(leaves, nodes, groups, labels, most, channels)
+    np.testing.assert_array_equal(counts, expected)
 
 
 @ROUNDS
@@ -347,19 +350,12 @@ def test_predictions_have_the_bits_of_adding_tree_after_tree(
     rng = np.random.default_rng(seed)
     trees, codes = random_forest(rng, outputs), random_codes(rng, n)
     start, clip = rng.normal(size=(n, outputs)), (-0.5, 0.75) if clipped else None
-    got = in_both_forms(lambda: kernels.add_values(trees, codes, start.copy(), clip))
+    got = in_both_forms(lambda: add_values(pack(trees), codes, start.copy(), clip))
     expected = start.copy()
     for tree in trees:
         expected += tree.predict(codes)
         expected = np.clip(expected, *clip) if clip else expected
     assert got.tobytes() == expected.tobytes()
-
-
-def test_predicting_starts_at_zero() -> None:
-    rng = np.random.default_rng(0)
-    trees, codes = random_forest(rng), random_codes(rng, 100)
-    got = in_both_forms(lambda: kernels.predict(pack(trees), codes))
-    np.testing.assert_array_equal(got, sum(tree.predict(codes) for tree in trees))
 
 
 # --------------------------------------------------------------------------------------- noise
@@ -384,7 +380,7 @@ def test_a_word_becomes_the_first_threshold_above_it_and_ties_are_told(
 
     def work() -> tuple[np.ndarray, np.ndarray, int]:
         out, ties = np.empty(len(words), np.int64), np.full(len(words), -1)
-        n_ties = kernels.invert(words, table, guide, shift, out, ties)
+        n_ties = invert(words, table, guide, shift, out, ties)
         return out, ties, n_ties
 
     out, ties, n_ties = in_both_forms(work)
@@ -403,27 +399,28 @@ def guide_to(table: np.ndarray, bits: int) -> tuple[np.ndarray, int]:
 # ---------------------------------------------------------------- what a compiled loop may meet
 CODES = np.zeros((2, 4), np.uint8)
 LABELS = np.array([0, 1, 1, 0], np.uint8)
+TWO_LEAVES = pack([random_tree(np.random.default_rng(0), 2)])
 WORDS = (np.zeros(1, np.uint64), np.ones(1, np.uint64), np.zeros(2, np.int32), 63)
 
 
 @pytest.mark.parametrize(
     ("work", "complaint"),
     [
-        (lambda: kernels.count_cells(CODES, None, [0], LABELS, 1, 1), "labels are 0 to 1"),
+        (lambda: count_cells(CODES, None, [0], LABELS, 1, 1), "labels are 0 to 1"),
         (
-            lambda: kernels.count_cells(CODES, None, [0], np.array([-1, 0, 0, 0]), 1, 2),
+            lambda: count_cells(CODES, None, [0], np.array([-1, 0, 0, 0]), 1, 2),
             "labels are -1 to 0",
         ),
-        (lambda: kernels.count_cells(CODES + 7, None, [0], LABELS, 7, 2), "there are 7 bins"),
-        (lambda: kernels.count_cells(CODES, np.array([4]), [0], LABELS, 1, 2), "selected of 4"),
-        (lambda: kernels.count_cells(CODES, np.array([-1]), [0], LABELS, 1, 2), "selected of 4"),
-        (lambda: kernels.split_rows(CODES[0], np.array([9]), 1), "selected of 4"),
+        (lambda: count_cells(CODES + 7, None, [0], LABELS, 7, 2), "there are 7 bins"),
+        (lambda: count_cells(CODES, [np.array([4])], [0], LABELS, 1, 2), "selected of 4"),
+        (lambda: count_cells(CODES, [np.array([-1])], [0], LABELS, 1, 2), "selected of 4"),
+        (lambda: split_rows(CODES[0], np.array([9]), 1), "selected of 4"),
         (
-            lambda: kernels.sum_cells(CODES, None, [0], np.zeros((3, 1), int), 1),
+            lambda: sum_cells(CODES, None, [0], np.zeros((3, 1), int), 1),
             "3 labels or statistics",
         ),
         (
-            lambda: kernels.count_cells(CODES.astype(np.uint16) + 5, None, [0], LABELS, 5, 2),
+            lambda: count_cells(CODES.astype(np.uint16) + 5, None, [0], LABELS, 5, 2),
             "there are 5 bins",
         ),
     ],
@@ -432,27 +429,23 @@ def test_rows_that_would_be_read_or_written_outside_are_refused(
     work: Callable[[], Any], complaint: str
 ) -> None:
     for price in (0, np.inf):
-        with starting_numba_costs(price), pytest.raises(DataError, match=complaint):
+        with priced(price, price), pytest.raises(DataError, match=complaint):
             work()
 
 
 @pytest.mark.parametrize(
     ("work", "complaint"),
     [
-        (lambda: kernels.count_cells(CODES, None, [2], LABELS, 1, 2), "2 columns"),
-        (lambda: kernels.recode(CODES, np.zeros((2, 4), np.uint8)), r"give \(2, 256\)"),
-        (lambda: kernels.leaf_ids([random_tree(np.random.default_rng(0), 2)], CODES), "3"),
-        (lambda: kernels.invert(*WORDS, np.zeros(1, int), np.zeros(0, int)), "0 ties"),
+        (lambda: count_cells(CODES, None, [2], LABELS, 1, 2), "2 columns"),
+        (lambda: recode(CODES, np.zeros((2, 4), np.uint8)), r"give \(2, 256\)"),
+        (lambda: leaf_counts(TWO_LEAVES, CODES, LABELS, 2), "the trees read 3"),
+        (lambda: invert(*WORDS, np.zeros(1, int), np.zeros(0, int)), "0 ties"),
         (lambda: encoded(np.zeros(3), [2.0, 1.0]), "rising"),
-        (lambda: kernels.encode_edges(np.zeros(3), [0.0], CODES[0]), "one uint8 for each"),
+        (lambda: encode_edges(np.zeros(3), [0.0], CODES[0]), "one uint8 for each"),
         (lambda: encoded(np.zeros(3), [float("nan")] * 2), "rising"),
         (lambda: encoded(np.zeros(3), list(range(255))), "at most 254"),
         (
-            lambda: kernels.add_values(
-                [random_tree(np.random.default_rng(0), 2)],
-                np.zeros((3, 4), np.uint8),
-                np.zeros((3, 1)),
-            ),
+            lambda: add_values(TWO_LEAVES, np.zeros((3, 4), np.uint8), np.zeros((3, 1))),
             "one row per row",
         ),
     ],
@@ -467,52 +460,9 @@ def test_any_layout_of_the_codes_meets_one_compiled_loop() -> None:
     codes = random_codes(rng, 50)
     frozen = codes.copy()
     frozen.flags.writeable = False
-    with starting_numba_costs(0):
-        kernels.recode(codes, np.zeros((3, 256), np.uint8))
-        known = len(kernels._compile(kernels.RECODE.loop).signatures)
+    with priced(0, 0):
+        recode(codes, np.zeros((3, 256), np.uint8))
+        known = len(dispatch._compile(encoding.RECODE.loop).signatures)
         for same in (np.asfortranarray(codes), frozen, np.repeat(codes, 2, axis=1)[:, ::2]):
-            kernels.recode(same, np.zeros((3, 256), np.uint8))
-    assert len(kernels._compile(kernels.RECODE.loop).signatures) == known == 1
-
-
-# ----------------------------------------------------------------------------- plain or compiled
-def test_plain_work_is_done_until_it_would_have_paid_for_numba(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(kernels.Kernel, "steps_so_far", 0)
-    monkeypatch.setattr(kernels.Kernel, "compiled", lambda self: "compiled")
-    kernel = kernels.Kernel(loop=lambda: "loop", plain=lambda: "plain")
-    with starting_numba_costs(10):
-        assert [kernel.run(4) for _ in range(4)] == ["plain", "plain", "compiled", "compiled"]
-
-
-def test_a_disk_that_cannot_be_written_costs_time_but_no_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    numba = kernels._numba()
-
-    class ReadOnlyDisk:
-        @staticmethod
-        def njit(cache: bool = False, nogil: bool = False) -> Any:
-            if cache:
-                raise RuntimeError("cannot cache function: no locator available")
-            return numba.njit(nogil=nogil)
-
-    monkeypatch.setattr(kernels, "_numba", ReadOnlyDisk)
-    table, cells = np.arange(256, dtype=np.uint8)[None, ::-1].copy(), CODES[:1]
-    out = np.empty_like(cells)
-    kernels._compile.__wrapped__(loops.recode)(cells, table, out)
-    np.testing.assert_array_equal(out, 255)
-
-
-def test_a_first_small_fit_does_not_start_numba() -> None:
-    work = """
-import sys
-import numpy as np
-from hedgerow.kernels import dispatch as kernels
-codes = np.zeros((30, 1000), np.uint8)
-for node in range(31):
-    kernels.count_cells(codes, None, range(30), codes[0], 32, 2)
-sys.exit("numba" in sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", work], check=True)
+            recode(same, np.zeros((3, 256), np.uint8))
+    assert len(dispatch._compile(encoding.RECODE.loop).signatures) == known == 1

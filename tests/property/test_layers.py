@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import SpecError
-from hedgerow.queries import ClassCounts, Fractions, Sides, SumQuery, Whole
+from hedgerow.queries import LATTICE, ClassCounts, Fractions, Sides, SumQuery, Whole
 from hedgerow.site.answer import Answering
 from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Draws, Rows
@@ -81,7 +81,9 @@ def test_a_side_of_a_test_holds_what_the_region_behind_it_holds(schema, seed, de
     statistic = ClassCounts(3) if schema.classes else Fractions(0.0, 1.0)
     query = SumQuery(root, statistic, Sides(layer, cuts), SHARE)
     answering = Answering(rows, schema)
-    got = in_both_forms(lambda: Answering(rows, schema).integers(query)).reshape(query.shape)
+    got = in_both_forms(lambda: Answering(rows, schema).integers(query, LATTICE)).reshape(
+        query.shape
+    )
     for q, region in enumerate(regions):
         for j in range(3):
             if cuts.feature[q, j] == NO_TEST:
@@ -91,7 +93,9 @@ def test_a_side_of_a_test_holds_what_the_region_behind_it_holds(schema, seed, de
             for side in (0, 1):
                 there = (*root, *region, Step(split, side))
                 whole = SumQuery(there, statistic, Whole(), SHARE)
-                np.testing.assert_array_equal(got[j, 2 * q + side], answering.integers(whole))
+                np.testing.assert_array_equal(
+                    got[j, 2 * q + side], answering.integers(whole, LATTICE)
+                )
 
 
 def test_a_site_that_forgot_a_layer_finds_its_rows_again():

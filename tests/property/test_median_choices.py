@@ -65,7 +65,7 @@ def neighbours(most):
 def chances(query, data, schema, reach=None):
     """The product's chance of every candidate, at EPSILON times the query's share."""
     coefficient = Fraction(EPSILON) * query.share / (reach or query.scoring.reach)
-    return np.asarray(PMF[query.chooser](scores(query, data, schema), coefficient))
+    return np.asarray(PMF[query.mechanism](scores(query, data, schema), coefficient))
 
 
 def step(choose, picks):

@@ -96,7 +96,7 @@ def log_pmf(chooser, gaps, coefficient):
 
 def log_chances(query, coefficient, r) -> np.ndarray:
     exact = scores(query, r, SCHEMA)
-    return log_pmf(query.chooser, tuple(max(exact) - u for u in exact), coefficient)
+    return log_pmf(query.mechanism, tuple(max(exact) - u for u in exact), coefficient)
 
 
 def loss_of_index(query, coefficient, before, after) -> float:
@@ -108,7 +108,9 @@ def loss_of_index(query, coefficient, before, after) -> float:
 def loss_of_sum(query, the_study, before, after) -> float:
     """Largest log ratio of the probabilities of any answer, where P(x) ~ exp(-rate |x|)."""
     rate = float(the_study.sum_law(query).rate)
-    moved = Answering(after, SCHEMA).integers(query) - Answering(before, SCHEMA).integers(query)
+    moved = Answering(after, SCHEMA).integers(query, 1) - Answering(before, SCHEMA).integers(
+        query, 1
+    )
     at = np.arange(-9, 10)
     ratios = rate * (np.abs(at[:, None] - moved) - np.abs(at[:, None]))
     return float(np.abs(ratios).max(axis=0).sum())
@@ -166,7 +168,9 @@ def test_histograms_charged_for_one_feature_would_lose_more():
     one = SumQuery(EVERYONE, COUNTS, Cells((0,), GRIDS.binning), SHARE)
     both = SumQuery(EVERYONE, COUNTS, Cells((0, 1), GRIDS.binning), SHARE)
     pair = next(neighbours())
-    moved = Answering(pair[1], SCHEMA).integers(both) - Answering(pair[0], SCHEMA).integers(both)
+    moved = Answering(pair[1], SCHEMA).integers(both, 1) - Answering(pair[0], SCHEMA).integers(
+        both, 1
+    )
     loss = float(the_study.sum_law(one).rate) * np.abs(moved).sum()
     assert loss > float(the_study.cost(one)) + SLACK
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hedgerow.kernels.units import quantised
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import (
     LATTICE,
@@ -40,13 +41,14 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.site.answer import Answering, half_gini_units, quantised
+from hedgerow.site import answer
+from hedgerow.site.answer import Answering, half_gini_units
 from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Rows
 from hedgerow.site.scoring import scores
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
-from hedgerow.values.losses import LogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.losses import FirstOrder, LogLoss, Norms, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve
 from hedgerow.values.regions import EVERYONE, Split, Step
 from hedgerow.values.schema import Categorical, Numeric, Schema, Target
@@ -59,6 +61,7 @@ FEATURES = (
     Categorical("kind", ("p", "q")),
 )
 BY_CLASS = Schema(FEATURES, classes=CLASSES)
+BY_TWO = Schema(FEATURES, classes=("a", "b"))
 BY_VALUE = Schema(FEATURES, target=Target(-1.0, 3.0))
 CELLS = [g.n_cells for g in BY_CLASS.grids]
 SPLIT = BY_CLASS.grids[0].split_below(2)
@@ -86,8 +89,9 @@ def rows(codes: np.ndarray, y: np.ndarray, schema: Schema) -> Rows:
 
 def rows_of(records: list[tuple[tuple[int, ...], int, float]], schema: Schema) -> Rows:
     codes = np.array([r[0] for r in records], np.uint8).reshape(len(records), 3).T.copy()
-    if schema is BY_CLASS:
-        return rows(codes, np.array([r[1] for r in records], np.uint8), schema)
+    if schema.classes:
+        last = len(schema.classes) - 1
+        return rows(codes, np.array([min(r[1], last) for r in records], np.uint8), schema)
     return rows(codes, np.array([r[2] for r in records], np.float64), schema)
 
 
@@ -107,6 +111,20 @@ def curves(outputs: int) -> tuple[Curve, ...]:
     )
 
 
+def flawed(outputs: int) -> tuple[Curve, ...]:
+    """Curves of a model that somebody broke: some values are no numbers."""
+    values = [np.nan, 0.3, -7.0, np.nan]
+    return tuple(
+        Curve(j, tuple((values[(k + j) % 4],) * outputs for k in range(CELLS[j]))) for j in range(2)
+    )
+
+
+BROKEN = [Additive((0.0,), flawed(1)), Additive((np.nan,), (), (STUMP,))]
+"""Trees refuse such values themselves."""
+
+LOG_LOSS_CREST = -0.6197
+"""The raw score where |g| + 3.33 h is largest for the second class: p = (c - 1) / (2 c)."""
+
 SQUARED = SquaredLoss(low=-1.0, high=3.0, clip=1.5, weight=0.25)
 RAW = Additive((0.2,), curves(1), (STUMP,))
 CLASS_STATISTICS = [
@@ -114,11 +132,20 @@ CLASS_STATISTICS = [
     ClassCounts(3),
     Gradients(SoftmaxLoss(3), Additive((0.0, 1.0, -1.0), curves(3))),
     Hessians(SoftmaxLoss(3), Additive((0.0, 1.0, -1.0), curves(3))),
+    Gradients(FirstOrder(SoftmaxLoss(3)), Additive((0.0, 1.0, -1.0), curves(3))),
+    Gradients(SoftmaxLoss(3), Additive((0.0, 1.0, -1.0), flawed(3))),
+]
+TWO_CLASS_STATISTICS = [
+    *(s(LogLoss(), Additive((b,), curves(1))) for s in (Gradients, Hessians) for b in (0.2, 1.8)),
+    Gradients(LogLoss(), Additive((LOG_LOSS_CREST,))),
+    Gradients(FirstOrder(LogLoss()), RAW),
+    *(Gradients(LogLoss(), model) for model in BROKEN),
 ]
 VALUE_STATISTICS = [
     TargetClassCounts((0.0, 1.0)),
     Fractions(-1.0, 3.0),
     Gradients(SQUARED, RAW),
+    *(Gradients(SQUARED, model) for model in BROKEN),
 ]
 GROUPS = [
     Whole(),
@@ -134,6 +161,10 @@ SUMS = [
     for s, g in itertools.product(CLASS_STATISTICS, GROUPS)
 ]
 SUMS += [
+    (BY_TWO, SumQuery(EVERYONE, s, g, SHARE))
+    for s, g in itertools.product(TWO_CLASS_STATISTICS, GROUPS)
+]
+SUMS += [
     (BY_VALUE, SumQuery(EVERYONE, s, g, SHARE))
     for s, g in itertools.product(VALUE_STATISTICS, VALUE_GROUPS)
 ]
@@ -144,8 +175,8 @@ SUMS += [(BY_CLASS, BoundQuery(r, (0, 1, 2), SHARED, SHARE)) for r in (EVERYONE,
 
 def change(schema: Schema, query, records) -> np.ndarray:
     """Integers with the last record less integers without it."""
-    after = Answering(rows_of(records, schema), schema).integers(query)
-    before = Answering(rows_of(records[:-1], schema), schema).integers(query)
+    after = Answering(rows_of(records, schema), schema).integers(query, LATTICE)
+    before = Answering(rows_of(records[:-1], schema), schema).integers(query, LATTICE)
     return after.astype(object) - before.astype(object)
 
 
@@ -161,14 +192,41 @@ def holds(moved: np.ndarray, bound: Sensitivity) -> bool:
 @settings(max_examples=40, deadline=None)
 @given(data=records())
 def test_one_record_never_moves_a_sum_by_more_than_declared(schema, query, data):
-    assert holds(change(schema, query, data), query.sensitivity)
+    assert holds(change(schema, query, data), query.sensitivity(LATTICE))
 
 
 def test_a_bound_declared_for_one_feature_alone_would_be_seen():
     """Twin: features treated as parallel."""
     query = SumQuery(EVERYONE, ClassCounts(3), GROUPS[1], SHARE)
     moved = change(BY_CLASS, query, [((0, 0, 0), 1, 0.0)])
-    assert not holds(moved, query.statistic.bound)
+    assert not holds(moved, query.statistic.bound(LATTICE))
+
+
+CREST = SumQuery(EVERYONE, Gradients(LogLoss(), Additive((LOG_LOSS_CREST,))), Whole(), SHARE)
+
+
+def test_the_l1_norm_of_the_log_loss_is_reached_and_a_norm_of_one_is_seen(monkeypatch):
+    """Twin: 1 instead of (1 + c)^2 / (4 c) = 1.41, which only Laplace noise would feel."""
+    moved = change(BY_TWO, CREST, [((0, 0, 0), 1, 0.0)])
+    assert holds(moved, CREST.sensitivity(LATTICE))
+    assert sum(map(abs, moved)) > 0.999 * CREST.sensitivity(LATTICE).l1
+    monkeypatch.setattr(LogLoss, "norms", property(lambda self: Norms(1.0, 1.0, 1.0)))
+    assert not holds(moved, CREST.sensitivity(LATTICE))
+
+
+@pytest.mark.parametrize("model", BROKEN, ids=["curve", "start"])
+def test_a_contribution_that_is_no_number_kept_in_a_sum_is_seen(model, monkeypatch):
+    """Twin: NaN becomes -2^63 when it is cast."""
+    query = SumQuery(EVERYONE, Gradients(LogLoss(), model), Whole(), SHARE)
+    record = [((0, 0, 0), 1, 0.0)]
+    assert not any(change(BY_TWO, query, record))
+
+    def kept(values, unit):
+        with np.errstate(invalid="ignore"):
+            return np.trunc(values * unit).astype(np.int64)
+
+    monkeypatch.setattr(answer, "quantised", kept)
+    assert not holds(change(BY_TWO, query, record), query.sensitivity(LATTICE))
 
 
 @settings(max_examples=200, deadline=None)
@@ -215,14 +273,16 @@ def test_one_newton_step_on_curve_weights_keeps_its_norm(data, scale):
     schema = Schema(FEATURES, classes=("a", "b"))
     data = [(c, min(y, 1), v) for c, y, v in data]
     statistic = CurveNewton(
-        tuple(c.scaled(scale) for c in curves(1)), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3, LogLoss()
+        tuple(c.scaled(scale) for c in curves(1)), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3
     )
     query = SumQuery(EVERYONE, statistic, Whole(), SHARE)
     codes = np.array([r[0] for r in data], np.uint8).reshape(len(data), 3).T.copy()
     labels = np.array([r[1] for r in data], np.uint8)
-    after = Answering(rows(codes, labels, schema), schema).integers(query)
-    before = Answering(rows(codes[:, :-1].copy(), labels[:-1], schema), schema).integers(query)
-    assert holds((after - before).astype(object), query.sensitivity)
+    after = Answering(rows(codes, labels, schema), schema).integers(query, LATTICE)
+    before = Answering(rows(codes[:, :-1].copy(), labels[:-1], schema), schema).integers(
+        query, LATTICE
+    )
+    assert holds((after - before).astype(object), query.sensitivity(LATTICE))
 
 
 def test_every_small_count_table_moves_half_the_gini_by_at_most_one_unit():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.worlds import THREE, TWO
+from contract.worlds import THREE, TWO, watched_ends
 from hedgerow.learning.builder import TreePlan, grow
 from hedgerow.learning.flow import run
 from hedgerow.learning.frontier import BestFirst
@@ -77,11 +77,12 @@ def recipes() -> st.SearchStrategy[TopDown]:
 def test_every_path_spends_the_whole_budget_and_no_more(recipe, seed, schema):
     """What splits leave unspent goes to the leaves, so the sum is exact."""
     dice = Dice(seed)
-    trained = run(recipe.flow(schema, dice, np.random.default_rng(0)), dice)
+    with watched_ends() as ends:
+        trained = run(recipe.flow(schema, dice, np.random.default_rng(0)), dice)
     assert worst_total(dice.charges) == 1
     (grown,) = trained.grown
     assert grown.tree.n_leaves <= recipe.max_splits + 1
-    assert all(node.spent <= 1 - recipe.leaf_share for node in grown.ends)
+    assert all(node.spent <= 1 - recipe.leaf_share for node in ends)
 
 
 class OnceMore(BestFirst):
@@ -101,9 +102,7 @@ def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, 
     """Twin: a tree of M splits is then asked at depth M + 1, which sum_{d <= M} B(d) leaves out."""
     recipe = TopDown(max_splits=1, budget=even(1), min_weight=0.0, min_gain=-10.0)
     grids, counts, dice = Grids(TWO, Binning.of_cells(TWO)), ClassCounts(2), Dice(1)
-    ends = per_leaf.by_query(
-        counts, lambda node: recipe.leaf_share, per_leaf.plain_proportions, False
-    )
+    ends = per_leaf.by_query(counts, lambda node: recipe.leaf_share)
     plan = TreePlan(recipe._by_tables(grids, counts, dice), frontier, 2, ends)
     run(grow(plan, TWO.names, np.random.default_rng(0)), dice)
     assert worst_total(dice.charges) == spent
@@ -119,5 +118,5 @@ def test_a_split_takes_one_round_from_tables_and_two_from_choices(finding, a_spl
     dice = Dice(5, parties=1 if finding is Finding.NOISY_MAX else 3)
     (grown,) = run(recipe.flow(TWO, dice, np.random.default_rng(0)), dice).grown
     assert grown.tree.n_leaves == 7
-    assert len(dice.rounds) == a_split * 6 + 1 == recipe.expected_rounds(TWO)
+    assert len(dice.rounds) == a_split * 6 + 1 == recipe.rounds(TWO)
     assert [len(r) for r in dice.rounds[:-1]] == [1] * a_split + [2] * (a_split * 5)

@@ -17,7 +17,6 @@ from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     PolyaDifference,
-    Skellam,
 )
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.privacy.noise.sampling import draw, search, wide_gaussian
@@ -35,8 +34,6 @@ def cdf_of(law):
             return stats.dlaplace(float(law.rate)).cdf
         case PolyaDifference():
             return _from_pmf(polya_difference_pmf(law))
-        case Skellam():
-            return stats.skellam(law.variance / 2, law.variance / 2).cdf
         case DiscreteGaussian() if law.sigma2 > 400:  # Euler-Maclaurin: equal to 1e-10 and better
             return lambda k: stats.norm.cdf((k + 0.5) / math.sqrt(law.sigma2))
         case DiscreteGaussian():
@@ -92,9 +89,6 @@ LAWS = [
     DiscreteGaussian(Fraction(10**5)),
     DiscreteGaussian(Fraction(10**7)),
     DiscreteGaussian(Fraction(10**14)),
-    Skellam(Fraction(1, 2)),
-    Skellam(Fraction(30)),
-    Skellam(Fraction(10**6)),
 ]
 
 
@@ -170,7 +164,6 @@ SHARED = [
     DiscreteLaplace(Fraction(1)),
     DiscreteLaplace(Fraction(1, 8)),
     DiscreteGaussian(Fraction(60)),
-    Skellam(Fraction(4)),
 ]
 
 

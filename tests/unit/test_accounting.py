@@ -115,6 +115,43 @@ def test_a_promise_of_nothing_is_refused(epsilon, delta):
         conversions.whole_budget(Measure.PURE, epsilon, delta)
 
 
+# --------------------------------------------------------- against privacy loss distributions
+GRID = 1e-4
+
+
+def certified(mu_squared: float, choice_epsilons: list[float], delta: float) -> float:
+    """Epsilon of Gaussian sums and of eps-DP choices together, by dp_accounting; pessimistic."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    whole = pld.from_gaussian_mechanism(
+        1 / math.sqrt(mu_squared), value_discretization_interval=GRID
+    )
+    for epsilon in choice_epsilons:
+        worst = common.DifferentialPrivacyParameters(epsilon, 0.0)
+        whole = whole.compose(
+            pld.from_privacy_parameters(worst, value_discretization_interval=GRID)
+        )
+    return float(whole.get_epsilon_for_delta(delta))
+
+
+@pytest.mark.parametrize("mu_squared", [Q(1, 100), Q(1, 10), Q(1)])
+def test_the_epsilon_of_gaussian_sums_is_that_of_their_privacy_loss_distribution(mu_squared):
+    ours = conversions.epsilon_of(Measure.GDP, mu_squared, Q(1, 10**6))
+    assert ours <= certified(float(mu_squared), [], 1e-6) <= ours + 2e-3
+
+
+def test_the_epsilon_of_sums_and_choices_is_never_below_that_of_their_distribution():
+    sums, choices = Q(1, 20), 8
+    each = Q(1, 100)
+    ours = conversions.epsilon_of(Measure.GDP, sums + choices * each, Q(1, 10**6))
+    epsilon = float(conversions.selection_epsilon(Measure.GDP, each, "permute_and_flip"))
+    theirs = certified(float(sums), [epsilon] * choices, 1e-6)
+    assert theirs <= ours + 2e-3
+    assert ours < 1.5 * theirs  # and the bound is not loose
+    assert theirs > conversions.epsilon_of(Measure.GDP, sums, Q(1, 10**6))  # choices count
+
+
 # -------------------------------------------------------------------------------------- rounding
 @pytest.mark.parametrize(
     ("epsilon", "text"),
@@ -124,13 +161,13 @@ def test_a_promise_of_nothing_is_refused(epsilon, delta):
         (1.23401, "1.235"),
         (0.99999, "1"),
         (12345.6, "12350"),
-        (1e-7, "0.0000001"),
+        (1e-7, "1e-7"),
         (0.0, "0"),
         (math.inf, "infinity"),
     ],
 )
 def test_a_printed_epsilon_is_never_smaller_than_the_true_one(epsilon, text):
-    assert conversions.printed(epsilon) == text
+    assert rounding.printed(epsilon) == text
     assert text == "infinity" or Q(text) >= Q(repr(epsilon))
 
 

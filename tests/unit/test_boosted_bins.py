@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.errors import SpecError
+from hedgerow.errors import UnsupportedQuery
 from hedgerow.learning.bins import by_count
 from hedgerow.learning.bins.cut_points import (
     DeclaredCuts,
@@ -21,9 +21,11 @@ from hedgerow.learning.bins.cut_points import (
     even_runs,
     refined_runs,
 )
-from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.recipes.papers.maddock import Boosted
+from hedgerow.recipes.recipe import check_needs
 from hedgerow.values.losses import LogLoss, SoftmaxLoss
 from hedgerow.values.models import Additive
 from hedgerow.values.schema import Numeric, Schema
@@ -75,7 +77,7 @@ def test_records_and_cells_are_asked_in_one_round():
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
 def test_a_method_spends_the_share_it_names_in_the_rounds_it_names(method):
-    schema = method.gridded(TWO)
+    schema = method.grid(TWO)
     fed = open_study(schema=schema, delta="1e-6")
     setting = Setting(schema, LogLoss(), Additive((0.0,)), n_trees=20)
     run(method.place(setting, fed), fed)
@@ -85,8 +87,11 @@ def test_a_method_spends_the_share_it_names_in_the_rounds_it_names(method):
 
 def test_exact_quantiles_are_refused_wherever_somebody_is_protected():
     setting = Setting(FINE, LogLoss(), Additive((0.0,)), n_trees=20)
-    with pytest.raises(SpecError, match="nowhere"):
-        run(QuantileCuts(exact=True).place(setting, open_study()), open_study())
+    recipe = Boosted(cuts=QuantileCuts(exact=True))
+    for placement in set(Placement) - {Placement.NOWHERE}:
+        with pytest.raises(UnsupportedQuery, match="nowhere"):
+            check_needs(recipe, TWO, placement, 1)
+    check_needs(recipe, TWO, Placement.NOWHERE, 1)
     open_to_all = open_study(Placement.NOWHERE)
     binning = run(QuantileCuts(8, exact=True).place(setting, open_to_all), open_to_all)
     assert max(binning.n_bins[:2]) <= 9

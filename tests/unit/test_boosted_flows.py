@@ -10,7 +10,7 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import SpecError
-from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.flow import run
 from hedgerow.queries import Gradients, Leaves, SumQuery
 from hedgerow.recipes.ours import boost_classes
@@ -60,9 +60,9 @@ def test_a_schema_without_numbers_and_one_without_use_are_answered():
 @pytest.mark.parametrize("name", NAMED)
 def test_every_named_method_keeps_its_promise_and_its_rounds(name):
     recipe = NAMED[name](4, 3)
-    found, fed = trained(recipe, recipe.cuts.gridded(TWO), epsilon="20", delta=DELTA)
+    found, fed = trained(recipe, recipe.grid(TWO), epsilon="20", delta=DELTA)
     assert fed.ledger.spent(fed.study.account) <= fed.study.total
-    expected = recipe.expected_rounds(fed.study.schema)
+    expected = recipe.rounds(fed.study.schema)
     assert expected in (None, len(fed.record.rounds))
     assert len(found.model.score.trees) == recipe.n_trees
 

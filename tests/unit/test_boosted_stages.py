@@ -62,7 +62,7 @@ def test_curves_of_three_classes_order_the_classes_as_the_counts_do():
 # ------------------------------------------------------------------------------------ stacking
 def newton_problem():
     curves = tuple(Curve(j, tuple((0.1,) for _ in range(5))) for j in range(2))
-    statistic = CurveNewton(curves, 0.5, 2.0, (0.5, 0.5, 0.0), 0.0, LogLoss())
+    statistic = CurveNewton(curves, 0.5, 2.0, (0.5, 0.5, 0.0), 0.0)
     gradient = np.array([10.0, -6.0, 2.0])
     hessian = np.array([[300.0, 50.0, 0.0], [50.0, 200.0, 10.0], [0.0, 10.0, 100.0]])
     upper = hessian[np.triu_indices(3)] * 3.33 / 4.0
@@ -111,7 +111,7 @@ def _values_of_first_tree(batch):
     tree = random_trees.oblivious_tree(
         GRIDS.schema.names, [GRIDS.split(0, np.arange(GRIDS.binning.n_bins[0]) < 1)]
     )
-    splitting = DrawnTrees(lambda number, rng: tree, 2**20)
+    splitting = DrawnTrees(lambda number, rng: tree)
     flow = splitting.grow(
         range(batch),
         updates.Steps(LogLoss()),

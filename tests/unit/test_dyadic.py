@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.builder import Node
 from hedgerow.learning.choosing.dyadic import DyadicTables
 from hedgerow.learning.flow import run

@@ -12,7 +12,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import ExtraTreesClassifier as PooledClassifier
 
 import hedgerow as hr
-from hedgerow.errors import SpecError
+from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.learning.choosing.random_cuts import Columns, Room, random_cuts
 from hedgerow.learning.choosing.scores import gini
 from hedgerow.learning.forests import layered
@@ -227,7 +227,7 @@ def test_observed_ranges_use_every_cut_where_the_public_range_is_wide():
 def test_observed_ranges_are_refused_where_features_are_protected(placement):
     X, y = in_a_corner()
     model = hr.ExtraTreesClassifier(WIDE, ranges="observed", placement=placement, max_depth=2)
-    with pytest.raises(SpecError, match="which protect no feature"):
+    with pytest.raises(UnsupportedQuery, match=r"use one of .'label', 'nowhere'"):
         model.fit(X, y, party=np.arange(len(y)) % 3)
 
 

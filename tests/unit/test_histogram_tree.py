@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hedgerow as hr
-from contract.worlds import THREE, TWO, federation, holders, sample, study
+from contract.worlds import THREE, TWO, federation, holders, sample, study, watched_ends
 from hedgerow.learning.builder import Node
 from hedgerow.learning.choosing import histograms
 from hedgerow.learning.choosing.scores import gini
@@ -47,7 +47,7 @@ def exact_counts(schema=TWO, n=600, seed=0):
     (rows,) = holders(X, y, np.zeros(n, int), 1, schema)
     by = Cells(tuple(range(3)), Binning.of_cells(schema))
     query = SumQuery(EVERYONE, ClassCounts(len(schema.classes)), by, SHARE)
-    return Answering(rows, schema).integers(query).reshape(query.shape).astype(float)
+    return Answering(rows, schema).integers(query, 1).reshape(query.shape).astype(float)
 
 
 # --------------------------------------------------------------------------------------- splits
@@ -159,19 +159,13 @@ def test_where_totals_agree_a_node_must_look_empty_beyond_the_noise():
 
 # --------------------------------------------------------------------------------------- budget
 @pytest.mark.parametrize("saving", [False, True])
-@pytest.mark.parametrize("growth", [Fraction(1), Fraction(3, 2)])
-def test_every_path_may_spend_the_whole_budget_and_no_more(saving, growth):
-    recipe = HistogramTree(max_depth=3, save_budget=saving, level_growth=growth)
-    trained, inner = grown(recipe)
+def test_every_path_may_spend_the_whole_budget_and_no_more(saving):
+    recipe = HistogramTree(max_depth=3, save_budget=saving)
+    with watched_ends() as ends:
+        _, inner = grown(recipe)
     assert inner.ledger.spent(inner.study.account) == inner.study.total
-    for node in trained.grown[0].ends:
-        assert node.spent <= 1 - recipe.leaf_share
-
-
-def test_levels_divide_the_budget_in_the_ratio_asked_for():
-    recipe = HistogramTree(max_depth=3, level_growth=Fraction(2))
-    shares = [recipe._node_share(Node(EVERYONE, depth)) for depth in range(3)]
-    assert shares == [Fraction(1, 14), Fraction(2, 14), Fraction(4, 14)]
+    assert ends
+    assert all(node.spent <= 1 - recipe.leaf_share for node in ends)
 
 
 def test_savings_are_seen_in_the_statement_and_in_the_ledger():
@@ -182,8 +176,8 @@ def test_savings_are_seen_in_the_statement_and_in_the_ledger():
     for model in (saving, plain):
         model.fit(X, y, party=np.arange(600) % 3)
     lines = [charge.what for _, charges in saving.ledger_.entries for charge in charges]
-    assert any(line.startswith("best local impurity of all 3 features") for line in lines)
-    assert any("(1 of 3 features)" in line for line in lines)
+    assert any("could reach on all 3 columns" in line for line in lines)
+    assert any("(1 of 3 columns)" in line for line in lines)
     assert saving.privacy_.saved_fraction > 0.0
     assert "handed down" in str(saving.privacy_)
     assert plain.privacy_.saved_fraction == 0.0
@@ -209,7 +203,7 @@ def test_the_bounds_of_all_sites_stay_below_every_common_split(seed, parties):
     binning = Binning.of_cells(THREE)
     query = BoundQuery(EVERYONE, (0, 1, 2), binning, SHARE)
     sites = holders(X, y, np.arange(80) % parties, parties, THREE)
-    bounds = sum(Answering(rows, THREE).integers(query) for rows in sites) / LATTICE
+    bounds = sum(Answering(rows, THREE).integers(query, LATTICE) for rows in sites) / LATTICE
     counts, grids = exact_counts(THREE, 80, seed), Grids(THREE, binning)
     for f, bound in enumerate(bounds):
         left_sets = grids.left_sets[f].astype(float)
@@ -231,20 +225,10 @@ def test_a_short_share_is_a_little_below_and_has_few_digits(share):
 
 
 def test_units_of_bounds_are_fine_for_little_noise_and_coarse_for_much():
-    class Quoted:
-        lattice = 64
-
-        def __init__(self, variance):
-            self._variance = variance
-
-        def variance(self, query):
-            assert query.unit == 1
-            return self._variance
-
     query = BoundQuery(EVERYONE, (0,), GRIDS.binning, SHARE)
-    assert histograms.bound_unit(query, Quoted(1.0)) == 64
-    assert histograms.bound_unit(query, Quoted(1e6)) == 4
-    assert histograms.bound_unit(query, Quoted(1e12)) == 1
+    units = [study(TWO, 3, epsilon=e).unit(query) for e in ("10000", "1/50", "1/500")]
+    assert units[0] == study(TWO, 3).lattice
+    assert units[0] > units[1] > units[2] >= 1
 
 
 def test_fifty_features_at_a_small_epsilon_can_be_bounded():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.learning.builder import LeafValue, Node, assemble
+from hedgerow.learning.builder import Node, assemble
 from hedgerow.learning.leaves.leaning import (
     Lean,
     complete_means,
@@ -15,6 +15,7 @@ from hedgerow.learning.leaves.leaning import (
     level_sums,
 )
 from hedgerow.learning.leaves.pruning import merge_equal_labels
+from hedgerow.values.grown import LeafValue
 from hedgerow.values.regions import EVERYONE, Step
 from hedgerow.values.schema import Numeric, Schema
 

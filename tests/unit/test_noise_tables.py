@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.privacy.noise import sampling
-from hedgerow.privacy.noise.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Poisson, Polya
+from hedgerow.privacy.noise.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Polya
 from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoNoise,
     PolyaDifference,
-    Skellam,
 )
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.privacy.noise.tables import EXACT_BITS, table_of, total_variation_of
@@ -29,8 +28,6 @@ LAWS = [
     Polya(Fraction(1, 40), 1000),
     Digit(Fraction(1, 2**40), 1024),
     Digit(Fraction(1, 7), 16),
-    Poisson(Fraction(1, 8)),
-    Poisson(Fraction(901, 3)),
     HalfGaussian(Fraction(300)),
     Gaussian(Fraction(1, 9)),
     Gaussian(Fraction(1000, 3)),
@@ -69,8 +66,6 @@ def weights(law, support):
                 w *= a * (k + r) / (k + 1)
         case Digit():
             yield from (mpmath.exp(-real(law.rate) * k) for k in support)
-        case Poisson():
-            yield from (real(law.mean) ** k / mpmath.factorial(k) for k in support)
         case _:
             yield from (mpmath.exp(-mpmath.mpf(k * k) / (2 * real(law.sigma2))) for k in support)
 
@@ -79,8 +74,6 @@ def total_weight(law, support):
     match law:
         case Polya():
             return (1 - mpmath.exp(-real(law.rate))) ** (-mpmath.mpf(1) / law.shares)
-        case Poisson():
-            return mpmath.exp(real(law.mean))
         case _:
             return mpmath.fsum(weights(law, support))
 
@@ -92,8 +85,7 @@ def cumulative(law):
     support = range(lowest, lowest + len(list(probabilities)))
     with mpmath.workprec(PRECISION):
         total = total_weight(law, support)
-        below = mpmath.fsum(weights(law, range(lowest))) if isinstance(law, Poisson) else 0
-        sums = accumulate(weights(law, support), initial=mpmath.mpf(below))
+        sums = accumulate(weights(law, support), initial=mpmath.mpf(0))
         next(sums)
         return {k: s / total for k, s in zip(support, sums, strict=True)}
 
@@ -254,7 +246,6 @@ def test_draw_hands_every_table_to_the_given_kernel():
     laws = [
         DiscreteLaplace(Fraction(1, 10**6)),
         PolyaDifference(Fraction(1, 3), 4),
-        Skellam(Fraction(3)),
         DiscreteGaussian(Fraction(3)),
         DiscreteGaussian(Fraction(10**9)),
     ]
@@ -272,7 +263,6 @@ def test_draw_hands_every_table_to_the_given_kernel():
         NoNoise(),
         DiscreteLaplace(Fraction(1, 2**40)),
         PolyaDifference(Fraction(1, 1000), 3),
-        Skellam(Fraction(10**4)),
         DiscreteGaussian(Fraction(2**60)),
     ],
     ids=str,

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.learning.bins.equal_mass import (
-    bins_of_equal_mass,
-    by_target_rate,
-    fine_schema,
-    quantile_runs,
-    thinned,
-)
+from hedgerow.learning.bins.equal_mass import bins_of_equal_mass, by_target_rate, quantile_runs
+from hedgerow.learning.bins.public_grids import fine_schema, thinned
 from hedgerow.learning.choosing.tables import Tables, consistent
 from hedgerow.values.schema import Categorical, Numeric, Schema
 

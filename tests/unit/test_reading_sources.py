@@ -163,20 +163,35 @@ def test_columns_of_a_frame_are_found_by_name_and_extra_ones_ignored() -> None:
     assert encode(rows, schema).codes.tolist() == [[0, 1], [1, 0]]
 
 
-def test_quotes_newlines_and_a_byte_order_mark_in_csv_are_understood(tmp_path) -> None:
+def test_quotes_and_a_byte_order_mark_in_csv_are_understood(tmp_path) -> None:
     path = tmp_path / "rows.csv"
-    path.write_bytes(b'\xef\xbb\xbfage,job\r\n5,"a\nb"\r\n95,"say ""hi"""\r\n')
-    schema = Schema((Numeric("age", 0, 100, bins=2), Categorical("job", ("a\nb", 'say "hi"'))))
+    path.write_bytes(b'\xef\xbb\xbf"age",job\r\n5,"a,b"\r\n95,"say ""hi"""\r\n')
+    schema = Schema((Numeric("age", 0, 100, bins=2), Categorical("job", ("a,b", 'say "hi"'))))
     assert encode(path, schema, check=True).codes.tolist() == [[0, 1], [0, 1]]
 
 
-def test_a_quoted_newline_may_fall_on_the_end_of_a_block(tmp_path, monkeypatch) -> None:
+def test_a_line_break_ends_a_record_even_in_quotes(tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('age,job\n5,a\n7,"a\nb"\n95,b\n')
+    schema = Schema((Numeric("age", 0, 100, bins=2), Categorical("job", ("a", "b"))))
+    encoded = encode(path, schema)
+    assert encoded.codes.tolist() == [[0, 1], [0, 1]]
+    assert encoded.skipped == 2
+
+
+def test_lines_may_fall_on_the_end_of_a_block(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sources, "CSV_BLOCK_BYTES", 64)
     path = tmp_path / "rows.csv"
-    path.write_text("job,age\n" + '"a\nb\nc",7\n' * 200)
-    schema = Schema((Categorical("job", ("a\nb\nc",), other=False), Numeric("age", 0, 10)))
+    path.write_text("job,age\n" + '"a ""b"" c",7\n' * 200)
+    schema = Schema((Categorical("job", ('a "b" c',), other=False), Numeric("age", 0, 10)))
     assert set(encode(path, schema, check=True).codes[0].tolist()) == {0}
     assert encode(path, schema).n == 200
+
+
+def test_columns_of_an_arrow_table_are_found_by_name(tmp_path) -> None:
+    table = pa.table({"died": LABELS, **{name: frame()[name] for name in reversed(NAMES)}})
+    encoded = encode(table, SCHEMA, target="died", check=True)
+    assert encoded.codes.tolist() == read("frame", tmp_path).codes.tolist()
 
 
 def test_a_parquet_column_with_a_dot_in_its_name_is_found(tmp_path) -> None:

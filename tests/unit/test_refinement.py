@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from contract.worlds import TWO, federation, holders, sample, study
+from contract.worlds import TWO, federation, holders, sample, study, watched_ends
 from hedgerow.errors import SpecError
 from hedgerow.learning.choosing.priors import updated
 from hedgerow.learning.choosing.screening import Refinement, root_tables
@@ -84,8 +84,9 @@ def test_children_ask_for_the_features_that_are_kept(recipe):
 
 @EACH
 def test_every_leaf_gets_exactly_what_its_path_left(recipe):
-    found, _, leaves = heard(recipe)
-    ends = found.grown[0].ends
+    with watched_ends() as ends:
+        _, _, leaves = heard(recipe)
+    assert ends
     assert all(node.spent + leaves[node.region] == Fraction(1) for node in ends)
 
 
@@ -136,10 +137,12 @@ def test_without_the_prior_a_node_believes_its_own_tables():
     ids=lambda r: r.name,
 )
 def test_a_leaning_leaf_has_two_pseudo_rows_of_its_parent_where_there_is_no_noise(recipe):
-    for node, leaf in zip(exact(recipe).grown[0].ends, exact(recipe).grown[0].leaves, strict=True):
+    with watched_ends() as ends:
+        leaves = exact(recipe).grown[0].leaves
+    for node, leaf in zip(ends, leaves, strict=True):
         parent = np.full(2, 0.5)
-        for totals in node.known.above:
-            parent = Lean(2.0).proportions(totals.masses, 0.0, parent)
+        for above in node.evidence.above:
+            parent = Lean(2.0).proportions(above.masses, 0.0, parent)
         expected = (leaf.masses + 2.0 * parent) / (leaf.masses.sum() + 2.0)
         assert np.allclose(leaf.value, expected)
 
@@ -164,7 +167,6 @@ def test_a_leaf_that_leans_never_says_a_negative_proportion():
     [
         lambda: HistogramTree(refine=Refinement(), save_budget=True),
         lambda: HistogramTree(refine=Refinement(), consistency=False),
-        lambda: HistogramTree(lean=True, combine=True),
         lambda: TopDown(refine=Refinement(), finding=Finding.NOISY_MAX),
         lambda: TopDown(refine=Refinement(), criterion=Criterion.ENTROPY),
         lambda: Refinement(bins=1),

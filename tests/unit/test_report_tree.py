@@ -10,8 +10,8 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.errors import SpecError
-from hedgerow.learning.builder import LeafValue
 from hedgerow.report.view import Mean, Question, leaf_of, view_of, words_on
+from hedgerow.values.grown import LeafValue
 
 
 @pytest.fixture(scope="module", params=[TWO, THREE], ids=["two classes", "three classes"])

@@ -5,6 +5,7 @@ import pytest
 
 from hedgerow.errors import SpecError
 from hedgerow.values.schema import Categorical, ColumnKind, Hashed, Numeric, Schema, Spacing, Target
+from hedgerow.values.tokens import token_of
 
 AGE = Numeric("age", 0, 100, bins=10)
 JOB = Categorical("job", ("nurse", "clerk"))
@@ -35,7 +36,16 @@ JOB = Categorical("job", ("nurse", "clerk"))
         (lambda: Numeric("age", 0, 300, edges=tuple(range(1, 256))), "1 to 254 rising"),
         (lambda: Numeric("", 0, 5), "named ''"),
         (lambda: Numeric(3, 0, 5), "named 3"),
-        (lambda: Categorical("job", ("a", "a")), "column 'job': values names 'a' 2 times"),
+        (lambda: Categorical("job", ("a", "a")), "column 'job': values names 'a' and 'a'"),
+        (lambda: Categorical("job", ("1", 2, 1.0)), "values names '1' and 1.0, which no site"),
+        (lambda: Categorical("job", (True, "1")), "values names True and '1'"),
+        (lambda: Categorical("job", ("a", " a")), "values names 'a' and ' a'"),
+        (lambda: Categorical("job", (0.1, np.float32(0.1))), "which no site can tell apart"),
+        (lambda: Categorical("job", (10**17,)), "names 100000000000000000, a number .* as text"),
+        (lambda: Categorical("job", (1e300,)), "names 1e[+]300, a number of 2.53 or more"),
+        (lambda: Categorical("job", ("a", None)), "names None, which is a missing value"),
+        (lambda: Categorical("job", ("nan",)), "names 'nan', which is a missing value"),
+        (lambda: Categorical("job", ([1],)), "names .1., which is neither a number"),
         (lambda: Categorical("job", tuple(range(255))), "255 values; .* hash them"),
         (lambda: Categorical("job", (), other=False), "column 'job' lists no values"),
         (lambda: Categorical("job", "nurse"), "values is 'nurse'; give a list"),
@@ -46,7 +56,8 @@ JOB = Categorical("job", ("nurse", "clerk"))
         (lambda: Schema(()), "no features"),
         (lambda: Schema((AGE, JOB, AGE)), "column 'age' is declared 2 times"),
         (lambda: Schema((AGE,), classes=("a",)), "1 class"),
-        (lambda: Schema((AGE,), classes=("a", "a")), "classes names 'a' 2 times"),
+        (lambda: Schema((AGE,), classes=("a", "a")), "classes names 'a' and 'a'"),
+        (lambda: Schema((AGE,), classes=(0, 1, True)), "classes names 1 and True"),
         (lambda: Schema((AGE,), classes=tuple(range(256))), "256 class"),
         (lambda: Schema((AGE,), ("a", "b"), Target(0, 1)), "classes and a target"),
     ],
@@ -147,18 +158,30 @@ def test_a_listed_value_wins_over_its_meaning_as_missing() -> None:
 
 def test_spaces_and_the_point_zero_of_a_float_are_forgiven() -> None:
     grid = Categorical("grade", (1, 2, "2.0 litre")).grid
-    assert [grid.category_code(t) for t in ("1", "1.0", " 2 ", "2.0 litre")] == [0, 0, 1, 2]
+    assert grid.encode_category(["1", "1.0", " 2 ", "2.0 litre"])[0].tolist() == [0, 0, 1, 2]
+
+
+def test_codes_of_many_digits_are_told_apart_as_text_and_unknown_as_numbers() -> None:
+    grid = Categorical("snomed", ("100000000000000001", "100000000000000002")).grid
+    written = ["100000000000000001", "100000000000000002", b"100000000000000002"]
+    assert grid.encode_category(written) == (pytest.approx([0, 1, 1]), 0)
+    assert grid.encode_category([10**17 + 1, float(10**17 + 1)]) == (pytest.approx([2, 2]), 2)
+    assert Hashed("snomed", 8).grid.encode_category([10**17])[0].tolist() == [8]
+
+
+def test_texts_are_listed_as_written_and_numbers_as_their_tokens() -> None:
+    listed = (True, "false", 2.0, "3.0", np.int8(4), b"a", " b ", np.float32(0.1), "01", "2.50")
+    expected = ("True", "false", "2", "3.0", "4", "a", " b ", "0.1", "01", "2.50")
+    assert Categorical("x", listed).values == expected
+    assert Categorical("x", expected).values == expected
 
 
 def test_buckets_are_public_and_stable() -> None:
     grid = Hashed("zip", 16).grid
-    assert [grid.category_code(t) for t in ("8001", "8001.0", "8002", "")] == [
-        grid.category_code("8001"),
-        grid.category_code("8001"),
-        grid.category_code("8002"),
-        16,
-    ]
-    assert len({grid.category_code(str(i)) for i in range(500)}) == 16
+    codes = grid.encode_category(["8001", "8001.0", 8001, 8001.0, "8002", ""])[0].tolist()
+    assert len(set(codes[:4])) == 1
+    assert codes[5] == 16
+    assert len(set(grid.encode_category(range(500))[0].tolist())) == 16
 
 
 # ---- words --------------------------------------------------------------------------------------
@@ -229,8 +252,9 @@ def test_lists_and_numbers_are_taken_as_tuples_of_text() -> None:
     schema = Schema([AGE], classes=[0, 1])
     assert schema.features == (AGE,)
     assert schema.classes == ("0", "1")
-    assert schema.class_code("1.0") == 1
-    assert schema.class_code("2") is None
+    assert schema.class_code(token_of("1.0")) == schema.class_code(token_of(True)) == 1
+    assert schema.class_code(token_of("2")) is None
+    assert schema.class_code(None) is None
 
 
 def test_regridding_touches_numeric_columns_only() -> None:

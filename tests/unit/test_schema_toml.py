@@ -64,7 +64,7 @@ def test_a_target_is_read_as_it_is_written() -> None:
 
 
 def test_awkward_texts_survive() -> None:
-    awkward = ('"', "\\", "\n", "\x7f", "\x00", "é", "😀", "a = [", "")
+    awkward = ('"', "\\", "a\nb", "\x7f", "\x01", "é", "😀", "a = [", "")
     schema = Schema((Categorical('job "x"\n', awkward),), classes=awkward)
     assert Schema.from_toml(schema.to_toml()) == schema
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -95,3 +95,7 @@ def leaves(value):
 def test_a_study_names_all_keys_or_none(keys):
     with pytest.raises(SpecError, match="name all of them"):
         changed(**keys)
+
+
+def test_no_field_of_a_study_is_left_out_of_its_hash():
+    assert {field.name for field in fields(terms.Study)} <= set(changed().to_dict())

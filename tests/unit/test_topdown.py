@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from contract.worlds import THREE, TWO, federation, holders, sample, study
+from contract.worlds import THREE, TWO, federation, holders, sample, study, watched_ends
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.learning.builder import ROOT, Choice, Node, Stop
-from hedgerow.learning.choosing.histograms import Totals
 from hedgerow.learning.choosing.scores import entropy, full_gini, root_gini
 from hedgerow.learning.choosing.stopping import if_audible, if_worthwhile
+from hedgerow.learning.evidence import Evidence
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import ClassCounts, LocalChoice, Mechanism, SelectQuery, SumQuery, Whole
@@ -152,7 +152,7 @@ def test_each_accountant_has_its_own_mechanism_of_choice(finding, kind, delta, c
     asked = asked_by(TopDown(max_splits=2, finding=finding), parties, delta=delta, epsilon="8")
     choices = [q for q in asked if isinstance(q, SelectQuery | LocalChoice)]
     assert choices
-    assert all(isinstance(q, kind) and q.chooser is chooser for q in choices)
+    assert all(isinstance(q, kind) and q.mechanism is chooser for q in choices)
 
 
 def test_candidates_are_those_with_a_cell_in_reach_on_both_sides_and_nothing_else_decides():
@@ -183,8 +183,8 @@ def told(gain, left, right, variance=1.0):
     """A chooser that always finds this split."""
 
     def choose(node, rng):
-        known = (Totals(np.array(left), variance), Totals(np.array(right), variance))
-        return Choice(SPLIT, gain, Fraction(1, 8), known=known)
+        evidence = (Evidence(np.array(left), variance), Evidence(np.array(right), variance))
+        return Choice(SPLIT, gain, Fraction(1, 8), evidence=evidence)
         yield
 
     return choose
@@ -197,8 +197,8 @@ def outcome(chooser, node=ROOT):
 
 
 def inside(masses, variance, whole=1000.0):
-    root = Totals(np.array([whole]), variance)
-    return Node(EVERYONE, 1, Fraction(1, 8), known=Totals(np.array(masses), variance, (root,)))
+    root = Evidence(np.array([whole]), variance)
+    return Node(EVERYONE, 1, Fraction(1, 8), evidence=Evidence(np.array(masses), variance, (root,)))
 
 
 def test_a_split_that_gains_too_little_per_row_is_not_taken_but_paid():
@@ -223,9 +223,11 @@ def test_every_node_remembers_the_totals_of_all_nodes_above_it(finding):
     recipe = TopDown(max_splits=4, finding=finding, min_gain=-10.0, min_weight=0.0)
     the_study = study(TWO, 1, Placement.NOWHERE)
     fed = federation(the_study, holders(X, Y, np.zeros(300), 1, TWO))
-    (grown,) = run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed).grown
-    for node in grown.ends:
-        rows = [float(totals.masses.sum()) for totals in node.known.above]
+    with watched_ends() as ends:
+        run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    assert ends
+    for node in ends:
+        rows = [above.rows for above in node.evidence.above]
         assert len(rows) == len(node.region)
         assert rows == sorted(rows, reverse=True)
 

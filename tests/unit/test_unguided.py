@@ -46,10 +46,8 @@ def test_numbers_of_a_hopeless_signal_stay_in_the_public_range(kind):
 
 
 def test_all_that_is_left_goes_to_the_leaves_of_all_trees_at_once():
-    X, y = sample(FEW, TWO)
-    fed = federation(study(TWO, 1), holders(X, y, np.zeros(FEW), 1, TWO))
     rng = np.random.default_rng(0)
-    flow = drawn_trees(TWO, declared_goal(TWO, fed), 3, 2, Fraction(99, 100), rng)
+    flow = drawn_trees(TWO, declared_goal(TWO), 3, 2, Fraction(99, 100), rng)
     (query,) = next(flow)
     assert isinstance(query.by, Leaves)
     assert len(query.by.trees) == 3
@@ -59,7 +57,7 @@ def test_all_that_is_left_goes_to_the_leaves_of_all_trees_at_once():
 def test_leaves_of_blind_trees_say_proportions_that_lean_on_all_rows():
     X, y = sample(FEW, TWO)
     fed = federation(study(TWO, 1, epsilon="0.1"), holders(X, y, np.zeros(FEW), 1, TWO))
-    flow = drawn_trees(TWO, declared_goal(TWO, fed), 2, 3, Fraction(1), np.random.default_rng(0))
+    flow = drawn_trees(TWO, declared_goal(TWO), 2, 3, Fraction(1), np.random.default_rng(0))
     for grown in run(flow, fed):
         p = np.array([leaf.value for leaf in grown.leaves])
         assert (p >= 0.0).all()

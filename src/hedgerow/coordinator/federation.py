@@ -6,7 +6,7 @@ It keeps a ledger of its own for early refusal; the sites do not rely on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunRecord, silent
+from hedgerow.coordinator.spending import Asked, asked_in, paid, paid_on_entering, worst_path
+from hedgerow.errors import RoundFailed
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
-from hedgerow.privacy.accounting.coalition import Release
-from hedgerow.privacy.ledger.charges import Charge, Ledger
+from hedgerow.privacy.ledger.charges import Ledger
 from hedgerow.queries import (
     Answer,
     BoundQuery,
@@ -31,7 +32,10 @@ from hedgerow.queries import (
 from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
-from hedgerow.values.regions import EVERYONE, Region
+from hedgerow.values.regions import EVERYONE
+
+MOST_TRIES = 3
+"""How often one bundle is asked before a run gives up."""
 
 
 @dataclass(frozen=True)
@@ -63,25 +67,18 @@ class Federation:
         link: Link,
         ledger: Ledger,
         listener: Listener = silent,
-        expected_rounds: int | None = None,
     ) -> None:
         self.study = study
         self.link = link
         self.ledger = ledger
         self.listener = listener
-        self.expected_rounds = expected_rounds
         self.record = RunRecord()
         if study.entry_cost:
             entry = study.charge(EVERYONE, study.entry_cost, "randomised labels")
             self.ledger.reserve([entry], "entry")
-        self.charged: list[tuple[str, tuple[Charge, ...]]] = []
-        self.releases: list[tuple[Region, Release]] = []
+        self.asked = paid_on_entering(study)
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""
-
-    @property
-    def lattice(self) -> int:
-        return self.study.lattice
 
     @property
     def is_pure(self) -> bool:
@@ -96,21 +93,41 @@ class Federation:
         return self.study.variance(query)
 
     def ask(self, asked: Sequence[Query]) -> list[Reply]:
+        """A round that fails is asked again while the study's reserve pays; its charge stays."""
         queries = [self.study.as_told(query) for query in asked]
+        for _ in range(MOST_TRIES - 1):
+            try:
+                return self._round(queries)
+            except RoundFailed:
+                if not paid(worst_path(self._failed())) <= self.study.reserve:
+                    raise
+        return self._round(queries)
+
+    def _round(self, queries: Sequence[Query]) -> list[Reply]:
         number = len(self.record.rounds) + 1
         charges = charges_of(queries, self.study)
         manifest = tuple(charge.what for charge in charges)
         self.ledger.reserve(charges, f"round {number}")
-        self.charged.append((f"round {number}", tuple(charges)))
-        for query in queries:
-            if isinstance(query, SumQuery | BoundQuery):
-                self.releases.append((query.region, self.study.release(query)))
-                self.slack += self.study.slack(query)
-        self.listener(Progress(number, len(queries), False, self.expected_rounds))
-        collected = self.link.round(number, queries)
+        self._note_slack(queries)
+        asked = asked_in(number, queries, charges, self.study)
+        self.listener(Progress(number, len(queries), done=False))
+        try:
+            collected = self.link.round(number, queries)
+        except RoundFailed:
+            self.asked += [replace(query, void=True) for query in asked]
+            self.record.rounds.append(RoundRecord(number, manifest, void=True))
+            raise
+        self.asked += asked
         self.record.rounds.append(_recorded(number, manifest, collected))
-        self.listener(Progress(number, len(queries), True, self.expected_rounds))
+        self.listener(Progress(number, len(queries), done=True))
         return self._replies(queries, collected)
+
+    def _failed(self) -> list[Asked]:
+        return [query for query in self.asked if query.void]
+
+    def _note_slack(self, queries: Sequence[Query]) -> None:
+        summed = (q for q in queries if isinstance(q, SumQuery | BoundQuery))
+        self.slack += sum((self.study.slack(query) for query in summed), Fraction(0))
 
     def _replies(self, queries: Sequence[Query], got: Collected) -> list[Reply]:
         replies: list[Reply] = []
@@ -127,7 +144,7 @@ class Federation:
         return replies
 
     def _answer(self, query: Summed, integers: NDArray[np.int64]) -> Answer:
-        unit = query.unit * self.study.refinement(query)
+        unit = self.study.unit(query) * self.study.refinement(query)
         values = integers.reshape(query.shape).astype(np.float64) / unit
         if self.study.placement is Placement.LABEL:
             return self._decoded(query, values)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """One round: what was asked, how much left each site and how much came in."""
+    """One round: what was asked, how much left each site and how much came in.
+
+    Of a `void` round nobody got an answer; its charge stays and its bytes are not counted.
+    """
 
     number: int
     manifest: tuple[str, ...]
-    integers: int
-    bytes_out: int
-    bytes_in: int
+    integers: int = 0
+    bytes_out: int = 0
+    bytes_in: int = 0
+    void: bool = False
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> RoundRecord:
+        return RoundRecord(**d | {"manifest": tuple(d["manifest"])})
 
 
-@dataclass
+@dataclass(repr=False)
 class RunRecord:
+    """All rounds of a run, in order."""
+
     rounds: list[RoundRecord] = field(default_factory=list)
 
     @property
@@ -28,28 +38,25 @@ class RunRecord:
         return sum(r.bytes_out + r.bytes_in for r in self.rounds)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "rounds": [
-                {
-                    "number": r.number,
-                    "manifest": list(r.manifest),
-                    "integers": r.integers,
-                    "bytes_out": r.bytes_out,
-                    "bytes_in": r.bytes_in,
-                }
-                for r in self.rounds
-            ]
-        }
+        """For JSON; `from_dict` gives the equal record back."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> RunRecord:
+        return RunRecord([RoundRecord.from_dict(r) for r in d["rounds"]])
+
+    def __repr__(self) -> str:
+        rounds = "1 round" if len(self.rounds) == 1 else f"{len(self.rounds)} rounds"
+        return f"RunRecord({rounds}, {self.bytes_per_party} bytes per party)"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A public event: a round was opened or answered. `expected` rounds, where the plan knows."""
+    """A public event: a round was opened or answered."""
 
     round: int
     queries: int
     done: bool
-    expected: int | None = None
 
 
 Listener = Callable[[Progress], None]

@@ -4,237 +4,267 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from itertools import groupby
 from typing import Any
 
-from hedgerow.privacy.accounting import conversions
+from hedgerow.coordinator import promise
+from hedgerow.coordinator.spending import (
+    Asked,
+    Part,
+    Spending,
+    by_mechanism,
+    by_rounds,
+    paid,
+    worst_path,
+)
+from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
-from hedgerow.privacy.accounting.coalition import Coalition, Release, cost_against
-from hedgerow.privacy.ledger.charges import Charge, worst_total
-from hedgerow.privacy.noise.response import BloomReports
+from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.study.describe import CHOICES
 from hedgerow.study.terms import Study
-from hedgerow.values.regions import Region
 
 ACCOUNTANTS = {
     Measure.PURE: "pure filter: epsilons add along a record's path",
     Measure.ZCDP: "zCDP filter: rho adds along a record's path",
     Measure.GDP: "Gaussian-DP filter: mu squared adds along a record's path",
 }
-MECHANISMS = {
-    Measure.PURE: "discrete Laplace noise on integer sums",
-    Measure.ZCDP: "discrete Gaussian noise on integer sums",
-    Measure.GDP: "discrete Gaussian noise on integer sums",
-}
+RANDOMNESS = "operating system's generator, expanded by AES-256-CTR; integers only"
+INFINITY = "infinity"
+"""How JSON says it; the format has no number for it."""
+
+OUTSIDE = (
+    "every fit of a search over parameters is a fit of its own; their epsilons add.",
+    "scores and calibration on raw rows are outside this statement.",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """What some rounds in a row asked, and the part of the budget their worst record paid."""
-
-    rounds: str
-    what: str
-    part: float
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacyStatement:
-    """The promise of one fit. Tuning, calibration and scores outside it are not covered."""
+    """The promise of one fit. Tuning, calibration and scores outside it are not covered.
+
+    `epsilon` is what the run as a whole keeps, whatever its answers had been. `spent_epsilon`
+    is that of what this run did release; it is smaller where budget was left.
+    """
 
     epsilon: float
     delta: float
     promised_epsilon: float
+    spent_epsilon: float
     spent_fraction: float | None
+    unspent: tuple[Part, ...]
     unit: str
     neighbours: str
     accountant: str
-    mechanism: str
+    mechanisms: tuple[Part, ...]
     placement: str
     trust: tuple[tuple[str, str], ...]
     randomness: str
     schema_source: str
-    saved_fraction: float = 0.0
-    delta_slack: float = 0.0
-    parties: int = 1
-    honest_shares: int = 1
-    spending: tuple[Spending, ...] = ()
-    caveats: tuple[str, ...] = field(default=())
+    saved_fraction: float
+    delta_slack: float
+    graph_delta: float
+    parties: int
+    honest_shares: int
+    spending: tuple[Spending, ...]
+    caveats: tuple[str, ...]
 
+    @property
+    def promise(self) -> str:
+        return f"epsilon = {printed(self.epsilon)}, delta = {printed(self.delta)}"
+
+    # ------------------------------------------------------------------------------------ faces
     def to_dict(self) -> dict[str, Any]:
-        out = {k: getattr(self, k) for k in self.__dataclass_fields__}
-        out["epsilon"] = _number(self.epsilon)
-        out["promised_epsilon"] = _number(self.promised_epsilon)
-        out["trust"] = [list(line) for line in self.trust]
-        out["caveats"] = list(self.caveats)
-        out["spending"] = [[line.rounds, line.what, line.part] for line in self.spending]
-        return out
+        """For JSON; `from_dict` gives the equal statement back."""
+        return {k: INFINITY if v == math.inf else v for k, v in asdict(self).items()}
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> PrivacyStatement:
+        facts: dict[str, Any] = {k: math.inf if v == INFINITY else v for k, v in d.items()}
+        facts["unspent"] = tuple(Part(**part) for part in d["unspent"])
+        facts["mechanisms"] = tuple(Part(**part) for part in d["mechanisms"])
+        facts["spending"] = tuple(Spending(**line) for line in d["spending"])
+        facts["trust"] = tuple((who, what) for who, what in d["trust"])
+        facts["caveats"] = tuple(d["caveats"])
+        return PrivacyStatement(**facts)
+
+    def __repr__(self) -> str:
+        return f"PrivacyStatement({self.promise}, unit = {self.unit})"
 
     def __str__(self) -> str:
         lines = [
-            "Privacy statement (this fit only)",
-            f"  promise     epsilon = {_number(self.epsilon)}, delta = {self.delta:g}",
-            f"  unit        {self.unit}; {self.neighbours}",
-            f"  mechanism   {self.mechanism}",
-            f"  accountant  {self.accountant}",
-            f"  spent       {_part(self.spent_fraction)}",
-            f"  noise       {self.placement}",
-            f"  randomness  {self.randomness}",
-            f"  sampler     delta grows by at most {self.delta_slack:.2g} for inexact draws",
-            f"  schema      {self.schema_source}",
+            ("promise", self.promise),
+            ("unit", self.unit),
+            ("neighbours", self.neighbours),
+            ("noise", self.placement),
+            *_titled("mechanism", [f"{m.part:6.1%} {m.what}" for m in self.mechanisms] or ["none"]),
+            ("accountant", self.accountant),
+            ("randomness", self.randomness),
+            *_titled("sampler", self._sampler_words()),
+            *_titled("masks", self._graph_words()),
+            ("schema", self.schema_source),
+            ("spent", self._spent_words()),
+            *_titled("unspent", [f"{u.part:6.1%} {u.what}" for u in self.unspent]),
+            *_titled("saved", self._saved_words()),
+            *((_round_title(s.rounds), f"{s.part:6.1%} for {s.what}") for s in self.spending),
+            *((f"against {who}", what) for who, what in self.trust),
+            *(("note", caveat) for caveat in self.caveats),
         ]
-        if self.saved_fraction > 0.0:
-            part = f"{self.saved_fraction:.1%}"
-            lines.append(f"  saved       nodes handed down {part} of their budget, on average")
-        lines += [f"  round {s.rounds:<10} {s.part:6.1%} for {s.what}" for s in self.spending]
-        lines += [f"  against {who:<12} {what}" for who, what in self.trust]
-        lines += [f"  note        {c}" for c in self.caveats]
-        return "\n".join(lines)
+        width = max(len(title) for title, _ in lines)
+        body = [f"  {title:<{width}}  {words}" for title, words in lines]
+        return "\n".join(["Privacy statement (this fit only)", *body])
+
+    def _sampler_words(self) -> list[str]:
+        if self.spent_fraction is None:
+            return []
+        if self.delta_slack == 0.0:
+            return ["every draw is exact"]
+        return [f"delta grows by at most {printed(self.delta_slack, 2)} for inexact draws"]
+
+    def _graph_words(self) -> list[str]:
+        if self.graph_delta == 0.0:
+            return []
+        part = printed(self.graph_delta, 2)
+        return [
+            f"between neighbours on a sparse graph; {part} of delta is for rounds it may expose"
+        ]
+
+    def _spent_words(self) -> str:
+        if self.spent_fraction is None:
+            return "no noise was added, so nothing is promised"
+        part = f"{self.spent_fraction:.1%} of the budget, by the most charged record"
+        if self.spent_fraction == 1.0:
+            return part
+        return f"{part}; what was released has epsilon {printed(self.spent_epsilon)}"
+
+    def _saved_words(self) -> list[str]:
+        if self.saved_fraction == 0.0:
+            return []
+        return [f"nodes handed down {self.saved_fraction:.1%} of their budget, on average"]
 
 
-def _part(fraction: float | None) -> str:
-    if fraction is None:
-        return "no noise was added, so nothing is promised"
-    return f"{fraction:.1%} of the budget on the worst path"
+def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
+    """The title stands before the first line only."""
+    return [(title if k == 0 else "", line) for k, line in enumerate(lines)]
 
 
-def _number(epsilon: float) -> str:
-    return "infinity" if math.isinf(epsilon) else conversions.printed(epsilon)
+def _round_title(rounds: str) -> str:
+    return f"round {rounds}" if rounds[0].isdigit() else rounds
 
 
+# ---------------------------------------------------------------------------------------- building
 def statement(
     study: Study,
     spent: Cost,
-    releases: Sequence[tuple[Region, Release]],
+    asked: Sequence[Asked],
     schema_source: str,
     simulated: bool,
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
-    entries: Sequence[tuple[str, Sequence[Charge]]] = (),
+    graph_delta: Fraction = Fraction(0),
+    parties_met: bool = False,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
-    `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `entries`
-    are the charges of each round, for the table of who asked for what.
+    `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
+    the total variation between all noise and its laws; `graph_delta` is what a sparse graph of
+    masks adds to delta (`conversions.delta_of_sparse_rounds`); `parties_met` says that nobody
+    named the parties beforehand: those take part that hold rows.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = schema_source.startswith("inferred")
-    epsilon = math.inf if no_noise else conversions.epsilon_of(study.measure, spent, study.delta)
+    epsilon = _epsilon(study, spent)
+    path = [] if no_noise else worst_path(asked)
     return PrivacyStatement(
         epsilon=math.inf if inferred else epsilon,
-        delta=float(study.delta),
-        promised_epsilon=math.inf if no_noise else float(study.epsilon),
+        delta=rounding.float_above(study.delta + graph_delta),
+        promised_epsilon=math.inf if no_noise else rounding.float_above(study.epsilon),
+        spent_epsilon=math.inf if no_noise else _epsilon_of(study, spent),
         spent_fraction=None if no_noise else float(spent / study.total),
-        unit=_unit(study),
-        neighbours="two data sets are neighbours if one has this unit and the other does not",
+        unspent=() if no_noise else _unspent(study, spent, asked),
+        unit=promise.unit(study),
+        neighbours=promise.neighbours(study),
         accountant="none" if no_noise else ACCOUNTANTS[study.measure],
-        mechanism=_mechanism(study),
+        mechanisms=by_mechanism(path, study.total) if path else (),
         placement=study.placement.value,
-        trust=tuple(_trust(study, epsilon, releases)),
-        randomness="operating system's generator, expanded by AES-256-CTR; integers only",
+        trust=tuple(promise.trust(study, epsilon, asked)),
+        randomness="none" if no_noise else RANDOMNESS,
         schema_source=schema_source,
         saved_fraction=saved_fraction,
         delta_slack=_delta_slack(slack, epsilon),
+        graph_delta=rounding.float_above(graph_delta),
         parties=study.parties,
         honest_shares=study.honest,
-        spending=() if no_noise else spending(entries, study.total),
-        caveats=tuple(_caveats(study, epsilon, inferred, simulated)),
+        spending=by_rounds(asked, path, study.total) if path else (),
+        caveats=(
+            *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
+            *OUTSIDE,
+        ),
     )
 
 
-def spending(entries: Sequence[tuple[str, Sequence[Charge]]], whole: Cost) -> tuple[Spending, ...]:
-    """Rounds in a row that ask the same kind of thing are one line."""
-    lines = []
-    numbered = enumerate((charges for _, charges in entries), start=1)
-    for what, group in groupby(numbered, key=lambda entry: _kinds(entry[1])):
-        rounds = list(group)
-        first, last = rounds[0][0], rounds[-1][0]
-        paid = worst_total([charge for _, charges in rounds for charge in charges])
-        name = f"{first}" if first == last else f"{first}-{last}"
-        lines.append(Spending(name, what, float(paid / whole)))
-    return tuple(lines)
+def _epsilon(study: Study, spent: Cost) -> float:
+    """What the whole run keeps: the budget that no run can exceed, not what this one happened to
+    spend. Only labels pay a price that is fixed beforehand.
+    """
+    if study.placement is Placement.NOWHERE:
+        return math.inf
+    if study.placement is Placement.LABEL:
+        return _epsilon_of(study, spent)
+    return rounding.float_above(study.epsilon)
 
 
-def _kinds(charges: Sequence[Charge]) -> str:
-    """What a round asks, without the names of features and regions."""
-    kinds = dict.fromkeys(
-        charge.what.split(" of ")[0].split(",")[0] + (", by node" if charge.region else "")
-        for charge in charges
-    )
-    return " and ".join(kinds)
+def _epsilon_of(study: Study, cost: Cost) -> float:
+    return conversions.epsilon_of(study.measure, cost, study.delta)
 
 
 def _delta_slack(slack: Fraction, epsilon: float) -> float:
-    """(1 + e^epsilon) times the total variation, rounded up."""
+    """(1 + e^epsilon) times the total variation, rounded up (docs/proofs/samplers.md)."""
     if slack == 0 or math.isinf(epsilon):
         return 0.0
-    return math.nextafter(float(slack) * (1.0 + math.exp(min(epsilon, 700.0))), math.inf)
+    factor = 1 + rounding.context().exp(epsilon)
+    bound = rounding.above(rounding.real(slack) * factor, rounding.FINE_BITS)
+    return rounding.float_above(min(bound, Fraction(1)))
 
 
-def _mechanism(study: Study) -> str:
-    if study.placement is Placement.NOWHERE:
-        return "none"
-    if study.label_reports is not None:
-        return _reports_words(study.label_reports)
+def _unspent(study: Study, spent: Cost, asked: Sequence[Asked]) -> tuple[Part, ...]:
+    """What was left and why, in exact parts until the end: nothing left is no line."""
+    left = study.total - spent
+    failed = [query for query in asked if query.void]
+    kept = min(left, max(Fraction(0), study.reserve - paid(worst_path(failed))))
+    rounds = len({query.round for query in failed})
+    why = "the learner ended before it had asked for all it was allowed"
     if study.placement is Placement.LABEL:
-        keep = float(study.response.keep)
-        return f"k-ary randomised response, drawn once per record; the truth with p = {keep:.3f}"
-    return MECHANISMS[study.measure]
+        why = "labels are told in bits that cost less than the promise allows"
+    parts = ((kept, f"kept for rounds that fail ({rounds or 'none'} did)"), (left - kept, why))
+    return tuple(Part(float(cost / study.total), what) for cost, what in parts if cost)
 
 
-def _reports_words(reports: BloomReports) -> str:
-    ever, once = (_number(e) for e in (reports.epsilon_forever, reports.epsilon_once))
-    return (
-        f"Bloom filter of the label, {reports.hashes} of {reports.bits} bits; permanent bits drawn "
-        f"once per record: epsilon {ever} for any number of reports, {once} for one report"
-    )
-
-
-def _unit(study: Study) -> str:
-    if study.placement is Placement.LABEL:
-        return "the label of one record (features are not protected)"
-    if study.records_per_person == 1:
-        return "one record"
-    return f"one person with up to {study.records_per_person} records"
-
-
-def _trust(
-    study: Study, epsilon: float, releases: Sequence[tuple[Region, Release]]
-) -> list[tuple[str, str]]:
-    shown = f"epsilon {_number(epsilon)}"
-    if study.placement is not Placement.SHARES:
-        return [("the public", shown)]
-    more = _against(study, releases, study.colluders + 1)
-    return [
-        ("the public", shown),
-        ("coordinator", f"{shown} (computational)"),
-        (
-            "coalition",
-            f"{shown} with up to {study.colluders} colluding sites; {_number(more)} with one more",
-        ),
-        ("other site", f"{shown} (a site is one of the {study.colluders} tolerated)"),
-    ]
-
-
-def _against(study: Study, releases: Sequence[tuple[Region, Release]], colluders: int) -> float:
-    """Epsilon against more colluders than the study tolerates, on the worst path."""
-    coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
-    prices = {r: cost_against(study.measure, r, coalition) for _, r in releases}
-    spent = worst_total([study.charge(region, prices[r], "") for region, r in releases])
-    return conversions.epsilon_of(study.measure, spent, study.delta)
-
-
-def _caveats(study: Study, epsilon: float, inferred: bool, simulated: bool) -> list[str]:
+def _warnings(
+    study: Study,
+    epsilon: float,
+    inferred: bool,
+    parties_met: bool,
+    simulated: bool,
+    asked: Sequence[Asked],
+) -> list[str]:
     notes = []
     if inferred:
         notes.append(
             "ranges, categories and classes were read from the rows, so epsilon is infinite for "
-            f"them; the sums alone have epsilon {_number(epsilon)}. Give a schema to repair this."
+            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to repair this."
         )
+    if parties_met:
+        notes.append(
+            "which parties hold rows is public: those that hold any took part. Name all parties "
+            "when fitting, those without rows too, to repair this."
+        )
+    if conversions.is_weak(study.delta):
+        notes.append(conversions.WEAK_DELTA_WORDS)
+    if study.parties > 1 and any(query.mechanism in CHOICES.values() for query in asked):
+        notes.append("the coordinator sees the choice of each site; each is private on its own.")
     if simulated and study.parties > 1:
         notes.append(
             "simulated: one process held all rows and drew all noise; trust = that process."
         )
-    notes.append("every fit of a search over parameters is a fit of its own; their epsilons add.")
-    notes.append("scores and calibration on raw rows are outside this statement.")
     return notes

@@ -5,7 +5,6 @@ No algorithm lives here. Strings stop at this door.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
@@ -21,22 +20,29 @@ from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows
+from hedgerow.estimators.holders import (
+    declared_parties,
+    public_draws,
+    secret_draws,
+    split_by_party,
+)
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import decision_path, save_model
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
-from hedgerow.privacy.accounting.conversions import check_promise
+from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.recipes.recipe import Recipe, Trained
+from hedgerow.recipes.recipe import Recipe, Trained, check_needs
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading import encoding
-from hedgerow.site.rows import Draws, Rows
+from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
+from hedgerow.values.tokens import token_of
 
 PLACEMENTS = {p.name.lower(): p for p in Placement}
 
@@ -72,38 +78,45 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        """The schema on the grid this estimator wants."""
-        return schema
-
     # ------------------------------------------------------------------------------------ fit
-    def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
-        """Trains on rows held by `party` (one label per row; None: one holder)."""
+    def fit(
+        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+    ) -> Self:
+        """Trains on rows held by `party`: one name per row, or None for one holder.
+
+        `parties` names all sites, those without rows too. The categories of a pandas Categorical
+        do so as well. With neither, the rows tell who takes part, and the statement says so.
+        """
         refuse(refused)
         X, y = checked_rows(X), checked_labels(y, self._regression)
+        if len(y) == 0:
+            raise DataError("X holds no rows; give at least one.")
         epsilon, delta = exact(self.epsilon, "epsilon"), exact(self.delta, "delta")
         placement = self._placement()
         if placement is not Placement.NOWHERE:
             check_promise(epsilon, delta)
+            warn_if_weak(delta)
         given, source = self._given_schema(X, y)
-        schema = self._schema_of(given)
-        parts = split_by_party(X, y, party)
-        recipe = self._recipe(schema)
+        names = declared_parties(party, parties)
+        parts = split_by_party(X, y, party, names)
+        recipe = self._recipe(given)
+        schema = recipe.grid(given)
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
+        check_needs(recipe, schema, study.placement, study.parties)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        # Where nothing is protected, folds may repeat with random_state.
-        public = study.placement is Placement.NOWHERE
-        draws = Draws(rng.bytes(32) if public else os.urandom(32), study.name)
+        if study.placement is Placement.NOWHERE:
+            draws = public_draws(study.name, len(parts), rng)
+        else:
+            draws = secret_draws(study.name, len(parts))
         holders = [
-            Rows(encoding.encode(x, schema, y=labels, check=True), schema, draws)
-            for x, labels in parts
+            Rows(encoding.encode(x, schema, y=labels, check=len(labels) > 0), schema, own)
+            for (x, labels), own in zip(parts, draws, strict=True)
         ]
-        with bar(self.progress, recipe.expected_rounds(schema)) as listener:
-            federation = in_process.open_federation(
-                study, holders, listener, recipe.expected_rounds(schema)
-            )
+        with bar(self.progress, recipe.rounds(schema)) as listener:
+            federation = in_process.open_federation(study, holders, listener)
             trained: Trained = run(recipe.flow(schema, federation, rng), federation)
-        self._expose(X, schema, study, trained, federation, source)
+        parties_met = party is not None and names is None
+        self._expose(X, schema, study, trained, federation, source, parties_met)
         return self
 
     def _placement(self) -> Placement | None:
@@ -139,12 +152,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         placement: Placement | None,
     ) -> Study:
         default = Parameters.default(parties) if parties > 1 else None
-        colluders = (
-            self.colluders if self.colluders is not None else (default.colluders if default else 0)
-        )
-        threshold = (
-            self.threshold if self.threshold is not None else (default.threshold if default else 1)
-        )
+        colluders, threshold = (default.colluders, default.threshold) if default else (0, 1)
+        if self.colluders is not None:
+            colluders = at_least(self.colluders, 0, "colluders")
+        if self.threshold is not None:
+            threshold = at_least(self.threshold, 1, "threshold")
         return Study(
             name="fit",
             schema=schema,
@@ -155,7 +167,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             parties=parties,
             colluders=colluders,
             threshold=threshold,
-            records_per_person=self.records_per_person,
+            records_per_person=at_least(self.records_per_person, 1, "records_per_person"),
             label_reports=self._label_reports(schema, epsilon, placement),
         )
 
@@ -173,6 +185,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         trained: Trained,
         federation: Federation,
         source: str,
+        parties_met: bool,
     ) -> None:
         self.schema_ = schema
         self.model_ = trained.model
@@ -182,16 +195,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.privacy_: PrivacyStatement = statement(
             study,
             federation.link.spent(),
-            federation.releases,
+            federation.asked,
             source,
             simulated=True,
             saved_fraction=trained.saved,
             slack=federation.slack,
-            entries=federation.charged,
+            parties_met=parties_met,
         )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):
-            self.feature_names_in_ = np.asarray([str(c) for c in X.columns], dtype=object)
+            names = getattr(X, "column_names", X.columns)  # an Arrow table's columns are arrays
+            self.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
 
     # -------------------------------------------------------------------------------- predict
     def _outputs(self, X: Any) -> NDArray[np.float64]:
@@ -220,8 +234,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    def fit(self, X: Any, y: Any, *, party: Any = None, **refused: Any) -> Self:
-        super().fit(X, y, party=party, **refused)
+    def fit(
+        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+    ) -> Self:
+        super().fit(X, y, party=party, parties=parties, **refused)
         self.classes_ = like_labels(self.schema_.classes or (), y)
         return self
 
@@ -249,32 +265,21 @@ def refuse(parameters: dict[str, Any]) -> None:
         )
     strange = sorted(set(parameters) - {"sample_weight"})
     if strange:
-        raise TypeError(f"fit() got unexpected arguments {strange}; it takes X, y and party.")
-
-
-def split_by_party(X: Any, y: Any, party: Any) -> list[tuple[Any, Any]]:
-    """Rows of each holder, holders in sorted order."""
-    if party is None:
-        return [(X, y)]
-    who = np.asarray(party)
-    if len(who) != len(y):
-        raise DataError(f"party names {len(who)} rows, y has {len(y)}; give one party per row.")
-    y = np.asarray(y)
-    parts = []
-    for name in np.unique(who):
-        index = np.flatnonzero(who == name)
-        parts.append((X.iloc[index] if hasattr(X, "iloc") else np.asarray(X)[index], y[index]))
-    return parts
+        raise TypeError(
+            f"fit() got unexpected arguments {strange}; it takes X, y, party and parties."
+        )
 
 
 def like_labels(classes: Sequence[str], y: Any) -> NDArray[Any]:
     """The schema's classes in the type of the user's labels: 1, not '1'."""
-    kind = np.asarray(y).dtype
+    kind, texts = np.asarray(y).dtype, np.asarray(classes, dtype=object)
     if kind.kind not in "iufb":
-        return np.asarray(classes, dtype=object)
-    if kind.kind == "b":
-        return np.asarray([c == "True" for c in classes])
-    return np.asarray([float(c) for c in classes]).astype(kind)
+        return texts
+    try:
+        labels = np.array([float(str(token_of(text))) for text in classes]).astype(kind)
+    except ValueError:
+        return texts
+    return labels if len(np.unique(labels)) == len(classes) else texts
 
 
 def shares(value: float, name: str) -> Fraction:

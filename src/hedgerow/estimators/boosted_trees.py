@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.errors import SpecError
-from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor, at_least
+from hedgerow.estimators.base import (
+    PrivateClassifier,
+    PrivateEstimator,
+    PrivateRegressor,
+    at_least,
+    given_or_none,
+)
 from hedgerow.learning.bins.cut_points import (
     CutPoints,
     DeclaredCuts,
@@ -13,7 +19,6 @@ from hedgerow.learning.bins.cut_points import (
     MergedCuts,
     QuantileCuts,
 )
-from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, Order, Splits, Updates
@@ -107,12 +112,6 @@ class _BoostedTrees(PrivateEstimator):
         self.random_state = random_state
         self.progress = progress
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        recipe = self._recipe(schema)
-        if isinstance(recipe, Boosted):
-            return recipe.cuts.gridded(schema)
-        return fine_schema(schema)
-
     def _recipe(self, schema: Schema) -> Recipe:
         trees = at_least(self.n_trees, 1, "n_trees")
         if self.method == "default":
@@ -132,8 +131,6 @@ class _BoostedTrees(PrivateEstimator):
         )
 
     def _components(self, trees: int) -> Boosted:
-        if self.features_per_tree is not None:
-            at_least(self.features_per_tree, 1, "features_per_tree")
         return Boosted(
             n_trees=trees,
             depth=at_least(self.max_depth, 1, "max_depth"),
@@ -142,7 +139,7 @@ class _BoostedTrees(PrivateEstimator):
             updates=one_of(UPDATES, self.update, "update"),
             cuts=one_of(self._cuts(), self.candidates, "candidates"),
             order=one_of(ORDERS, self.order, "order"),
-            features_per_tree=self.features_per_tree,
+            features_per_tree=given_or_none(self.features_per_tree, "features_per_tree"),
             learning_rate=float(self.learning_rate),
             leaf_clip=float(self.leaf_clip),
             ridge=float(self.ridge),

@@ -18,6 +18,8 @@ def checked_rows(X: Any) -> Any:
     """A data frame as it is; anything else as a two-dimensional array, missing values allowed."""
     if hasattr(X, "columns"):
         return X
+    if isinstance(X, list | tuple):  # NumPy would make text of all numbers beside one text
+        X = np.array(X, dtype=object)
     return check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
 
 
@@ -39,6 +41,8 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
         check_classification_targets(labels)
     if regression and labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise DataError("y holds NaN or inf; a target must be a finite number in every row.")
+    if isinstance(y, list | tuple) and labels.ndim == 1:
+        return np.fromiter(y, dtype=object, count=len(y))  # each as it is, whatever the others are
     return labels
 
 

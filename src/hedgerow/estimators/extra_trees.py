@@ -15,7 +15,6 @@ from hedgerow.estimators.base import (
     positive,
     shares,
 )
-from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.papers.liu import ExtraTrees, Ranges, SplitRule
@@ -73,9 +72,6 @@ class _ExtraTrees(PrivateEstimator):
         self.random_state = random_state
         self.progress = progress
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
     def _recipe(self, schema: Schema) -> Recipe:
         if self.split not in [split.value for split in SplitRule]:
             raise SpecError(f"split is {self.split!r}; use 'best' or 'random'.")
@@ -93,7 +89,6 @@ class _ExtraTrees(PrivateEstimator):
             leaf_share=shares(self.leaf_share, "leaf_share"),
             subsample=None if subsample is None else at_least(subsample, 2, "subsample"),
             lean=self.lean,
-            regression=self._regression,
         )
 
 
@@ -192,7 +187,8 @@ class ExtraTreesClassifier(_ExtraTrees, PrivateClassifier):
         if self.label_mechanism == "response" or placement is not Placement.LABEL:
             return None
         classes = len(schema.classes or ())
-        return BloomReports.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
+        each = epsilon / at_least(self.records_per_person, 1, "records_per_person")
+        return BloomReports.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, each)
 
 
 class ExtraTreesRegressor(_ExtraTrees, PrivateRegressor):

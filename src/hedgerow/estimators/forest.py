@@ -10,7 +10,6 @@ from hedgerow.estimators.base import (
     PrivateRegressor,
     given_or_none,
 )
-from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.recipes.ours.forest import GuidedForest
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
@@ -46,14 +45,10 @@ class _Forest(PrivateEstimator):
         self.random_state = random_state
         self.progress = progress
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
     def _recipe(self, schema: Schema) -> Recipe:
         return GuidedForest(
             n_trees=given_or_none(self.n_trees, "n_trees"),
             max_depth=given_or_none(self.max_depth, "max_depth"),
-            regression=self._regression,
         )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.base import PrivateClassifier, at_least, positive, refinement, shares
-from hedgerow.learning.bins.equal_mass import fine_schema
+from hedgerow.estimators.base import PrivateClassifier, at_least, refinement, shares
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.recipes.recipe import Recipe
@@ -61,8 +60,6 @@ class HistogramTreeClassifier(PrivateClassifier):
         chunk: int = 1,
         consistency: bool = True,
         known_zeros: bool = True,
-        combine: bool = False,
-        level_growth: float = 1.0,
         lean: bool = False,
         refine: Refinement | None = None,
         placement: str | None = None,
@@ -84,8 +81,6 @@ class HistogramTreeClassifier(PrivateClassifier):
         self.chunk = chunk
         self.consistency = consistency
         self.known_zeros = known_zeros
-        self.combine = combine
-        self.level_growth = level_growth
         self.lean = lean
         self.refine = refine
         self.placement = placement
@@ -95,23 +90,17 @@ class HistogramTreeClassifier(PrivateClassifier):
         self.random_state = random_state
         self.progress = progress
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        if self.n_bins is not None:
-            return schema.with_grid(bins=self.n_bins)
-        return schema if self.refine is None else fine_schema(schema)
-
     def _recipe(self, schema: Schema) -> Recipe:
         return HistogramTree(
             max_depth=at_least(self.max_depth, 1, "max_depth"),
             min_samples_leaf=float(self.min_samples_leaf),
             leaf_share=shares(self.leaf_share, "leaf_share"),
-            save_budget=self.save_budget,
+            save_budget=bool(self.save_budget),
             bounds_share=shares(self.bounds_share, "bounds_share"),
             chunk=at_least(self.chunk, 1, "chunk"),
             consistency=self.consistency,
             known_zeros=self.known_zeros,
-            combine=self.combine,
-            level_growth=positive(self.level_growth, "level_growth"),
+            n_bins=self.n_bins,
             lean=self.lean,
             refine=refinement(self.refine),
         )

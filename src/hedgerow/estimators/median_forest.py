@@ -14,7 +14,6 @@ from hedgerow.estimators.base import (
     positive,
     shares,
 )
-from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import Cuts, MedianForest
 from hedgerow.recipes.recipe import Recipe
@@ -67,9 +66,6 @@ class _MedianForest(PrivateEstimator):
         self.random_state = random_state
         self.progress = progress
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
     def _recipe(self, schema: Schema) -> Recipe:
         for name, allowed in (("attribute", ATTRIBUTES), ("cuts", CUTS), ("rows", ROWS)):
             if getattr(self, name) not in allowed:
@@ -85,7 +81,6 @@ class _MedianForest(PrivateEstimator):
             cuts=Cuts.MEDIAN if uniform and self.cuts != "table" else CUTS[self.cuts],
             mechanism=None if uniform else Mechanism(self.attribute),
             folds=ROWS[self.rows],
-            regression=self._regression,
         )
 
 

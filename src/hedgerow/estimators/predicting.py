@@ -1,23 +1,77 @@
-"""From a user's rows to a model's outputs, by the fast loops; the bits are those of the model."""
+"""From a user's rows to a model's outputs, by the fast loops; the bits are those of the model.
+
+Many rows are read column by column. A single row, which a service asks for a thousand times a
+second, is read value by value: for one row the columns cost more than all trees. Only plain
+values are read so; whatever else a row holds, and whatever is wrong with it, is left to the
+reading of columns, and both give the same codes.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.trees import add_values
 from hedgerow.site.reading import encoding
+from hedgerow.values.arrays import Codes
+from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.models import Model
 from hedgerow.values.schema import Schema
+from hedgerow.values.tokens import Unusable, token_of
+
+PLAIN = frozenset({float, int, bool, str, type(None)})
+MOST = 2**53  # integers up to here are floating-point numbers
 
 
 def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
     """(n, classes) probabilities, or (n, 1) values."""
-    codes = encoding.encode_features(X, schema)
+    codes = one_row(X, schema)
+    if codes is None:
+        codes = encoding.encode_features(X, schema)
     score = model.score
     raw = score.start(codes)
     if score.trees:
-        raw = kernels.add_values(score.trees, codes, raw, score.clip)
+        raw = add_values(score.packed, codes, raw, score.clip)
     return model.read(raw)
+
+
+def one_row(X: Any, schema: Schema) -> Codes | None:
+    """(F, 1) codes of a single row of plain values; None if it has to be read by columns."""
+    if len(X) != 1:
+        return None
+    values = _of_frame(X, schema.names) if hasattr(X, "iloc") else _of_array(X)
+    if values is None or len(values) != len(schema.grids):
+        return None
+    codes = [_code(grid, value) for grid, value in zip(schema.grids, values, strict=True)]
+    return None if None in codes else np.array(codes, np.uint8)[:, None]
+
+
+def _of_frame(frame: Any, names: tuple[str, ...]) -> list[Any] | None:
+    """The named columns' values; None if a name is absent or there twice."""
+    place = {str(name): at for at, name in enumerate(frame.columns)}
+    if len(place) != len(frame.columns) or not all(name in place for name in names):
+        return None
+    row = frame.to_numpy(dtype=object)[0].tolist()
+    return [row[place[name]] for name in names]
+
+
+def _of_array(rows: Any) -> list[Any] | None:
+    is_table = isinstance(rows, np.ndarray) and rows.ndim == 2
+    return rows[0].tolist() if is_table else None
+
+
+def _code(grid: Grid, value: Any) -> int | None:
+    """The cell of a plain value; None for one that is not plain, or that the schema refuses."""
+    if type(value) not in PLAIN:
+        return None
+    if value is None or value != value:
+        return grid.missing
+    if grid.kind is ColumnKind.NUMERIC:
+        is_number = type(value) is float or (type(value) is not str and abs(value) <= MOST)
+        return bisect_right(grid.edges, value) if is_number else None
+    token = token_of(value)
+    is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))
+    return grid.category_code(token) if is_read else None

@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.coordinator.record import RunRecord
+from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import DataError, SpecError
 from hedgerow.estimators.predicting import outputs
-from hedgerow.learning.builder import Grown, LeafValue
 from hedgerow.site.reading import encoding
+from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.models import Model
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
 FORMAT = "hedgerow-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def save_model(path: str | Path, estimator: Any) -> None:
@@ -70,11 +72,11 @@ class LoadedModel:
     def __init__(self, document: dict[str, Any]) -> None:
         self.schema_ = Schema.from_dict(document["schema"])
         self.model_ = Model.from_dict(document["model"])
-        self.privacy_ = document["privacy"]
+        self.privacy_ = PrivacyStatement.from_dict(document["privacy"])
         self.estimator = document["estimator"]
         leaves = document["leaves"]
         self.grown_ = (_grown(self.model_.score.trees[0], leaves),) if leaves else ()
-        self.run_ = document["run"]
+        self.run_ = RunRecord.from_dict(document["run"])
 
     def predict(self, X: Any) -> Any:
         out = outputs(self.model_, X, self.schema_)

@@ -8,7 +8,6 @@ from typing import Any
 
 from hedgerow.errors import SpecError
 from hedgerow.estimators.base import PrivateClassifier, at_least, refinement, shares
-from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.queries import MOST_ROWS
@@ -101,9 +100,6 @@ class TopDownTreeClassifier(PrivateClassifier):
         self.random_state = random_state
         self.progress = progress
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        return schema if self.refine is None else fine_schema(schema)
-
     def _recipe(self, schema: Schema) -> Recipe:
         max_splits = at_least(self.max_splits, 1, "max_splits")
         min_weight = ERROR / max_splits if self.min_weight is None else float(self.min_weight)
@@ -116,8 +112,8 @@ class TopDownTreeClassifier(PrivateClassifier):
             min_weight=min_weight,
             min_gain=float(self.min_gain),
             rows_at_most=at_least(self.rows_at_most, 1, "rows_at_most"),
-            consistency=self.consistency,
-            lean=self.lean,
+            consistency=bool(self.consistency),
+            lean=bool(self.lean),
             refine=refinement(self.refine),
         )
 

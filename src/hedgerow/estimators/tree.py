@@ -10,7 +10,6 @@ from hedgerow.estimators.base import (
     PrivateRegressor,
     given_or_none,
 )
-from hedgerow.learning.bins.equal_mass import fine_schema
 from hedgerow.recipes.ours.tree import ScreenedTree
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
@@ -44,13 +43,9 @@ class _Tree(PrivateEstimator):
         self.random_state = random_state
         self.progress = progress
 
-    def _schema_of(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
     def _recipe(self, schema: Schema) -> Recipe:
         return ScreenedTree(
             max_depth=given_or_none(self.max_depth, "max_depth"),
-            regression=self._regression,
             merge_equal_labels=getattr(self, "merge_equal_labels", False),
         )
 

@@ -1,23 +1,17 @@
-"""The loops over rows that layers of a tree need, each in two forms; see `kernels`.
+"""Which open node of a layer each row stands at, and sums over both sides of its tests.
 
 Shapes: n rows, N nodes of a layer, m tests of each, C channels.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
-from hedgerow.kernels.dispatch import Kernel
+from hedgerow.kernels.dispatch import Array, Kernel, as_input
+from hedgerow.kernels.guards import check_one_each, class_codes
 from hedgerow.values.arrays import Codes, Int32, IntArray, Words
 from hedgerow.values.layers import Layer, NodeTests
-
-Array = NDArray[Any]
-
-PLAIN_COST = 32  # steps, of a few ns each, that the plain forms need for a row and a test
 
 
 def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
@@ -25,8 +19,8 @@ def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
     assert layer.taken is not None
     feature, left = _tests(layer.taken, codes)
     out = np.empty(standing.size, np.int32)
-    args = _input(standing, np.int32), feature, left, _input(layer.children, np.int32)
-    NEXT_NODES.run(PLAIN_COST * standing.size, *args, _input(codes, np.uint8), out)
+    args = as_input(standing, np.int32), feature, left, as_input(layer.children, np.int32)
+    NEXT_NODES.run(*args, as_input(codes, np.uint8), out)
     return out
 
 
@@ -34,25 +28,25 @@ def count_sides(
     tests: NodeTests, standing: Int32, codes: Codes, labels: Codes, n_classes: int
 ) -> IntArray:
     """(m, 2 N, C) rows on either side of each of m tests of every node, by class."""
-    return _by_side(COUNT_SIDES, tests, standing, codes, _classes(labels, n_classes), n_classes)
+    return _by_side(COUNT_SIDES, tests, standing, codes, class_codes(labels, n_classes), n_classes)
 
 
 def sum_sides(tests: NodeTests, standing: Int32, codes: Codes, stats: IntArray) -> IntArray:
     """(m, 2 N, C) sums of `stats` (n, C) on either side of each of m tests of every node."""
-    return _by_side(SUM_SIDES, tests, standing, codes, _input(stats, np.int64), stats.shape[1])
+    return _by_side(SUM_SIDES, tests, standing, codes, as_input(stats, np.int64), stats.shape[1])
 
 
 def _by_side(
     kernel: Kernel, tests: NodeTests, standing: Int32, codes: Codes, values: Array, channels: int
 ) -> IntArray:
-    if not len(values) == standing.size == codes.shape[1]:
-        raise SpecError(f"{len(values)} values came for {codes.shape[1]} rows; give one each.")
+    check_one_each(values, codes.shape[1])
+    check_one_each(standing, codes.shape[1])
     (n_nodes, m), (feature, left) = tests.feature.shape, _tests(tests, codes)
     if standing.size and standing.max() >= n_nodes:
         raise SpecError(f"rows stand at node {standing.max()}; tests came for {n_nodes} nodes.")
     out = np.zeros((m, 2 * n_nodes, channels), np.int64)
-    args = _input(standing, np.int32), feature, left, _input(codes, np.uint8), values
-    kernel.run(PLAIN_COST * standing.size * m, *args, out)
+    args = as_input(standing, np.int32), feature, left, as_input(codes, np.uint8), values
+    kernel.run(*args, out)
     return out
 
 
@@ -60,7 +54,7 @@ def _tests(tests: NodeTests, codes: Codes) -> tuple[Array, Words]:
     """A compiled loop does not look where it reads."""
     if tests.feature.size and not -1 <= tests.feature.min() <= tests.feature.max() < len(codes):
         raise SpecError(f"a test reads column {tests.feature.max()} of {len(codes)}.")
-    return _input(tests.feature, np.int16), _input(tests.left, np.uint64)
+    return as_input(tests.feature, np.int16), as_input(tests.left, np.uint64)
 
 
 def _next_nodes_plain(
@@ -134,20 +128,6 @@ def _count_sides_loop(
                 cell = codes[feature[at, j], r]
                 word = left[at, j, cell >> 6] >> np.uint64(cell & 63)
                 out[j, 2 * at + 1 - int(word & np.uint64(1)), labels[r]] += 1
-
-
-def _classes(labels: Codes, n_classes: int) -> Codes:
-    """A compiled loop does not look where it writes."""
-    if labels.size and labels.max() >= n_classes:
-        raise SpecError(f"a label is {labels.max()}; there are {n_classes} classes.")
-    return np.asarray(_input(labels, np.uint8))
-
-
-def _input(values: Array, dtype: Any) -> Array:
-    """One layout and read-only: numba compiles a loop anew for every kind of array it meets."""
-    array = np.ascontiguousarray(values, dtype=dtype).view()
-    array.flags.writeable = False
-    return array
 
 
 NEXT_NODES = Kernel(_next_nodes_loop, _next_nodes_plain)

@@ -1,11 +1,4 @@
-"""What numba compiles: the loops over rows, integers in and integers out.
-
-Nothing here is called as Python and nothing imports numba; `kernels` compiles each loop, holds
-it against its plain form and knows when to use which. Compiled, a loop checks no bounds: `kernels`
-has checked them.
-
-Written for the compiler: indices are unsigned, since a signed one costs a test for negative, and
-an element is read before it is chosen by, since a branch stays otherwise.
+"""The loops of `sums` and `trees`, in one file because they share their helpers.
 
 Shapes: F features, n rows, k rows of a selection, N nodes, B bins, C channels, T trees, O outputs,
 P groups (features or trees, an even number of them). Codes are feature-major (F, n).
@@ -13,35 +6,22 @@ P groups (features or trees, an even number of them). Codes are feature-major (F
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.values.arrays import Codes, FloatArray, Int32, IntArray, Words
+from hedgerow.kernels.dispatch import Array, helper
+from hedgerow.values.arrays import Codes, FloatArray, GroupCodes, Int32, IntArray
 from hedgerow.values.trees import Packed
 
-GroupCodes = NDArray[np.uint8] | NDArray[np.uint16]  # cell codes, or leaf numbers
 LeafIds = NDArray[np.uint16]
-Array = NDArray[Any]
 
 BLOCK = 4096  # rows that stay in the first-level cache while all features or trees pass over them
 MOST_PACKED = 2**30 // BLOCK  # smaller numbers: a block of them cannot overflow half a word
 BYTE_LEAVES = 256  # up to here a leaf number is a byte, and a tree is evaluated 32 rows at a time
 
-HELPERS: list[Callable[..., Any]] = []
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _helper(function: _Function) -> _Function:
-    """Marks what loops call, so that numba will know it too."""
-    HELPERS.append(function)
-    return function
-
 
 # ---------------------------------------------------------------------------- sums over groups
-def sum_cells(
+def sum_cells_loop(
     codes: GroupCodes, rows: Int32, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> bool:
     """Adds the stats (k, C) of rows to out (P, N, B, C); without channels each row counts one.
@@ -66,7 +46,7 @@ def sum_cells(
     return True
 
 
-@_helper
+@helper
 def _starts(node_of: Int32, n_bins: int, starts: Array) -> Array:
     """Where the sums of each row's node begin."""
     for i in range(node_of.size):
@@ -74,7 +54,7 @@ def _starts(node_of: Int32, n_bins: int, starts: Array) -> Array:
     return starts[: node_of.size]
 
 
-@_helper
+@helper
 def _cells(column: Array, rows: Int32, lo: int, hi: int, buffer: Array) -> Array:
     """Cells of rows lo to hi of a selection; the empty selection stands for all rows."""
     if rows.size == 0:
@@ -84,7 +64,7 @@ def _cells(column: Array, rows: Int32, lo: int, hi: int, buffer: Array) -> Array
     return buffer[: hi - lo]
 
 
-@_helper
+@helper
 def _highest(cells: Array) -> int:
     highest = cells[0]
     for i in range(cells.size):
@@ -92,14 +72,14 @@ def _highest(cells: Array) -> int:
     return int(highest)
 
 
-@_helper
+@helper
 def _lanes(stats: IntArray, out: IntArray) -> IntArray:
     """(P, N * B) sums of both channels in one word; (P, 0) where there are not two."""
     room = out.shape[1] * out.shape[2] if stats.shape[1] == 2 else 0
     return np.zeros((out.shape[0], room), np.int64)
 
 
-@_helper
+@helper
 def _pack(stats: IntArray, words: IntArray, held: int, lanes: IntArray, out: IntArray) -> int:
     """Words of a block, first channel in the high half; returns a bound on any half of a lane.
 
@@ -121,7 +101,7 @@ def _pack(stats: IntArray, words: IntArray, held: int, lanes: IntArray, out: Int
     return more if largest < MOST_PACKED else -1
 
 
-@_helper
+@helper
 def _unpack(lanes: IntArray, out: IntArray) -> None:
     """Adds the lanes to the sums and empties them."""
     flat = out.ravel()
@@ -133,7 +113,7 @@ def _unpack(lanes: IntArray, out: IntArray) -> None:
         packed[p] = 0
 
 
-@_helper
+@helper
 def _add_two(
     a: Array,
     b: Array,
@@ -153,7 +133,7 @@ def _add_two(
         _add_channels(b, starts, stats, out[1].ravel())
 
 
-@_helper
+@helper
 def _count_two(a: Array, b: Array, starts: Array, out_a: IntArray, out_b: IntArray) -> None:
     for i in range(starts.size):
         start = np.uint64(starts[i])
@@ -161,7 +141,7 @@ def _count_two(a: Array, b: Array, starts: Array, out_a: IntArray, out_b: IntArr
         out_b[np.uint64(b[i]) + start] += 1
 
 
-@_helper
+@helper
 def _add_words(
     a: Array, b: Array, starts: Array, words: IntArray, out_a: IntArray, out_b: IntArray
 ) -> None:
@@ -171,7 +151,7 @@ def _add_words(
         out_b[np.uint64(b[i]) + start] += word
 
 
-@_helper
+@helper
 def _add_channels(group: Array, starts: Array, stats: IntArray, out: IntArray) -> None:
     channels = np.uint64(stats.shape[1])
     for i in range(starts.size):
@@ -180,82 +160,11 @@ def _add_channels(group: Array, starts: Array, stats: IntArray, out: IntArray) -
             out[first + np.uint64(c)] += stats[i, c]
 
 
-# ------------------------------------------------------------------------- codes and selections
-def encode(values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes) -> None:
-    """Number of cuts at or below each value; NaN: one more than there can be."""
-    if guide.size:
-        _by_guide(values, cuts, guide, scale, out)
-    else:
-        _by_search(values, cuts, out)
-    for i in range(values.size):
-        code = out[i]
-        out[i] = code if values[i] == values[i] else np.uint8(cuts.size + 1)
-
-
-@_helper
-def _by_guide(values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes) -> None:
-    """The guide counts the cuts in lower buckets; a value's own bucket holds one cut at most."""
-    low, last = cuts[0], np.float64(guide.size - 1)
-    following = np.full(cuts.size + 1, np.nan)  # no value is at or above NaN
-    following[:-1] = cuts
-    for i in range(values.size):
-        bucket = (values[i] - low) * scale
-        bucket = bucket if bucket > 0.0 else 0.0  # NaN too
-        cell = np.uint64(guide[np.uint64(np.int32(bucket if bucket < last else last))])
-        out[i] = cell + np.uint64(values[i] >= following[cell])
-
-
-@_helper
-def _by_search(values: FloatArray, cuts: FloatArray, out: Codes) -> None:
-    """Binary search without branches: each step is taken by a whole block before the next."""
-    steps = 1
-    while steps <= cuts.size:
-        steps *= 2
-    padded = np.full(steps, np.inf)
-    padded[: cuts.size] = cuts
-    found = np.empty(256, np.int32)
-    for lo in range(0, values.size, found.size):
-        block = values[lo : lo + found.size]
-        found[:] = 0
-        step = steps // 2
-        while step > 0:
-            for i in range(block.size):
-                at = found[i]
-                found[i] = at + step if padded[at + step - 1] <= block[i] else at
-            step //= 2
-        for i in range(block.size):
-            out[lo + i] = min(found[i], cuts.size)  # infinity is not below the padding
-
-
-def recode(codes: Codes, tables: Codes, out: Codes) -> None:
-    for j in range(codes.shape[0]):
-        cells, table, bins = codes[j], tables[j], out[j]
-        for i in range(cells.size):
-            bins[i] = table[np.uint64(cells[i])]
-
-
-def split_rows(cells: Codes, rows: Int32, goes_left: Codes, lefts: Int32, rights: Int32) -> int:
-    n_left = np.uint64(0)
-    for i in range(rows.size):
-        row = rows[i]
-        lefts[n_left] = row  # written to both sides; only one side moves on
-        rights[np.uint64(i) - n_left] = row
-        n_left += np.uint64(goes_left[np.uint64(cells[np.uint64(row)])])
-    return int(n_left)
-
-
 # --------------------------------------------------------------------------------------- trees
-def leaf_ids(trees: Packed, codes: Codes, out: LeafIds) -> None:
-    stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
-    for lo in range(0, out.shape[1], BLOCK):
-        for t in range(out.shape[0]):
-            _route(trees, t, codes, lo, stack, out[t, lo : lo + BLOCK])
-
-
-def sum_leaves(
+def sum_leaves_loop(
     trees: Packed, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> None:
-    """As `sum_cells`, with a tree's leaves for a feature's cells."""
+    """As `sum_cells_loop`, with a tree's leaves for a feature's cells."""
     stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
     one, other = np.empty(BLOCK, np.uint16), np.empty(BLOCK, np.uint16)
     starts, words = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.int64)
@@ -272,7 +181,7 @@ def sum_leaves(
     _unpack(lanes, out)
 
 
-def add_values(trees: Packed, codes: Codes, low: float, high: float, raw: FloatArray) -> None:
+def add_values_loop(trees: Packed, codes: Codes, low: float, high: float, raw: FloatArray) -> None:
     stack = np.empty((trees.depth.max() + 2, BLOCK), np.uint8)
     leaves = np.empty(BLOCK, np.uint16)
     for lo in range(0, len(raw), BLOCK):
@@ -286,7 +195,7 @@ def add_values(trees: Packed, codes: Codes, low: float, high: float, raw: FloatA
                     mine[i, o] = min(max(total, low), high)
 
 
-@_helper
+@helper
 def _route(trees: Packed, t: int, codes: Codes, lo: int, stack: Codes, leaves: LeafIds) -> None:
     """Leaf of each row from `lo` on, as many as `leaves` has room for."""
     if trees.n_leaves[t] > BYTE_LEAVES:
@@ -300,7 +209,7 @@ def _route(trees: Packed, t: int, codes: Codes, lo: int, stack: Codes, leaves: L
         leaves[i] = stack[0, i]
 
 
-@_helper
+@helper
 def _by_nodes(trees: Packed, t: int, codes: Codes, lo: int, size: int, stack: Codes) -> None:
     """Evaluates the tree as an expression over a block of rows; the result is stack[0].
 
@@ -319,15 +228,15 @@ def _by_nodes(trees: Packed, t: int, codes: Codes, lo: int, size: int, stack: Co
         top -= 1
 
 
-@_helper
+@helper
 def _take_left(cells: Codes, start: int, width: int, left: Codes, result: Codes) -> None:
-    """Rows whose cell is in the run take the left result; cells below `start` wrap to the top."""
+    """Int32 whose cell is in the run take the left result; cells below `start` wrap to the top."""
     for i in range(cells.size):
         yes, no = left[i], result[i]
         result[i] = yes if np.uint8(cells[i] - start) < width else no
 
 
-@_helper
+@helper
 def _by_levels(trees: Packed, t: int, codes: Codes, lo: int, leaves: Codes) -> None:
     """An oblivious tree: its leaf number in binary is the outcomes of its levels."""
     leaves[:] = np.uint8(0)
@@ -342,7 +251,7 @@ def _by_levels(trees: Packed, t: int, codes: Codes, lo: int, leaves: Codes) -> N
                 leaves[i] = np.uint8(leaf - 1) if np.uint8(cells[i] - start) < width else leaf
 
 
-@_helper
+@helper
 def _by_rows(trees: Packed, t: int, codes: Codes, lo: int, leaves: LeafIds) -> None:
     """For trees of more leaves than a byte can number: all rows go a level a time.
 
@@ -358,21 +267,3 @@ def _by_rows(trees: Packed, t: int, codes: Codes, lo: int, leaves: LeafIds) -> N
             node[i] = left if (word >> (cell & np.uint64(63))) & np.uint64(1) else right
     for i in range(leaves.size):
         leaves[i] = trees.leaf[np.uint64(node[i])]
-
-
-# --------------------------------------------------------------------------------------- noise
-def invert(
-    words: Words, thresholds: Words, guide: Int32, shift: np.uint64, out: IntArray, ties: IntArray
-) -> int:
-    n_ties = 0
-    last = np.uint64(thresholds.size)
-    for i in range(words.size):
-        word = words[i]
-        k = np.uint64(guide[word >> shift])
-        while k < last and thresholds[k] <= word:
-            k += np.uint64(1)
-        out[i] = k
-        if k == last or (k > 0 and thresholds[k - np.uint64(1)] == word):
-            ties[n_ties] = i
-            n_ties += 1
-    return n_ties

@@ -1,22 +1,33 @@
-"""The one builder. A learner is a plan: how a node chooses, which nodes come next, what leaves say.
+"""The builder: grows a tree by a plan of how nodes choose, which come next and what leaves say.
 
-A node's identity is its region. What a chooser learned about a node (tables, totals) is handed
-to the children as `known`; what it spent is added up along the path, so that leaves may have
-what their path did not use.
+A node's identity is its region. What a chooser learned about a node is handed to the children as
+evidence; what it spent is added up along the path, so that leaves may have what their path did
+not use.
+
+Trees grow in other ways too, and share what can be shared: flows, queries, candidates, scores,
+leaf values. Each of the others is there because a node object for every node would not do:
+
+| grower                 | what is special                                                     |
+|------------------------|---------------------------------------------------------------------|
+| `builder.grow`         | one object a node; levels or best first; any chooser                |
+| `forests.greedy_trees` | `builder.grow` with boosting's sums, many trees side by side        |
+| `forests.layered`      | all open nodes of a level as arrays: forests of 1e5 nodes           |
+| `forests.random_trees` | drawn from public randomness: no node asks anything                 |
+| `forests.guided`       | all trees at once from the root's tables, as arrays in heap order   |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from hedgerow.learning.evidence import Evidence
 from hedgerow.learning.flow import Flow, together
 from hedgerow.learning.frontier import Frontier
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 from hedgerow.values.trees import Tree
 
@@ -27,7 +38,7 @@ class Node:
     depth: int = 0
     spent: Fraction = Fraction(0)
     saved: Fraction = Fraction(0)
-    known: Any = field(default=None, compare=False)
+    evidence: Evidence | None = field(default=None, compare=False)
 
     def child(self, choice: Choice, side: int) -> Node:
         return Node(
@@ -35,7 +46,7 @@ class Node:
             self.depth + 1,
             self.spent + choice.spent,
             choice.saved,
-            choice.known[side],
+            choice.evidence[side],
         )
 
 
@@ -47,7 +58,7 @@ class Choice:
     gain: float = 0.0
     spent: Fraction = Fraction(0)
     saved: Fraction = Fraction(0)
-    known: tuple[Any, Any] = field(default=(None, None), compare=False)
+    evidence: tuple[Evidence | None, Evidence | None] = field(default=(None, None), compare=False)
 
 
 @dataclass(frozen=True)
@@ -56,19 +67,6 @@ class Stop:
 
     spent: Fraction = Fraction(0)
     saved: Fraction = Fraction(0)
-
-
-@dataclass(frozen=True)
-class LeafValue:
-    """What a leaf says, the noisy masses it says it from, and the variance of each mass.
-
-    `scale` is what a proportion of 1 is worth in `value`: 1 for classes, a target's range.
-    """
-
-    value: FloatArray
-    masses: FloatArray
-    variance: float
-    scale: float = 1.0
 
 
 ROOT = Node(EVERYONE)
@@ -83,19 +81,6 @@ class TreePlan:
     frontier: Frontier
     max_depth: int
     leaves: LeafFlow
-
-
-@dataclass(frozen=True)
-class Grown:
-    """A finished tree with what is known of its leaves, in the order of `tree.leaves`.
-
-    `saved` is the part of its budget that each node asked did not spend.
-    """
-
-    tree: Tree
-    leaves: tuple[LeafValue, ...]
-    ends: tuple[Node, ...]
-    saved: tuple[float, ...] = ()
 
 
 def grow(
@@ -123,7 +108,7 @@ def grow(
             n_splits += 1
     ends += [_after(n, Stop(c.spent)) for n, c in pending.items()]
     values = yield from plan.leaves(ends)
-    return replace(assemble(root.region, ends, values, names), saved=tuple(saved))
+    return assemble(root.region, ends, values, names, tuple(saved))
 
 
 def _saved_part(chosen: Choice | Stop) -> float:
@@ -133,15 +118,17 @@ def _saved_part(chosen: Choice | Stop) -> float:
 
 
 def _after(node: Node, stop: Stop) -> Node:
-    return Node(node.region, node.depth, node.spent + stop.spent, node.saved, node.known)
+    return Node(node.region, node.depth, node.spent + stop.spent, node.saved, node.evidence)
 
 
 def assemble(
-    root: Region, ends: Sequence[Node], values: Sequence[LeafValue], names: Sequence[str]
+    root: Region,
+    ends: Sequence[Node],
+    values: Sequence[LeafValue],
+    names: Sequence[str],
+    saved: tuple[float, ...] = (),
 ) -> Grown:
     """The tree over the ends, with its leaves counted from the left."""
-    at = {n.region: (n, v) for n, v in zip(ends, values, strict=True)}
-    below = len(root)
-    tree = Tree.build(names, {region[below:]: v.value.tolist() for region, (_, v) in at.items()})
-    order = [at[region] for region in tree.regions(root)]
-    return Grown(tree, tuple(v for _, v in order), tuple(n for n, _ in order))
+    at = {n.region[len(root) :]: v for n, v in zip(ends, values, strict=True)}
+    tree = Tree.build(names, {region: v.value.tolist() for region, v in at.items()})
+    return Grown(tree, tuple(at[region] for region in tree.regions()), saved)

@@ -21,11 +21,6 @@ class Quote(Protocol):
     """Public facts of the study that a flow may look at before it asks."""
 
     @property
-    def lattice(self) -> int:
-        """Integer units per 1.0 that fractional statistics should use."""
-        ...
-
-    @property
     def is_pure(self) -> bool:
         """Whether the noise is Laplace (delta = 0) and not Gaussian."""
         ...

@@ -11,7 +11,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.builder import LeafValue
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.queries import (
     Answer,
@@ -20,12 +19,15 @@ from hedgerow.queries import (
     ClassCounts,
     Count,
     Fractions,
+    QueryKinds,
     Statistic,
     SumQuery,
     TargetCells,
     Whole,
+    sums,
 )
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.grown import LeafValue
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema, Target
 
@@ -97,6 +99,16 @@ class Opening:
     spent: Fraction
 
 
+def goal_statistic(schema: Schema) -> type:
+    """The kind of statistic that a goal under this schema sums."""
+    return ClassCounts if schema.target is None else Fractions
+
+
+def opening_asks(schema: Schema) -> QueryKinds:
+    """What the first round asks."""
+    return sums(Count, Whole) if schema.target is None else sums(Count, Whole, TargetCells)
+
+
 def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
     """Asks for the number of rows and, for regression, for the target's histogram."""
     queries = [SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE)]
@@ -109,19 +121,19 @@ def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
     goal = Goal(ClassCounts(len(schema.classes or ())))
     if schema.target is not None:
         shape = target_shape(schema.target, rest[0], rows)
-        goal = Goal(Fractions(shape.low, shape.high, quote.lattice), shape)
+        goal = Goal(Fractions(shape.low, shape.high), shape)
     spent = sum((q.share for q in queries), Fraction(0))
     return Opening(goal, rows / full_noise(schema, goal, quote), spent)
 
 
-def declared_goal(schema: Schema, quote: Quote) -> Goal:
+def declared_goal(schema: Schema) -> Goal:
     """Classes, or a number within its whole public range: nothing is asked beforehand."""
     if schema.target is None:
         return Goal(ClassCounts(len(schema.classes or ())))
     low, high = schema.target.low, schema.target.high
     edges = np.linspace(low, high, TARGET_CELLS + 1)
     shape = TargetShape((edges[:-1] + edges[1:]) / 2.0, np.ones(TARGET_CELLS), low, high)
-    return Goal(Fractions(low, high, quote.lattice), shape)
+    return Goal(Fractions(low, high), shape)
 
 
 def full_noise(schema: Schema, goal: Goal, quote: Quote) -> float:

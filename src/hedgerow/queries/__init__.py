@@ -22,6 +22,7 @@ from hedgerow.queries.choices import (
     SelectQuery,
 )
 from hedgerow.queries.groups import (
+    GROUPINGS,
     Cells,
     Groups,
     Leaves,
@@ -30,8 +31,10 @@ from hedgerow.queries.groups import (
     TargetCells,
     Whole,
 )
+from hedgerow.queries.kinds import Query, QueryKind, QueryKinds, bounds, choices, kind_of, sums
 from hedgerow.queries.statistics import (
     LATTICE,
+    STATISTICS,
     ClassCounts,
     Count,
     CurveNewton,
@@ -48,7 +51,6 @@ from hedgerow.values.binning import Binning
 
 Summed = SumQuery | BoundQuery
 Selecting = SelectQuery | LocalChoice
-Query = SumQuery | BoundQuery | SelectQuery | LocalChoice
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,10 @@ class Picks:
 Reply = Answer | Picks
 
 __all__ = [
+    "GROUPINGS",
     "LATTICE",
     "MOST_ROWS",
+    "STATISTICS",
     "Answer",
     "Binning",
     "BoundQuery",
@@ -89,6 +93,8 @@ __all__ = [
     "Mechanism",
     "Picks",
     "Query",
+    "QueryKind",
+    "QueryKinds",
     "Reply",
     "ResidualCells",
     "Score",
@@ -102,4 +108,8 @@ __all__ = [
     "TargetCells",
     "TargetClassCounts",
     "Whole",
+    "bounds",
+    "choices",
+    "kind_of",
+    "sums",
 ]

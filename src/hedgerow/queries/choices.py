@@ -10,7 +10,9 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.queries.statistics import LATTICE
+from hedgerow.values.fitting import misfit_of_region, misfit_of_split
 from hedgerow.values.regions import Region, Split, Step
+from hedgerow.values.schema import Schema
 
 MOST_ROWS = 1 << 32
 """Up to here the entropy's units are proved right."""
@@ -57,6 +59,14 @@ class Scoring:
         """Range, in units of 1 / LATTICE, rounded up."""
         return self._reach_of_score + self.balance
 
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema have no such score; None if they have."""
+        if self.score is Score.SQUARED_ERROR and schema.target is None:
+            return "the rows have no numeric target"
+        if self.score in (Score.GINI, Score.ENTROPY) and schema.classes is None:
+            return "the rows have no classes"
+        return None
+
     @property
     def _reach_of_score(self) -> int:
         match self.score:
@@ -96,25 +106,36 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class SelectQuery:
-    """One holder picks one of some candidates by its exact scores; only the index leaves."""
+class _Choice:
+    """One of some candidates, by exact integer scores; only the index leaves."""
 
     region: Region
     splits: tuple[Split | Chain, ...]
     scoring: Scoring
     share: Fraction
-    chooser: Mechanism = Mechanism.PERMUTE_AND_FLIP
+    mechanism: Mechanism = Mechanism.PERMUTE_AND_FLIP
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be asked; None if they can."""
+        if not self.splits:
+            return "no candidate was named"
+        tests = {t for s in self.splits for t in (s.tests if isinstance(s, Chain) else (s,))}
+        reasons = (misfit_of_split(test, schema) for test in tests)
+        return (
+            self.scoring.misfit(schema)
+            or misfit_of_region(self.region, schema)
+            or next(filter(None, reasons), None)
+        )
 
 
 @dataclass(frozen=True)
-class LocalChoice:
+class SelectQuery(_Choice):
+    """One holder picks one of some candidates by its exact scores."""
+
+
+@dataclass(frozen=True)
+class LocalChoice(_Choice):
     """Each site picks one of some splits on its own rows (LocalRNM, Wang et al. 2020).
 
     A record has one owner, so the sites' choices are parallel.
     """
-
-    region: Region
-    splits: tuple[Split, ...]
-    scoring: Scoring
-    share: Fraction
-    chooser: Mechanism = Mechanism.PERMUTE_AND_FLIP

@@ -1,14 +1,31 @@
-"""By what records are told apart: groups add up, the cells of one group do not."""
+"""By what records are told apart: groups add up, the cells of one group do not.
+
+A grouping registers itself once, as a statistic does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from hedgerow.errors import SpecError
+import numpy as np
+
+from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.queries.statistics import Records, no_target, unordered
+from hedgerow.values.arrays import GroupCodes
 from hedgerow.values.binning import Binning
+from hedgerow.values.fitting import (
+    misfit_of_binning,
+    misfit_of_columns,
+    misfit_of_layer,
+    misfit_of_model,
+    misfit_of_tests,
+    misfit_of_tree,
+)
 from hedgerow.values.layers import Layer, NodeTests
 from hedgerow.values.models import Additive
+from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
 
@@ -19,8 +36,28 @@ class Groups(Protocol):
     def groups(self) -> int: ...
     @property
     def n_cells(self) -> int: ...
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        """Cell numbers of all records by group, and which rows of them are the groups asked."""
+        ...
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be grouped so; None if they can."""
+        ...
 
 
+GROUPINGS: dict[str, type] = {}
+"""All groupings there are, by name."""
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def grouping(kind: _Kind) -> _Kind:
+    """Registers a grouping: from now on it travels, and the gate of sensitivities asks for it."""
+    GROUPINGS[kind.__name__] = kind
+    return kind
+
+
+@grouping
 @dataclass(frozen=True, slots=True)
 class Whole:
     """The region itself: one group of one cell."""
@@ -33,7 +70,14 @@ class Whole:
     def n_cells(self) -> int:
         return 1
 
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return (0,), np.zeros((1, records.n), np.uint8)
 
+    def misfit(self, schema: Schema) -> str | None:
+        return None
+
+
+@grouping
 @dataclass(frozen=True)
 class Cells:
     """The bins of some features."""
@@ -53,7 +97,14 @@ class Cells:
     def n_cells(self) -> int:
         return max(self.binning.n_bins[f] for f in self.features)
 
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return self.features, records.bins(self.binning)
 
+    def misfit(self, schema: Schema) -> str | None:
+        return misfit_of_columns(self.features, schema) or misfit_of_binning(self.binning, schema)
+
+
+@grouping
 @dataclass(frozen=True)
 class Leaves:
     """The leaves of some trees, in the order of `Tree.leaves`."""
@@ -68,7 +119,15 @@ class Leaves:
     def n_cells(self) -> int:
         return max(t.n_leaves for t in self.trees)
 
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        raise UnsupportedQuery("records are told apart while they are summed, tree by tree.")
 
+    def misfit(self, schema: Schema) -> str | None:
+        reasons = (misfit_of_tree(tree, schema) for tree in self.trees)
+        return "no tree was named" if not self.trees else next(filter(None, reasons), None)
+
+
+@grouping
 @dataclass(frozen=True)
 class Sides:
     """Both sides of m tests of every open node of a tree: 2 x C tables of random candidates.
@@ -96,7 +155,14 @@ class Sides:
     def n_cells(self) -> int:
         return 2 * self.layer.n_nodes
 
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        raise UnsupportedQuery("records are told apart while they are summed, tree by tree.")
 
+    def misfit(self, schema: Schema) -> str | None:
+        return misfit_of_layer(self.layer, schema) or misfit_of_tests(self.tests, schema)
+
+
+@grouping
 @dataclass(frozen=True, slots=True)
 class TargetCells:
     """Intervals of the numeric target between public edges."""
@@ -111,7 +177,14 @@ class TargetCells:
     def n_cells(self) -> int:
         return len(self.edges) + 1
 
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return (0,), records.target_codes(self.edges)[None, :]
 
+    def misfit(self, schema: Schema) -> str | None:
+        return no_target(schema) or unordered(self.edges)
+
+
+@grouping
 @dataclass(frozen=True)
 class ResidualCells:
     """Intervals of |y - prediction| between public edges."""
@@ -126,3 +199,13 @@ class ResidualCells:
     @property
     def n_cells(self) -> int:
         return len(self.edges) + 1
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        residual = np.abs(records.target - records.raw(self.at)[:, 0])
+        cells = np.searchsorted(np.asarray(self.edges), residual, side="right")
+        return (0,), cells.astype(np.uint16)[None, :]
+
+    def misfit(self, schema: Schema) -> str | None:
+        if self.at.outputs != 1:
+            return f"the model has {self.at.outputs} outputs; a residual needs one"
+        return no_target(schema) or unordered(self.edges) or misfit_of_model(self.at, schema)

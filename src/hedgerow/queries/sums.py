@@ -7,9 +7,11 @@ from fractions import Fraction
 
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries.groups import Groups
-from hedgerow.queries.statistics import LATTICE, Statistic
+from hedgerow.queries.statistics import Statistic
 from hedgerow.values.binning import Binning
+from hedgerow.values.fitting import misfit_of_binning, misfit_of_columns, misfit_of_region
 from hedgerow.values.regions import Region
+from hedgerow.values.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,17 @@ class SumQuery:
     def shape(self) -> tuple[int, int, int]:
         return (self.by.groups, self.by.n_cells, self.statistic.channels)
 
-    @property
-    def unit(self) -> int:
-        return self.statistic.unit
+    def sensitivity(self, unit: int) -> Sensitivity:
+        """Of one record, in units."""
+        return self.statistic.bound(unit).repeated(self.by.groups)
 
-    @property
-    def sensitivity(self) -> Sensitivity:
-        return self.statistic.bound.repeated(self.by.groups)
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be asked; None if they can."""
+        return (
+            misfit_of_region(self.region, schema)
+            or self.statistic.misfit(schema)
+            or self.by.misfit(schema)
+        )
 
 
 @dataclass(frozen=True)
@@ -43,19 +49,28 @@ class BoundQuery:
 
     Gubler 2023, Theorem 7, with sensitivity 1 instead of 5/4 and charged for all features.
     A site's part is n (1 - sum p^2) / 2 over the two children, in units rounded down: adding a
-    record moves it by at most one `unit`. Proof: docs/proofs/bound_query.md.
+    record moves it by at most 1.0, whatever the unit. Proof: docs/proofs/bound_query.md.
     """
 
     region: Region
     features: tuple[int, ...]
     binning: Binning
     share: Fraction
-    unit: int = LATTICE
 
     @property
     def shape(self) -> tuple[int]:
         return (len(self.features),)
 
-    @property
-    def sensitivity(self) -> Sensitivity:
-        return Sensitivity(self.unit, self.unit**2, self.unit).repeated(len(self.features))
+    def sensitivity(self, unit: int) -> Sensitivity:
+        """Of one record, in units."""
+        return Sensitivity(unit, unit**2, unit).repeated(len(self.features))
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be asked; None if they can."""
+        if schema.classes is None:
+            return "the rows have no classes"
+        return (
+            misfit_of_region(self.region, schema)
+            or misfit_of_columns(self.features, schema)
+            or misfit_of_binning(self.binning, schema)
+        )

@@ -1,4 +1,4 @@
-"""What every recipe is: a value that names itself and gives the flow which grows its model.
+"""What every recipe is: a value that says all that others need to know, and grows its model.
 
 Nothing in this room touches a row, a noise source or a ledger.
 """
@@ -7,14 +7,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
 
-from hedgerow.learning.builder import Grown
+from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.learning.flow import Flow, Quote
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.queries import ClassCounts, Count, QueryKinds
+from hedgerow.values.grown import Grown
 from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
+
+
+class Task(Enum):
+    """What a model predicts."""
+
+    CLASSES = "classes"
+    NUMBER = "a number"
+
+    @staticmethod
+    def of(schema: Schema) -> Task:
+        return Task.CLASSES if schema.target is None else Task.NUMBER
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a recipe needs of a study, and what others must know of it.
+
+    `one_holder`: its choices look at exact scores of all rows, which nobody but a single holder
+    has. `sites_decide`: a site's own choice or draw takes part, so that who holds which rows
+    changes the model even without noise.
+    """
+
+    tasks: frozenset[Task] = frozenset(Task)
+    placements: frozenset[Placement] = frozenset(Placement)
+    one_holder: bool = False
+    sites_decide: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,17 +63,67 @@ class Trained:
 
 
 class Recipe(Protocol):
-    @property
-    def name(self) -> str: ...
+    """The whole contract of a method.
 
-    def expected_rounds(self, schema: Schema) -> int | None:
-        """Rounds, where the plan knows them beforehand."""
+    A recipe is frozen: sites approve it, and two of equal content are one.
+    """
+
+    @property
+    def name(self) -> str:
+        """What policies and reports call it."""
         ...
 
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]: ...
+    @property
+    def needs(self) -> Needs: ...
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        """All kinds of query its flow may put under this schema; a site admits no other."""
+        ...
+
+    def grid(self, schema: Schema) -> Schema:
+        """The schema on the public grid that its flow works with."""
+        ...
+
+    def rounds(self, schema: Schema) -> int | None:
+        """The most rounds its flow takes, where that is known before it runs."""
+        ...
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        """Grows the model; `schema` is on the recipe's own grid, `rng` is public."""
+        ...
 
 
-def mean_of(grown: Sequence[Grown], outputs: int) -> Model:
+def check_needs(recipe: Recipe, schema: Schema, placement: Placement, parties: int) -> None:
+    """Refuses a study that the recipe could not finish, before anything is asked."""
+    needs, task = recipe.needs, Task.of(schema)
+    if task not in needs.tasks:
+        able = " and ".join(sorted(t.value for t in needs.tasks))
+        raise SpecError(
+            f"the schema asks for {task.value}, and {recipe.name!r} predicts {able}; take another "
+            "estimator, or a schema with "
+            + ("classes." if task is Task.NUMBER else "a target range.")
+        )
+    if needs.one_holder and parties > 1:
+        raise UnsupportedQuery(
+            f"{recipe.name!r} chooses on exact scores, which needs one holder of all rows, and "
+            f"{parties} parties hold rows; with several parties ask noisy tables or local choices."
+        )
+    allowed = needs.placements - (set() if _told(recipe, schema) else {Placement.LABEL})
+    if placement not in allowed:
+        names = sorted(p.name.lower() for p in allowed)
+        raise UnsupportedQuery(
+            f"{recipe.name!r} cannot run under placement {placement.name.lower()!r}; use one of "
+            f"{names}."
+        )
+
+
+def _told(recipe: Recipe, schema: Schema) -> bool:
+    """Whether all it asks can be answered from labels that were told at random."""
+    told = {ClassCounts.__name__, Count.__name__}
+    return all(kind.what in told and kind.by for kind in recipe.asks(schema))
+
+
+def mean_of(trees: Sequence[Tree]) -> Model:
     """Trees that vote with their probabilities or means."""
-    score = Additive((0.0,) * outputs, trees=tuple(g.tree for g in grown))
-    return Model(score, Output.MEAN)
+    outputs = trees[0].n_outputs
+    return Model(Additive((0.0,) * outputs, trees=tuple(trees)), Output.MEAN)

@@ -163,9 +163,6 @@ def _draw_names(axis: Any, layout: Layout, names: tuple[str, ...]) -> None:
 
 
 def _promise(model: Fitted) -> str:
-    """The promise as the model's statement words it, from an object or from a file."""
+    """The promise as the model's statement words it."""
     said: Any = getattr(model, "privacy_", None)
-    if said is None:
-        return ""
-    facts = said if isinstance(said, dict) else said.to_dict()
-    return f" Promise: epsilon = {facts['epsilon']}, delta = {facts['delta']:g}."
+    return "" if said is None else f" Promise: {said.promise}."

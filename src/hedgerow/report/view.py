@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.learning.builder import Grown, LeafValue
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 from hedgerow.values.schema import Schema
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.errors import UnsupportedQuery
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.noise import invert
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise import sampling, selection
@@ -77,7 +77,10 @@ class Member:
         """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
         noise = [self._noise(q, secret) for q in summed]
-        parts = [self._release(q, z, secret) for q, z in zip(summed, noise, strict=True)]
+        exact = self._integers(summed, secret)
+        parts = [
+            x * self.study.refinement(q) + z for q, x, z in zip(summed, exact, noise, strict=True)
+        ]
         vector = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         picks = tuple(
             self._pick(q, secret) for q in bundle if isinstance(q, SelectQuery | LocalChoice)
@@ -86,15 +89,18 @@ class Member:
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
         size = int(np.prod(query.shape))
-        return sampling.draw(self.study.site_law(query), size, secret, invert=kernels.invert)
+        return sampling.draw(self.study.site_law(query), size, secret, invert=invert)
 
-    def _release(self, query: Summed, noise: IntArray, secret: SecretRandomness) -> IntArray:
-        return self._integers(query, secret) * self.study.refinement(query) + noise
+    def _integers(self, queries: Sequence[Summed], secret: SecretRandomness) -> list[IntArray]:
+        """Where labels are told in bits, every question gets a report of its own."""
+        if self._permanent is None:
+            return self.answering.integers_of_all(queries, self.study.unit)
+        return [self._told(query, secret) for query in queries]
 
-    def _integers(self, query: Summed, secret: SecretRandomness) -> IntArray:
+    def _told(self, query: Summed, secret: SecretRandomness) -> IntArray:
         if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):
             return self.answering.integers_of(query, self._reports(secret))
-        return self.answering.integers(query)
+        return self.answering.integers(query, self.study.unit(query))
 
     def _reports(self, secret: SecretRandomness) -> IntArray:
         """(n, bits + 1) an instant report of each record's permanent bits, and 1 for itself."""
@@ -110,7 +116,7 @@ class Member:
         epsilon = self.study.selection_epsilon(query)
         coefficient = epsilon / (query.scoring.reach * self.study.records_per_person)
         exact = scores(query, self.answering.rows, self.study.schema)
-        return CHOOSERS[query.chooser](exact, coefficient, secret)
+        return MECHANISMS[query.mechanism](exact, coefficient, secret)
 
 
 def told_once(rows: Rows, study: Study) -> Rows:
@@ -134,7 +140,7 @@ def without_labels(rows: Rows) -> Rows:
     return rows.with_labels(np.zeros(rows.n, np.uint8))
 
 
-CHOOSERS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
+MECHANISMS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
     Mechanism.EXPONENTIAL: selection.exponential,
     Mechanism.PERMUTE_AND_FLIP: selection.permute_and_flip,
 }

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, SpecError
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.encoding import split_rows
 from hedgerow.site.reading.encoding import Encoded
 from hedgerow.values.regions import EVERYONE, Fold, Region, Split, Step, Test
 from hedgerow.values.schema import Schema
@@ -147,7 +147,7 @@ class Rows:
     def _parted(self, rows: Index, test: Test) -> list[Index]:
         """The rows of each outcome: disjoint, and all of them."""
         if isinstance(test, Split):
-            return list(kernels.split_rows(self._cells_of(test), rows, test.left))
+            return list(split_rows(self._cells_of(test), rows, test.left))
         outcome = self.fold(test)[rows]
         order = np.argsort(outcome, kind="stable")
         ends = np.searchsorted(outcome[order], np.arange(1, test.n))

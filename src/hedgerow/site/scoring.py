@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import UnsupportedQuery
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.queries import LATTICE, Chain, Score, Scoring, Selecting
 from hedgerow.site.answer import half_gini_units
 from hedgerow.site.rows import Rows
@@ -108,12 +108,15 @@ def _tables(query: Selecting, rows: Rows, features: list[int]) -> IntArray:
         u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
         moments = np.stack([np.ones_like(u), u, u * u], axis=1)
         codes = rows.codes[np.asarray(features)[:, None], index]
-        return kernels.sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
-    if query.scoring.score is Score.BALANCE:  # needs no target, so any rows have it
-        return kernels.count_cells(rows.codes, index, features, _one_class(rows), N_CODES, 1)
-    if rows.labels is None:
+        (tables,) = sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
+    elif query.scoring.score is Score.BALANCE:  # needs no target, so any rows have it
+        (tables,) = count_cells(rows.codes, [index], features, _one_class(rows), N_CODES, 1)
+    elif rows.labels is not None:
+        classes = rows.n_classes
+        (tables,) = count_cells(rows.codes, [index], features, rows.labels, N_CODES, classes)
+    else:
         raise UnsupportedQuery("class scores were asked of rows without classes.")
-    return kernels.count_cells(rows.codes, index, features, rows.labels, N_CODES, rows.n_classes)
+    return np.asarray(tables)
 
 
 def _one_class(rows: Rows) -> NDArray[np.uint8]:

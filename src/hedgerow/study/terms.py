@@ -19,10 +19,16 @@ from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise import sampling
-from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, NoiseLaw, NoNoise
+from hedgerow.privacy.noise.mechanisms import (
+    DiscreteGaussian,
+    NoiseLaw,
+    NoNoise,
+    gaussian_share_tau,
+)
 from hedgerow.privacy.noise.response import BloomReports, RandomisedResponse
 from hedgerow.queries import (
     LATTICE,
+    BoundQuery,
     ClassCounts,
     Count,
     LabelReports,
@@ -42,6 +48,9 @@ NOISE_LAW_VERSION = 1
 COARSE_LATTICE = 64
 """Polya shares are drawn exactly down to a rate of 2^-15 per unit."""
 
+WIDE_NOISE = 1 << 12
+"""Deviation, in units, at which finer units say nothing more."""
+
 SMOOTH_SHARE = 16
 """Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
 10 h exp(-16 pi^2) < 1e-65 h of one discrete Gaussian, per coordinate."""
@@ -60,6 +69,7 @@ class Study:
     threshold: int
     records_per_person: int = 1
     retry_reserve: Fraction = Fraction(0)
+    """The part of the budget that no query may have: it pays for rounds that fail."""
     label_reports: BloomReports | None = None
     """Under placement `label`: noisy bits instead of k-ary randomised response."""
     sites: tuple[bytes, ...] = ()
@@ -87,9 +97,14 @@ class Study:
                 "placement 'label' randomises class labels under pure epsilon; use delta = 0 and "
                 "a schema with classes."
             )
-        self._check_reports()
         if self.records_per_person < 1:
             raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
+        if not 0 <= self.retry_reserve < 1:
+            raise SpecError(
+                f"retry_reserve is {self.retry_reserve}; use a part of the budget, 0 or more and "
+                "below 1."
+            )
+        self._check_reports()
 
     def _check_keys(self) -> None:
         named = bool(self.sites) or bool(self.coordinator)
@@ -114,10 +129,10 @@ class Study:
                 f"label reports are for {reports.classes} classes; the schema has "
                 f"{len(self.schema.classes or ())}."
             )
-        if reports.epsilon_forever > self.epsilon:
+        if self.entry_cost > self.epsilon:
             raise SpecError(
-                f"label reports cost epsilon {reports.epsilon_forever:.4g} for ever; the study "
-                f"promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
+                f"label reports cost a person epsilon {float(self.entry_cost):.4g} for ever; the "
+                f"study promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
             )
 
     # ------------------------------------------------------------------------------- budget
@@ -146,10 +161,37 @@ class Study:
         return self.total * (1 - self.retry_reserve)
 
     @property
+    def reserve(self) -> Cost:
+        """What rounds that fail may cost; where nothing is promised there is no end to it."""
+        return math.inf if self.placement is Placement.NOWHERE else self.total - self.spendable
+
+    @property
     def lattice(self) -> int:
         """Units per 1.0 of fractional statistics; coarse where Laplace noise is divided."""
         divided = self.placement is Placement.SHARES and self.measure is Measure.PURE
         return COARSE_LATTICE if divided else LATTICE
+
+    def unit(self, query: Summed) -> int:
+        """Integer units per 1.0 of a query's answer: no message can name its own."""
+        if isinstance(query, BoundQuery):
+            return self._bound_unit(query)
+        return self.lattice if query.statistic.is_fractional else 1
+
+    def _bound_unit(self, query: BoundQuery) -> int:
+        """As fine as the lattice, unless noise makes that pointless.
+
+        Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
+        widest law that is still drawn exactly, and finer units make the noise wider.
+        """
+        if self.placement in (Placement.NOWHERE, Placement.LABEL):
+            return self.lattice
+        whole = query.sensitivity(1).of_person(self.records_per_person)
+        law = _law(self.measure, self._cost(query), whole)
+        shares = self.honest if self.placement is Placement.SHARES else 1
+        deviation, unit = math.sqrt(law.variance * self.parties / shares), 1
+        while 2 * unit <= self.lattice and 2 * unit * deviation <= WIDE_NOISE:
+            unit *= 2
+        return unit
 
     @property
     def limit(self) -> Cost:
@@ -177,16 +219,20 @@ class Study:
 
     @cached_property
     def response(self) -> RandomisedResponse:
-        """How labels are told under placement `label`: once per record, for the whole run."""
-        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), self.epsilon)
+        """How labels are told under placement `label`: once per record, for the whole run.
+
+        The labels of one person share the promise.
+        """
+        each = self.epsilon / self.records_per_person
+        return RandomisedResponse.for_epsilon(len(self.schema.classes or ()), each)
 
     @property
     def entry_cost(self) -> Cost:
-        """What every record pays on entering, before any query: its randomised label."""
+        """What every person pays on entering, before any query: their randomised labels."""
         if self.placement is not Placement.LABEL:
             return Fraction(0)
         if self.label_reports is not None:
-            return Fraction(self.label_reports.epsilon_forever)
+            return self.records_per_person * Fraction(self.label_reports.epsilon_forever)
         return self.epsilon
 
     def as_told(self, query: Query) -> Query:
@@ -211,7 +257,7 @@ class Study:
 
     def variance(self, query: Summed) -> float:
         """Of the noise in the sum of all sites, in natural units."""
-        unit = query.unit * self.refinement(query)
+        unit = self.unit(query) * self.refinement(query)
         return self.site_law(query).variance * self.parties / unit**2
 
     def refinement(self, query: Summed) -> int:
@@ -229,17 +275,32 @@ class Study:
         return factor
 
     def release(self, query: Summed) -> Release:
-        """The sum as the accountant of coalitions sees it."""
-        touched = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
-        return Release(law=self.sum_law(query), sensitivity=self._scaled(query), touched=touched)
+        """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
+        by_record = query.shape[0] * (query.shape[-1] if len(query.shape) > 1 else 1)
+        return Release(
+            law=self.sum_law(query),
+            sensitivity=self._scaled(query),
+            touched=by_record * self.records_per_person,
+        )
 
     def slack(self, query: Summed) -> Fraction:
         """Total variation between the noise of all sites, as drawn, and its law."""
-        draws = self.parties * math.prod(query.shape)
-        return draws * _total_variation(self.site_law(query))
+        size = math.prod(query.shape)
+        drawn = self.parties * size * _total_variation(self.site_law(query))
+        return drawn + size * self._share_distance(query)
+
+    def _share_distance(self, query: Summed) -> Fraction:
+        """Shares of a discrete Gaussian sum to it but for a factor exp(+-tau): variation <= tau.
+
+        Shares of Laplace noise sum to it exactly.
+        """
+        law = self.sum_law(query)
+        if self.placement is not Placement.SHARES or not isinstance(law, DiscreteGaussian):
+            return Fraction(0)
+        return Fraction(_share_tau(law.sigma2, self.honest))
 
     def selection_epsilon(self, query: Selecting) -> Fraction:
-        return conversions.selection_epsilon(self.measure, self._cost(query), query.chooser.value)
+        return conversions.selection_epsilon(self.measure, self._cost(query), query.mechanism.value)
 
     def _cost(self, query: Query) -> Fraction:
         cost = self.cost(query)
@@ -247,7 +308,7 @@ class Study:
         return cost
 
     def _sensitivity(self, query: Summed) -> Sensitivity:
-        return query.sensitivity.of_person(self.records_per_person)
+        return query.sensitivity(self.unit(query)).of_person(self.records_per_person)
 
     def _scaled(self, query: Summed) -> Sensitivity:
         return self._sensitivity(query).of_person(self.refinement(query))
@@ -299,6 +360,7 @@ class Study:
 
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
+_share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
 
 
 @lru_cache(maxsize=4096)

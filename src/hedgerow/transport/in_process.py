@@ -39,11 +39,10 @@ def open_federation(
     study: Study,
     holders: Sequence[Rows],
     listener: Listener = silent,
-    expected_rounds: int | None = None,
 ) -> Federation:
     """A federation over the holders' rows."""
     link = OneHolder(study, holders[0]) if len(holders) == 1 else SecureLink(study, holders)
-    return Federation(study, link, MemoryLedger(study.limit), listener, expected_rounds)
+    return Federation(study, link, MemoryLedger(study.limit), listener)
 
 
 def enter(member: Member, ledger: Ledger) -> None:

@@ -10,6 +10,8 @@ N_CODES = 256
 
 Codes = NDArray[np.uint8]
 """Cell codes, feature-major (F, n), or one byte of something for each record."""
+GroupCodes = NDArray[np.uint8] | NDArray[np.uint16]
+"""Cell or leaf numbers of records, one row a group."""
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 Int16 = NDArray[np.int16]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from enum import Enum
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.values.regions import Split, cells
+from hedgerow.values.tokens import Token, Unusable, token_of
 
 MISSING_TEXTS = frozenset(
     {"", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "NULL", "null", "None", "<NA>"}
@@ -80,9 +81,8 @@ class Grid:
         return np.array(self.edges, dtype=np.float64)
 
     @cached_property
-    def _code_of(self) -> dict[str, int]:
-        listed = self.values if self.kind is ColumnKind.CATEGORICAL else ()
-        return {value: code for code, value in enumerate(listed)}
+    def _code_of(self) -> dict[Token, int]:
+        return codes_of(self.values) if self.kind is ColumnKind.CATEGORICAL else {}
 
     def encode_numeric(self, values: ArrayLike) -> tuple[NDArray[np.uint8], int]:
         """Codes of numbers, and how many were clamped. NaN is missing; infinities are clamped."""
@@ -95,29 +95,35 @@ class Grid:
         """How many numbers lie outside the public range and are clamped."""
         return int(np.count_nonzero((numbers < self.low) | (numbers > self.high)))
 
-    def encode_category(self, texts: Iterable[str | None]) -> tuple[NDArray[np.uint8], int]:
-        """Codes of texts, and how many of them the schema does not know. None is missing."""
-        listed = list(texts)
-        codes = np.array([self.category_code(text) for text in listed], dtype=np.uint8)
-        return codes, sum(not self.knows(text) for text in listed)
+    def encode_category(self, values: Iterable[object]) -> tuple[NDArray[np.uint8], int]:
+        """Codes of values, and how many of them the schema does not know."""
+        tokens = [token_of(value) for value in values]
+        codes = np.array([self.category_code(token) for token in tokens], dtype=np.uint8)
+        return codes, sum(not self.knows(token) for token in tokens)
 
-    def category_code(self, text: str | None) -> int:
-        if text is None:
+    def category_code(self, token: Token) -> int:
+        if token is None:
             return self.missing
-        code = look_up(text, self._code_of)
+        if isinstance(token, Unusable):
+            return self._unknown
+        code = self._code_of.get(token)
         if code is not None:
             return code
-        if text.strip() in MISSING_TEXTS:
+        if token in MISSING_TEXTS:
             return self.missing
-        if self.kind is ColumnKind.HASHED:
-            return _bucket(text, len(self.values))
+        return _bucket(token, len(self.values)) if self.kind is ColumnKind.HASHED else self._unknown
+
+    @property
+    def _unknown(self) -> int:
         return len(self.values) if self.other else self.missing
 
-    def knows(self, text: str | None) -> bool:
-        """Whether the text is missing, a listed value or anything a bucket takes."""
-        if text is None or self.kind is ColumnKind.HASHED or text.strip() in MISSING_TEXTS:
+    def knows(self, token: Token) -> bool:
+        """Whether the token is missing, a listed value or anything a bucket takes."""
+        if isinstance(token, Unusable):
+            return False
+        if token is None or self.kind is ColumnKind.HASHED or token in MISSING_TEXTS:
             return True
-        return look_up(text, self._code_of) is not None
+        return token in self._code_of
 
     def split_below(self, k: int) -> Split:
         """The test that sends cells 0..k-1 left; missing goes right."""
@@ -266,18 +272,14 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 # ---- text ---------------------------------------------------------------------------------------
 
 
-def look_up(text: str, table: Mapping[str, int]) -> int | None:
-    """Exactly as listed, else as the plain text of it: spaces and a float's ".0" are forgiven."""
-    return table.get(text, table.get(_plain(text)))
+def codes_of(values: Iterable[str]) -> dict[Token, int]:
+    """The place of each listed value, found by its token."""
+    return {token_of(value): place for place, value in enumerate(values)}
 
 
-def _plain(text: str) -> str:
-    return text.strip().removesuffix(".0")
-
-
-def _bucket(text: str, buckets: int) -> int:
+def _bucket(token: str, buckets: int) -> int:
     """Public and the same everywhere; no secret is involved."""
-    digest = hashlib.blake2b(_plain(text).encode("utf-8", "replace"), digest_size=8).digest()
+    digest = hashlib.blake2b(token.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "little") % buckets
 
 

@@ -39,6 +39,11 @@ class Loss(Protocol):
     @property
     def channels(self) -> int: ...
     @property
+    def hessian_channels(self) -> int:
+        """Of the Hessian alone: one for each output, or one for all."""
+        ...
+
+    @property
     def hessian_scale(self) -> float: ...
     @property
     def gradient_scale(self) -> float:
@@ -86,6 +91,10 @@ class LogLoss:
         return 2
 
     @property
+    def hessian_channels(self) -> int:
+        return 1
+
+    @property
     def hessian_scale(self) -> float:
         return BINARY_HESSIAN_SCALE
 
@@ -131,6 +140,10 @@ class SoftmaxLoss:
     @property
     def channels(self) -> int:
         return 2 * self.n_classes
+
+    @property
+    def hessian_channels(self) -> int:
+        return self.n_classes
 
     @property
     def hessian_scale(self) -> float:
@@ -181,6 +194,10 @@ class SquaredLoss:
         return 2
 
     @property
+    def hessian_channels(self) -> int:
+        return 1
+
+    @property
     def hessian_scale(self) -> float:
         return self.weight
 
@@ -222,6 +239,10 @@ class FirstOrder:
     @property
     def channels(self) -> int:
         return self.outputs + 1
+
+    @property
+    def hessian_channels(self) -> int:
+        return 1
 
     @property
     def hessian_scale(self) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from hedgerow.values.arrays import Codes, FloatArray
 from hedgerow.values.losses import sigmoid, softmax
-from hedgerow.values.trees import Tree
+from hedgerow.values.trees import Packed, Tree, pack, without_caches
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,9 @@ class Curve:
     def scaled(self, weight: float) -> Curve:
         return replace(self, values=tuple(tuple(weight * v for v in row) for row in self.values))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return without_caches(self)
+
 
 @dataclass(frozen=True)
 class Additive:
@@ -59,6 +62,11 @@ class Additive:
         for tree in self.trees:
             h.update(tree.digest.encode())
         return h.hexdigest()[:32]
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The trees as the fast loops read them, laid out once per model."""
+        return pack(self.trees)
 
     def plus(self, *trees: Tree) -> Additive:
         return replace(self, trees=self.trees + trees)
@@ -88,6 +96,9 @@ class Additive:
             "trees": [t.to_dict() for t in self.trees],
             "clip": self.clip,
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return without_caches(self)
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Additive:

@@ -24,11 +24,12 @@ from hedgerow.values.grids import (
     ColumnKind,
     Grid,
     canonical,
+    codes_of,
     fine_edges,
     log_edges,
-    look_up,
     uniform_edges,
 )
+from hedgerow.values.tokens import Token, Unusable, spelled, token_of
 
 __all__ = [
     "Categorical",
@@ -114,7 +115,7 @@ class Categorical:
 
     def __post_init__(self) -> None:
         where = _named_column(self.name)
-        object.__setattr__(self, "values", _distinct_texts(where, "values", self.values))
+        object.__setattr__(self, "values", _distinct_values(where, "values", self.values))
         if len(self.values) > MAX_VALUES:
             raise SpecError(
                 f"{where} lists {len(self.values)} values; at most {MAX_VALUES} fit in one byte. "
@@ -185,7 +186,7 @@ class Schema:
         if times > 1:
             raise SpecError(f"column {name!r} is declared {times} times; keep one.")
         if self.classes is not None:
-            self._settle_classes(_distinct_texts("the schema", "classes", self.classes))
+            self._settle_classes(_distinct_values("the schema", "classes", self.classes))
 
     def _settle_classes(self, classes: tuple[str, ...]) -> None:
         if self.target is not None:
@@ -209,22 +210,23 @@ class Schema:
         return tuple(feature.grid for feature in self.features)
 
     @cached_property
-    def _index_of(self) -> dict[str, int]:
+    def places(self) -> dict[str, int]:
+        """Where each column stands."""
         return {name: i for i, name in enumerate(self.names)}
 
     @cached_property
-    def _code_of_class(self) -> dict[str, int]:
-        return {label: code for code, label in enumerate(self.classes or ())}
+    def _code_of_class(self) -> dict[Token, int]:
+        return codes_of(self.classes or ())
 
     def index(self, name: str) -> int:
         """The position of a column, which is also the row of its codes."""
-        if name not in self._index_of:
+        if name not in self.places:
             raise SpecError(f"column {name!r} is not in the schema; it has {list(self.names)}.")
-        return self._index_of[name]
+        return self.places[name]
 
-    def class_code(self, label: str | None) -> int | None:
-        """The code of a label; None if there is no such class."""
-        return None if label is None else look_up(label, self._code_of_class)
+    def class_code(self, token: Token) -> int | None:
+        """The code of a label's token; None if there is no such class."""
+        return self._code_of_class.get(token)
 
     def with_grid(self, bins: int | None = None, spacing: Spacing | None = None) -> Schema:
         """The same columns, every numeric one gridded anew (its explicit edges give way)."""
@@ -348,15 +350,34 @@ def _listed(where: str, what: str, values: object) -> Iterable[object]:
     return values
 
 
-def _distinct_texts(where: str, what: str, values: object) -> tuple[str, ...]:
-    """Numbers and booleans are taken as their text, as they are when rows are read."""
-    texts = tuple(str(value) for value in _listed(where, what, values))
-    for text, times in Counter(texts).items():
-        if times > 1:
-            raise SpecError(f"{where}: {what} names {text!r} {times} times; keep one.")
-        if not _is_unicode(text):
-            raise SpecError(f"{where}: {what} holds {text!r}, which is not valid Unicode.")
-    return texts
+def _distinct_values(where: str, what: str, values: object) -> tuple[str, ...]:
+    """The values as texts. Two of one token are refused, since rows are known by tokens."""
+    texts: list[str] = []
+    met: dict[Token, object] = {}
+    for value in _listed(where, what, values):
+        texts.append(_spelled_value(where, what, value))
+        twin = met.setdefault(token_of(value), value)
+        if len(met) < len(texts):
+            raise SpecError(
+                f"{where}: {what} names {twin!r} and {value!r}, which no site can tell apart; "
+                "keep one."
+            )
+    return tuple(texts)
+
+
+def _spelled_value(where: str, what: str, value: object) -> str:
+    text = spelled(value)
+    if text is Unusable.TOO_LARGE:
+        raise SpecError(
+            f"{where}: {what} names {value!r}, {text.value}, which a floating-point column cannot "
+            "tell from its neighbours. Write such codes as text, and give the column as text."
+        )
+    if not isinstance(text, str):
+        means = "a missing value" if text is None else text.value
+        raise SpecError(f"{where}: {what} names {value!r}, which is {means}; leave it out.")
+    if not _is_unicode(text):
+        raise SpecError(f"{where}: {what} holds {text!r}, which is not valid Unicode.")
+    return text
 
 
 def _check_keys(where: str, content: object, needed: set[str], allowed: set[str]) -> None:

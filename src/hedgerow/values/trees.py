@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -147,8 +147,23 @@ class Tree:
     def __hash__(self) -> int:
         return hash(self.digest)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return without_caches(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrays come back as they were: a copy must not be open to writing."""
+        for part in state.values():
+            if isinstance(part, np.ndarray):
+                _frozen(part)
+        self.__dict__.update(state)
+
     def __repr__(self) -> str:
         return f"Tree({self.n_leaves} leaves, depth {self.depth}, {self.n_outputs} outputs)"
+
+
+def without_caches(value: Any) -> dict[str, Any]:
+    """What a pickle or a copy of a frozen value holds: its fields, not what was worked out."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 class Packed(NamedTuple):
@@ -211,17 +226,17 @@ def pack(trees: Sequence[Tree]) -> Packed:
 
 
 def descend(nodes: Tree | Packed, start: Int32, codes: Codes) -> Int32:
-    """(n,) leaf node where each row ends, from its node in `start`; all rows go a level a time."""
-    node = start.copy()
-    rows = np.flatnonzero(nodes.feature[node] >= 0)
-    while rows.size:
-        here = node[rows]
-        cell = codes[nodes.feature[here], rows]
+    """(..., n) leaf nodes where rows end, from their nodes in `start`; all go a level a time."""
+    node, n = start.flatten(), codes.shape[1]
+    on_way = np.flatnonzero(nodes.feature[node] >= 0)
+    while on_way.size:
+        here = node[on_way]
+        cell = codes[nodes.feature[here], on_way % n]
         word = nodes.left_bits[here, cell // WORD]
         goes_left = (word >> (cell % WORD).astype(np.uint64)) & np.uint64(1) == 1
-        node[rows] = np.where(goes_left, nodes.left[here], nodes.right[here])
-        rows = rows[nodes.feature[node[rows]] >= 0]
-    return node
+        node[on_way] = np.where(goes_left, nodes.left[here], nodes.right[here])
+        on_way = on_way[nodes.feature[node[on_way]] >= 0]
+    return node.reshape(start.shape)
 
 
 _Node = Split | tuple[float, ...]  # a test, or the value of a leaf

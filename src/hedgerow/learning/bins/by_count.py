@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.learning.flow import Flow
-from hedgerow.queries import Answer, Binning, Cells, Count, SumQuery, Whole
+from hedgerow.queries import Answer, Binning, Cells, Count, SumQuery, Whole, sums
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.regions import EVERYONE
@@ -23,6 +23,8 @@ COUNT_SHARE = Fraction(2, 1000)
 BINS_SHARE = Fraction(4, 100) * (1 - COUNT_SHARE)
 SHARE = COUNT_SHARE + BINS_SHARE
 """Of the whole budget: the number of records, and the counts of all cells."""
+
+ASKS = sums(Count, Whole, Cells)
 
 LEAST_RECORDS = 100.0
 MOST_BINS = 32

@@ -12,11 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
-from hedgerow.errors import SpecError
 from hedgerow.learning.bins import by_count
-from hedgerow.learning.bins.equal_mass import fine_schema, quantile_runs
+from hedgerow.learning.bins.equal_mass import quantile_runs
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.flow import Flow, Quote, ask
-from hedgerow.queries import Answer, Binning, Cells, Hessians, SumQuery
+from hedgerow.queries import Answer, Binning, Cells, Count, Hessians, QueryKinds, SumQuery, sums
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grids import Grid
 from hedgerow.values.losses import Loss
@@ -39,8 +39,15 @@ class Setting:
 
 
 class CutPoints(Protocol):
-    def gridded(self, schema: Schema) -> Schema:
+    def grid(self, schema: Schema) -> Schema:
         """The schema on the grid this method starts from."""
+        ...
+
+    @property
+    def asks(self) -> QueryKinds: ...
+    @property
+    def protects(self) -> bool:
+        """False if what it asks is only for runs that protect nothing."""
         ...
 
     def rounds_for(self, schema: Schema) -> int: ...
@@ -60,7 +67,7 @@ class DeclaredCuts:
     n_bins: int = 32
     spacing: Spacing = Spacing.UNIFORM
 
-    def gridded(self, schema: Schema) -> Schema:
+    def grid(self, schema: Schema) -> Schema:
         if self.spacing is not Spacing.UNIFORM:
             return schema.with_grid(bins=self.n_bins, spacing=self.spacing)
         return replace(schema, features=tuple(self._even(f) for f in schema.features))
@@ -72,6 +79,14 @@ class DeclaredCuts:
         # A cell holds its lower edge, so "x <= cut" is an edge just above the cut.
         edges = np.nextafter(ends, np.inf)
         return replace(feature, edges=tuple(np.unique(edges).tolist()))
+
+    @property
+    def asks(self) -> QueryKinds:
+        return frozenset()
+
+    @property
+    def protects(self) -> bool:
+        return True
 
     def rounds_for(self, schema: Schema) -> int:
         return 0
@@ -89,8 +104,16 @@ class DeclaredCuts:
 class MergedCuts:
     """Private bins of our own: cells of a fine grid, merged by noisy mass; spikes stay alone."""
 
-    def gridded(self, schema: Schema) -> Schema:
+    def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
+
+    @property
+    def asks(self) -> QueryKinds:
+        return by_count.ASKS
+
+    @property
+    def protects(self) -> bool:
+        return True
 
     def rounds_for(self, schema: Schema) -> int:
         return 1
@@ -113,8 +136,16 @@ class QuantileCuts:
     n_bins: int = 32
     exact: bool = False
 
-    def gridded(self, schema: Schema) -> Schema:
+    def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
+
+    @property
+    def asks(self) -> QueryKinds:
+        return sums(Count, Cells)
+
+    @property
+    def protects(self) -> bool:
+        return not self.exact
 
     def rounds_for(self, schema: Schema) -> int:
         return 1 if by_count.numeric_features(schema) else 0
@@ -128,11 +159,6 @@ class QuantileCuts:
         if not numeric:
             return Binning.of_cells(schema)
         query = by_count.count_query(schema, by_count.BINS_SHARE)
-        if self.exact and quote.variance(query) > 0:
-            raise SpecError(
-                "exact quantiles protect nobody and are allowed with placement='nowhere' only; "
-                "use candidates='quantile', 'merged' or 'iterative_hessian'."
-            )
         counts = (yield from ask(query)).values[:, :, 0]
         bins = [tuple(range(g.n_cells)) for g in schema.grids]
         for position, j in enumerate(numeric):
@@ -157,8 +183,16 @@ class HessianCuts:
     n_bins: int = 32
     rounds: int = 5
 
-    def gridded(self, schema: Schema) -> Schema:
+    def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
+
+    @property
+    def asks(self) -> QueryKinds:
+        return sums(Hessians, Cells)
+
+    @property
+    def protects(self) -> bool:
+        return True
 
     def rounds_for(self, schema: Schema) -> int:
         return self.rounds if by_count.numeric_features(schema) else 0
@@ -179,7 +213,7 @@ class HessianCuts:
     def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
         grids, numeric = setting.schema.grids, by_count.numeric_features(setting.schema)
         runs = {j: even_runs(grids[j], self.n_bins) for j in numeric}
-        statistic = Hessians(setting.loss, setting.start, quote.lattice)
+        statistic = Hessians(setting.loss, setting.start)
         for _ in range(self.rounds_for(setting.schema)):
             by = Cells(numeric, _binning(setting.schema, runs))
             query = SumQuery(EVERYONE, statistic, by, self._round_share(setting))

@@ -1,74 +1,24 @@
 """Bins from noisy tables: which cells of the public grid a recipe treats as one.
 
-First, in public: a fine grid is thinned, so that few empty cells add noise. Then, from the noisy
-root tables: runs of cells become bins of equal mass, categories stand in the order of their
-target rate. A missing cell is never lost: it is a bin of its own at the end whose rows it
-resembles, or, if nobody seems to be in it, part of the heaviest bin.
+Runs of cells become bins of equal noisy mass, categories stand in the order of their target rate.
+A missing cell is never lost: it is a bin of its own at the end whose rows it resembles, or, if
+nobody seems to be in it, part of the heaviest bin.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
 from hedgerow.learning.choosing.tables import Tables, totals
 from hedgerow.queries import Binning
 from hedgerow.values.arrays import FloatArray, IntArray
-from hedgerow.values.grids import ColumnKind, Grid, uniform_edges
-from hedgerow.values.schema import Feature, Numeric, Schema, Spacing
+from hedgerow.values.grids import ColumnKind, Grid
+from hedgerow.values.schema import Schema
 
-DECADES = 6
-"""Most powers of ten below a hundredth of the range that a thinned grid tells apart."""
 MISSING_STANDS_OUT = 3.0
 """Deviations of its noise by which a missing cell must be seen to get a bin of its own."""
 
 
-# ------------------------------------------------------------------------------- public grids
-def fine_schema(schema: Schema) -> Schema:
-    """Uniform and log ladders for every numeric column, except where edges were declared."""
-    return replace(schema, features=tuple(_finer(feature) for feature in schema.features))
-
-
-def _finer(feature: Feature) -> Feature:
-    if isinstance(feature, Numeric) and feature.edges is None:
-        return replace(feature, spacing=Spacing.FINE)
-    return feature
-
-
-def thinned(schema: Schema, cells: int) -> Binning:
-    """An even ladder of `cells` cells per numeric feature, and some powers of ten below it.
-
-    `cells` should divide the fine grid's even ladder, a power of two: uneven cells cost accuracy.
-    """
-    return Binning(tuple(_thinned(grid, cells) for grid in schema.grids))
-
-
-def _thinned(grid: Grid, cells: int) -> tuple[int, ...]:
-    if grid.kind is not ColumnKind.NUMERIC or grid.missing <= cells:
-        return tuple(range(grid.n_cells))
-    edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 10)
-    wanted = [*uniform_edges(grid.low, grid.high, cells), *powers]
-    kept = np.unique([np.argmin(np.abs(edges - edge)) for edge in wanted])
-    # Cell k lies above edge k - 1: its run is the number of kept edges at or below that.
-    runs = np.searchsorted(kept, np.arange(grid.missing), side="left")
-    return (*(int(r) for r in runs), int(runs[-1]) + 1)
-
-
-def _powers_of_ten(low: float, high: float, n_steps: int) -> list[float]:
-    """Steps away from the place where values may pile up: zero inside the range, else its low.
-
-    Zero inside needs two ladders; a coarse grid has no cells to spare for them.
-    """
-    steps = 10.0 ** -np.arange(2.0, 2.0 + min(n_steps, DECADES))
-    if not low < 0.0 < high:
-        return [float(low + (high - low) * step) for step in steps]
-    if n_steps < DECADES:
-        return []
-    return [0.0, *(low * steps[: DECADES // 2]), *(high * steps[: DECADES // 2])]
-
-
-# -------------------------------------------------------------------------------- private bins
 def bins_of_equal_mass(schema: Schema, cells: Binning, tables: Tables, n_bins: int) -> Binning:
     """At most `n_bins` bins of equal mass per feature, and one for missing values, from tables.
 

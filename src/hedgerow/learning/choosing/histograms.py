@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 
 from hedgerow.learning.builder import Choice, Chooser, Node, Stop
 from hedgerow.learning.choosing.scores import TINY, Impurity, left_masses
-from hedgerow.learning.choosing.tables import Tables, consistent, gathered, totals, with_known_zeros
-from hedgerow.learning.flow import Flow, Quote, ask
-from hedgerow.queries import BoundQuery, Cells, Statistic, SumQuery
+from hedgerow.learning.choosing.tables import (
+    Tables,
+    asked_tables,
+    consistent,
+    gathered,
+    totals,
+    with_known_zeros,
+)
+from hedgerow.learning.evidence import Evidence
+from hedgerow.learning.flow import Flow, ask
+from hedgerow.queries import BoundQuery, Cells, Statistic
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Family, FeatureDraw, Grids
 
@@ -26,20 +34,9 @@ PATIENCE = 2.0
 """Deviations of noise by which a node must look empty, or of one class, before it stops."""
 
 
-@dataclass(frozen=True)
-class Totals:
-    """What a node knows of itself from its parent's answer: channel masses and their variance.
-
-    `above` are the totals of all nodes above it, from the root, each by its own answer.
-    """
-
-    masses: FloatArray
-    variance: float
-    above: tuple[Totals, ...] = ()
-
-
-def above_of(node: Node) -> tuple[Totals, ...]:
-    return node.known.above if isinstance(node.known, Totals) else ()
+def above_of(node: Node) -> tuple[Evidence, ...]:
+    """The evidence of all nodes above; none where nothing was handed down."""
+    return () if node.evidence is None else node.evidence.above
 
 
 @dataclass(frozen=True)
@@ -75,9 +72,7 @@ class HistogramRules:
 
     def ask(self, node: Node, features: tuple[int, ...], share: Fraction) -> Flow[Tables]:
         by = Cells(features, self.grids.binning)
-        answer = yield from ask(SumQuery(node.region, self.statistic, by, share))
-        n_bins = tuple(self.grids.binning.n_bins[f] for f in features)
-        return Tables(features, answer.values, answer.variance, n_bins)
+        return (yield from asked_tables(node.region, self.statistic, by, share))
 
     def settled(self, node: Node, tables: Tables) -> Tables:
         """The tables with all that is known beforehand."""
@@ -161,17 +156,17 @@ class HistogramRules:
         position = tables.features.index(found.feature)
         histogram = tables.of(position)
         whole, noise = totals(tables)
-        above = (*above_of(node), Totals(whole, noise))
+        above = (*above_of(node), Evidence(whole, noise))
         left = left_masses(histogram, sets[None, :])[0]
         used = tables.used[position, : len(histogram)]
         n_left = int((sets & used).sum())
-        known = (
-            Totals(left, tables.variance * n_left, above),
-            Totals(whole - left, tables.variance * (int(used.sum()) - n_left), above),
+        evidence = (
+            Evidence(left, tables.variance * n_left, above),
+            Evidence(whole - left, tables.variance * (int(used.sum()) - n_left), above),
         )
         gain = float(self.impurity(whole)) - found.mass
         split = self.grids.split(found.feature, sets)
-        return Choice(split, gain, spent, saved, known)
+        return Choice(split, gain, spent, saved, evidence)
 
 
 def by_histogram(rules: HistogramRules, features: FeatureDraw, share_at: ShareAt) -> Chooser:
@@ -203,7 +198,6 @@ def by_bounds(
     share_at: ShareAt,
     bounds_share: Fraction,
     chunk: int,
-    quote: Quote,
 ) -> Chooser:
     """Asks only for histograms that noisy bounds leave in play; the rest is saved.
 
@@ -220,8 +214,8 @@ def by_bounds(
             return Stop(saved=share)
         each = short(share * (1 - bounds_share) / len(drawn))
         for_bounds = short(share * bounds_share / len(drawn)) * len(drawn)
-        query = BoundQuery(node.region, drawn, rules.grids.binning, for_bounds, unit=1)
-        bounds = (yield from ask(replace(query, unit=bound_unit(query, quote)))).values
+        query = BoundQuery(node.region, drawn, rules.grids.binning, for_bounds)
+        bounds = (yield from ask(query)).values
         lower = dict(zip(drawn, bounds.tolist(), strict=True))
         queue, seen = sorted(drawn, key=lower.__getitem__), list[Tables]()
         best: tuple[Tables, Found] | None = None
@@ -257,19 +251,3 @@ def short(share: Fraction) -> Fraction:
     excess = share.numerator.bit_length() - share.denominator.bit_length() - 6
     scale = Fraction(2) ** excess
     return share // scale * scale
-
-
-WIDE_NOISE = 1 << 12
-"""Deviation, in units, at which finer units say nothing more."""
-
-
-def bound_unit(query: BoundQuery, quote: Quote) -> int:
-    """Units per 1.0 for bounds: as fine as the lattice, unless noise makes that pointless.
-
-    Sites round their bounds down, by less than two units each. Shares of Laplace noise have a
-    widest law that is still drawn exactly, and finer units make the noise wider.
-    """
-    deviation, unit = quote.variance(replace(query, unit=1)) ** 0.5, 1
-    while 2 * unit <= quote.lattice and 2 * unit * deviation <= WIDE_NOISE:
-        unit *= 2
-    return unit

@@ -9,42 +9,13 @@ Shapes: F features in play, B bins, C channels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hedgerow.learning.choosing.scores import TINY
 from hedgerow.learning.choosing.tables import Tables, common_total, totals, with_total
+from hedgerow.learning.evidence import Belief
 from hedgerow.queries import Binning
 from hedgerow.values.arrays import BoolArray, FloatArray
-
-NOWHERE = -1
-
-
-@dataclass(frozen=True)
-class Belief:
-    """Tables of one node. `possible` says which bins its rows can be in at all."""
-
-    features: tuple[int, ...]
-    masses: FloatArray  # (F, B, C)
-    variances: FloatArray  # (F, B, C)
-    possible: BoolArray  # (F, B)
-    totals: FloatArray  # (C,), not negative
-    total_variance: float
-    split: int = NOWHERE  # the feature whose split made this node: its table is known exactly
-
-    def of(self, features: tuple[int, ...]) -> Belief:
-        """The same node, with fewer features in play."""
-        keep = [self.features.index(f) for f in features]
-        return Belief(
-            features,
-            self.masses[keep],
-            self.variances[keep],
-            self.possible[keep],
-            self.totals,
-            self.total_variance,
-            self.split,
-        )
 
 
 def root_belief(cells: Tables, thinned: Binning, bins: Binning) -> Belief:

@@ -79,8 +79,8 @@ def prefix_gains(
     prefix of variance a, of a table of variance A with a known total, has a (1 - a / A).
     """
     n, channels = float(totals.sum()), len(totals)
-    if n <= 0.0:
-        return np.full((len(masses), masses.shape[1] - 1), -np.inf)
+    if n <= 0.0 or masses.shape[1] < 2:  # nobody to part, or one bin and nothing to part by
+        return np.full((len(masses), max(masses.shape[1] - 1, 1)), -np.inf)
     left = np.clip(np.cumsum(masses, axis=1)[:, :-1], 0.0, totals)
     right = totals - left
     n_left, n_right = left.sum(axis=2), right.sum(axis=2)

@@ -6,19 +6,20 @@ expects what its parent's tables foretell, and takes the best split after what n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
 
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.learning.bins.equal_mass import bins_of_equal_mass, thinned
+from hedgerow.learning.bins.equal_mass import bins_of_equal_mass
+from hedgerow.learning.bins.public_grids import thinned
 from hedgerow.learning.builder import ROOT, Choice, Chooser, Node, Stop
-from hedgerow.learning.choosing.histograms import ShareAt, Totals
-from hedgerow.learning.choosing.priors import Belief, child_prior, root_belief, updated
+from hedgerow.learning.choosing.histograms import ShareAt
+from hedgerow.learning.choosing.priors import child_prior, root_belief, updated
 from hedgerow.learning.choosing.scores import prefix_gains
-from hedgerow.learning.choosing.tables import Tables, consistent
+from hedgerow.learning.choosing.tables import asked_tables, consistent
+from hedgerow.learning.evidence import Belief, Evidence
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.learning.goal import Goal
 from hedgerow.queries import Cells, Statistic, SumQuery
@@ -71,17 +72,9 @@ class Refinement:
             given = getattr(self, name)
             if given is not None and given < least:
                 raise SpecError(f"{name} is {given}; use {least} or more.")
-
-
-@dataclass(frozen=True)
-class Known(Totals):
-    """What travels down: totals, and the tables that a node may expect."""
-
-    belief: Belief = field(kw_only=True)
-
-    @classmethod
-    def of(cls, belief: Belief, above: tuple[Totals, ...] = ()) -> Self:
-        return cls(belief.totals, belief.total_variance, above, belief=belief)
+        for name, given in vars(self).items():
+            if isinstance(given, np.generic):  # plain numbers inside, whatever a search hands out
+                object.__setattr__(self, name, given.item())
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,7 @@ def refined_chooser(
     """
     share = share_at(ROOT)
     grids, belief = yield from root_tables(schema, goal, share, pieces.cells, pieces.bins)
-    root = Node(EVERYONE, spent=spent + share, known=Known.of(belief))
+    root = Node(EVERYONE, spent=spent + share, evidence=Evidence.of(belief))
     return root, by_screened_tables(Screening(grids, goal.statistic, pieces, least), share_at)
 
 
@@ -136,8 +129,8 @@ def root_tables(
     """Tables of all features on a thinned grid; private bins, and the tables on these bins."""
     thin = thinned(schema, cells)
     features = tuple(range(len(schema.grids)))
-    answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Cells(features, thin), share))
-    tables = consistent(Tables(features, answer.values, answer.variance, thin.n_bins))
+    by = Cells(features, thin)
+    tables = consistent((yield from asked_tables(EVERYONE, goal.statistic, by, share)))
     bins = bins_of_equal_mass(schema, thin, tables, n_bins or max(thin.n_bins))
     return Grids(schema, bins), root_belief(tables, thin, bins)
 
@@ -150,9 +143,10 @@ def by_screened_tables(rules: Screening, share_at: ShareAt) -> Chooser:
     """
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
-        known, spent = node.known, Fraction(0)
-        assert isinstance(known, Known)
+        known, spent = node.evidence, Fraction(0)
+        assert known is not None
         belief = known.belief
+        assert belief is not None  # the root has one, and hands it down
         if node.depth > 0:
             spent = share_at(node)
             belief = yield from rules.asked(node, belief, spent)
@@ -170,20 +164,20 @@ def by_screened_tables(rules: Screening, share_at: ShareAt) -> Chooser:
 def _choice(
     rules: Screening,
     belief: Belief,
-    known: Known,
+    known: Evidence,
     at: tuple[int, int],
     best: FloatArray,
     spent: Fraction,
 ) -> Choice:
     position, cut = at
     left = np.arange(belief.masses.shape[1]) <= cut
-    above = (*known.above, Totals(belief.totals, belief.total_variance))
+    above = (*known.above, Evidence(belief.totals, belief.total_variance))
     kept = np.sort(np.argsort(-best, kind="stable")[: rules.pieces.keep])
     features = tuple(belief.features[i] for i in kept)
     sides = [child_prior(belief, position, left, side).of(features) for side in (0, 1)]
     split = rules.grids.split(belief.features[position], left)
-    known_sides = (Known.of(sides[0], above), Known.of(sides[1], above))
-    return Choice(split, float(best[position]), spent, known=known_sides)
+    evidence = (Evidence.of(sides[0], above), Evidence.of(sides[1], above))
+    return Choice(split, float(best[position]), spent, evidence=evidence)
 
 
 def _padded(values: FloatArray, n_bins: int) -> FloatArray:

@@ -16,9 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from hedgerow.learning.builder import Choice, Chooser, Node, Stop
-from hedgerow.learning.choosing.histograms import PATIENCE, ShareAt, Totals, above_of
+from hedgerow.learning.choosing.histograms import PATIENCE, ShareAt, above_of
 from hedgerow.learning.choosing.scores import Impurity
 from hedgerow.learning.choosing.tables import Tables, consistent, totals
+from hedgerow.learning.evidence import Evidence
 from hedgerow.learning.flow import Flow, ask, pick
 from hedgerow.queries import (
     ClassCounts,
@@ -97,10 +98,11 @@ class SelectionRules:
 
     def scoring_at(self, node: Node) -> Scoring:
         """Sharper where the node's own noisy size is known: any guess keeps the bound true."""
-        if not isinstance(node.known, Totals):
+        known = node.evidence
+        if known is None:
             return self.scoring
-        deviation = math.sqrt(node.known.variance * len(node.known.masses))
-        rows = math.ceil(float(node.known.masses.sum()) + PATIENCE * deviation)
+        deviation = math.sqrt(known.variance * len(known.masses))
+        rows = math.ceil(known.rows + PATIENCE * deviation)
         return replace(self.scoring, rows_at_most=min(max(rows, 1), self.scoring.rows_at_most))
 
     def best(
@@ -117,9 +119,9 @@ class SelectionRules:
         left, right = values[:, 0], values[:, 1]
         gains = self.impurity(left + right) - self.impurity(left) - self.impurity(right)
         k = int(np.argmax(gains))
-        above = (*above_of(node), Totals(*totals(tables)))
-        known = (Totals(left[k], variance, above), Totals(right[k], variance, above))
-        return Choice(splits[k], float(gains[k]), spent, known=known)
+        above = (*above_of(node), Evidence(*totals(tables)))
+        evidence = (Evidence(left[k], variance, above), Evidence(right[k], variance, above))
+        return Choice(splits[k], float(gains[k]), spent, evidence=evidence)
 
 
 def by_noisy_max(rules: SelectionRules, share_at: ShareAt) -> Chooser:

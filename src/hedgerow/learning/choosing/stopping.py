@@ -13,7 +13,8 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.learning.builder import Choice, Chooser, Node, Stop
-from hedgerow.learning.choosing.histograms import PATIENCE, Totals, above_of
+from hedgerow.learning.choosing.histograms import PATIENCE, above_of
+from hedgerow.learning.evidence import Evidence
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.queries import Summed
 
@@ -33,8 +34,7 @@ def if_worthwhile(choose: Chooser, *, min_weight: float, min_gain: float) -> Cho
         found = yield from choose(node, rng)
         if isinstance(found, Stop):
             return found
-        left, right = found.known
-        rows = float(left.masses.sum() + right.masses.sum())
+        rows = sum(_rows(side) for side in found.evidence)
         whole = rows_of_all(node)
         light = whole is not None and rows < min_weight * whole
         if rows <= 0.0 or light or found.gain <= min_gain * rows:
@@ -47,7 +47,16 @@ def if_worthwhile(choose: Chooser, *, min_weight: float, min_gain: float) -> Cho
 def rows_of_all(node: Node) -> float | None:
     """As many as the root was told to have; nothing is above the root itself."""
     above = above_of(node)
-    return float(above[0].masses.sum()) if above else None
+    return above[0].rows if above else None
+
+
+def _rows(evidence: Evidence | None) -> float:
+    if evidence is None:
+        raise SpecError(
+            "a split came without the rows of its sides, and weights were to be compared; use a "
+            "chooser that reads tables or counts."
+        )
+    return evidence.rows
 
 
 def surely_below(node: Node, min_weight: float) -> bool:
@@ -55,9 +64,10 @@ def surely_below(node: Node, min_weight: float) -> bool:
     whole = rows_of_all(node)
     if whole is None:
         return False
-    known = node.known
+    known = node.evidence
+    assert known is not None  # whoever has nodes above it has evidence of itself
     deviation = math.sqrt(known.variance * len(known.masses))
-    return float(known.masses.sum()) + PATIENCE * deviation < min_weight * whole
+    return known.rows + PATIENCE * deviation < min_weight * whole
 
 
 def if_audible(choose: Chooser, counts: Callable[[Node], Summed], quote: Quote) -> Chooser:
@@ -72,8 +82,7 @@ def if_audible(choose: Chooser, counts: Callable[[Node], Summed], quote: Quote) 
         query = counts(node)
         if query.share not in noise:
             noise[query.share] = _deviation(query, quote)
-        known = node.known
-        rows = float(known.masses.sum()) if isinstance(known, Totals) else math.inf
+        rows = math.inf if node.evidence is None else node.evidence.rows
         if noise[query.share] >= rows:
             return Stop()
         return (yield from choose(node, rng))

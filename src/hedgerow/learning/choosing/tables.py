@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
+from hedgerow.learning.flow import Flow, ask
+from hedgerow.queries import Cells, Statistic, SumQuery
 from hedgerow.values.arrays import BoolArray, FloatArray
+from hedgerow.values.regions import Region
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,13 @@ class Tables:
         """(F, B) which bins can hold a row: no padding, and nothing that the path excludes."""
         bins = np.arange(self.values.shape[1])[None, :] < np.asarray(self.n_bins)[:, None]
         return bins if self.reachable is None else bins & self.reachable
+
+
+def asked_tables(region: Region, statistic: Statistic, by: Cells, share: Fraction) -> Flow[Tables]:
+    """One query for the histograms of some features."""
+    answer = yield from ask(SumQuery(region, statistic, by, share))
+    n_bins = tuple(by.binning.n_bins[f] for f in by.features)
+    return Tables(by.features, answer.values, answer.variance, n_bins)
 
 
 def totals(tables: Tables) -> tuple[FloatArray, float]:

@@ -40,7 +40,7 @@ def unstacked(shapes: Shapes) -> Stacked:
     return Stacked(np.full(len(shapes.features), min(LARGEST_START, 1.0 / np.sqrt(total))), 0.0)
 
 
-def stack(shapes: Shapes, grids: Grids, share: Fraction, unit: int) -> Flow[Stacked]:
+def stack(shapes: Shapes, grids: Grids, share: Fraction) -> Flow[Stacked]:
     """`ROUNDS` Newton steps of logistic regression; each is one sum with a bound of its own.
 
     Curves count up to 1.5 times their mean square and the constant column a quarter of that on
@@ -57,8 +57,6 @@ def stack(shapes: Shapes, grids: Grids, share: Fraction, unit: int) -> Flow[Stac
             float(radius),
             tuple(weights.tolist()),
             float(shapes.base[0]),
-            LogLoss(),
-            unit,
         )
         answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), share / ROUNDS))
         weights = np.clip(weights - newton_step(statistic, answer), LEAST_WEIGHT, MOST_WEIGHT)
@@ -71,7 +69,7 @@ def newton_step(statistic: CurveNewton, answer: Answer) -> FloatArray:
     sums = answer.values[0, 0]
     gradient = radius * sums[:d]
     hessian = np.zeros((d, d))
-    hessian[np.triu_indices(d)] = sums[d:] * radius**2 / statistic.loss.hessian_scale
+    hessian[np.triu_indices(d)] = sums[d:] * radius**2 / LogLoss().hessian_scale
     hessian += np.triu(hessian, 1).T
     noise = radius * np.sqrt(answer.variance)
     values, vectors = np.linalg.eigh(hessian)

@@ -65,7 +65,6 @@ class DrawnTrees:
     """
 
     draw: TreeDraw
-    unit: int
 
     def grow(
         self,
@@ -76,7 +75,7 @@ class DrawnTrees:
         rng: np.random.Generator,
     ) -> Flow[list[Tree]]:
         trees = tuple(self.draw(number, rng) for number in numbers)
-        query = SumQuery(EVERYONE, update.statistic(at, self.unit), Leaves(trees), share)
+        query = SumQuery(EVERYONE, update.statistic(at), Leaves(trees), share)
         answer = yield from ask(query)
         left = answer.variance / len(trees)  # of the noise, in the mean of the batch
         return [

@@ -12,30 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from hedgerow.learning.builder import (
-    Choice,
-    Chooser,
-    LeafFlow,
-    LeafValue,
-    Node,
-    Stop,
-    TreePlan,
-    grow,
-)
+from hedgerow.learning.builder import Choice, Chooser, LeafFlow, Node, Stop, TreePlan, grow
 from hedgerow.learning.choosing.scores import left_masses
-from hedgerow.learning.choosing.tables import Tables, consistent, totals
+from hedgerow.learning.choosing.tables import Tables, asked_tables, consistent, totals
+from hedgerow.learning.evidence import Evidence
 from hedgerow.learning.feature_draws import TreeFeatures
-from hedgerow.learning.flow import Flow, ask, together
+from hedgerow.learning.flow import Flow, together
 from hedgerow.learning.forests.random_trees import random_left
 from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.leaves.updates import Update
-from hedgerow.queries import Binning, Cells, Statistic, SumQuery
+from hedgerow.queries import Binning, Cells, Statistic
 from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
+from hedgerow.values.grown import LeafValue
 from hedgerow.values.models import Additive
 from hedgerow.values.trees import Tree
 
@@ -95,10 +87,10 @@ class SideSums:
         left, right = map(update.score, self.sums, self.variances)
         return left + right
 
-    def known(self, k: int) -> tuple[Any, Any]:
-        """What children of candidate k know of themselves: sums and variance."""
+    def evidence(self, k: int) -> tuple[Evidence, Evidence]:
+        """What children of candidate k know of themselves."""
         pairs = zip(self.sums, self.variances, strict=True)
-        left, right = ((sums[k], float(variance[k])) for sums, variance in pairs)
+        left, right = (Evidence(sums[k], float(variance[k])) for sums, variance in pairs)
         return left, right
 
 
@@ -110,7 +102,6 @@ class GreedyTrees:
     names: tuple[str, ...]
     features: TreeFeatures
     depth: int
-    unit: int
     least_gain: float = 0.0
     least_hessian: float = 1.0
 
@@ -122,7 +113,7 @@ class GreedyTrees:
         share: Fraction,
         rng: np.random.Generator,
     ) -> Flow[list[Tree]]:
-        statistic = update.statistic(at, self.unit)
+        statistic = update.statistic(at)
         leaves = known_leaves(update, statistic, len(numbers))
         each = share / (len(numbers) * self.depth)
         growing = {}
@@ -141,10 +132,8 @@ class GreedyTrees:
             if not offer.features:
                 return Stop()
             by = Cells(offer.features, offer.grids.binning)
-            answer = yield from ask(SumQuery(node.region, statistic, by, share))
-            n_bins = tuple(offer.grids.binning.n_bins[f] for f in offer.features)
-            tables = consistent(Tables(offer.features, answer.values, answer.variance, n_bins))
-            return self._best(offer, tables, update)
+            tables = yield from asked_tables(node.region, statistic, by, share)
+            return self._best(offer, consistent(tables), update)
 
         return choose
 
@@ -163,7 +152,7 @@ class GreedyTrees:
             return Stop()
         position, k, sides = taken
         split = offer.grids.split(offer.features[position], offer.left_sets[position][k])
-        return Choice(split, best / 2.0, known=sides.known(k))
+        return Choice(split, best / 2.0, evidence=sides.evidence(k))
 
     def _is_heavy(self, sides: SideSums, update: Update) -> BoolArray:
         """Whether both sides' noisy Hessians are beyond doubt and large enough."""
@@ -182,10 +171,10 @@ def known_leaves(update: Update, statistic: Statistic, batch: int) -> LeafFlow:
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
         yield from ()
-        nothing = (np.zeros(statistic.channels), 0.0)
-        known = [nothing if n.known is None else n.known for n in ends]
-        sums, variances = np.stack([m for m, _ in known]), np.array([v for _, v in known])
+        nothing = Evidence(np.zeros(statistic.channels), 0.0)
+        known = [node.evidence or nothing for node in ends]
+        sums, variances = np.stack([k.masses for k in known]), np.array([k.variance for k in known])
         values = update.values(sums, variances / batch)
-        return [LeafValue(v, m, d) for v, (m, d) in zip(values, known, strict=True)]
+        return [LeafValue(v, k.masses, k.variance) for v, k in zip(values, known, strict=True)]
 
     return leaves

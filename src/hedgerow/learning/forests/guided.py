@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.learning.choosing.priors import Belief
 from hedgerow.learning.choosing.scores import TINY
+from hedgerow.learning.evidence import Belief
 from hedgerow.values.arrays import FloatArray, IntArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import Split

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.bins.equal_mass import thinned
-from hedgerow.learning.builder import Grown, Node, assemble
+from hedgerow.learning.bins.public_grids import thinned
 from hedgerow.learning.feature_draws import random
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.learning.forests.random_trees import totally_random
@@ -16,6 +15,7 @@ from hedgerow.learning.leaves.leaning import lean_of
 from hedgerow.learning.leaves.per_tree import leaf_values
 from hedgerow.queries import Leaves, SumQuery
 from hedgerow.values.candidates import Grids
+from hedgerow.values.grown import Grown
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 
@@ -35,6 +35,6 @@ def drawn_trees(
     found = []
     for tree, masses in zip(trees, answer.values, strict=True):
         said = leaf_values(tree, masses, answer.variance, goal, lean_of(goal))
-        ends = [Node(region, len(region)) for region in said]
-        found.append(assemble(EVERYONE, ends, list(said.values()), tree.features))
+        leaves = tuple(said.values())
+        found.append(Grown(tree.with_values(np.array([leaf.value for leaf in leaves])), leaves))
     return found

@@ -12,14 +12,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.builder import LeafFlow, LeafValue, Node
+from hedgerow.errors import SpecError
+from hedgerow.learning.builder import LeafFlow, Node
 from hedgerow.learning.choosing.histograms import above_of
+from hedgerow.learning.choosing.scores import TINY
 from hedgerow.learning.choosing.tables import inverse_variance
 from hedgerow.learning.flow import Flow
 from hedgerow.learning.goal import Goal
 from hedgerow.learning.leaves import per_leaf
 from hedgerow.queries import Answer, SumQuery, Whole
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.grown import LeafValue
 from hedgerow.values.regions import Region
 
 Estimate = tuple[FloatArray, float]
@@ -46,11 +49,11 @@ def lean_of(goal: Goal) -> Lean:
     return Lean(2.0) if goal.shape is None else Lean(1.0 / goal.shape.spread)
 
 
-def by_unspent(goal: Goal, *, lean: bool, combine: bool = False) -> LeafFlow:
+def by_unspent(goal: Goal, *, lean: bool) -> LeafFlow:
     """Leaves asked with all that their paths did not spend, read with their parents or alone."""
     if lean:
         return by_leaning_on_parents(goal, per_leaf.unspent, lean_of(goal))
-    return per_leaf.by_query(goal.statistic, per_leaf.unspent, per_leaf.plain_proportions, combine)
+    return per_leaf.by_query(goal.statistic, per_leaf.unspent)
 
 
 def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean: Lean) -> LeafFlow:
@@ -72,9 +75,15 @@ def _above(ends: Sequence[Node]) -> dict[Region, Estimate]:
     """The totals of all inner nodes, as the choosers left them."""
     above = dict[Region, Estimate]()
     for node in ends:
-        start = len(node.region) - len(above_of(node))
-        for k, totals in enumerate(above_of(node)):
-            above[node.region[: start + k]] = (totals.masses, totals.variance)
+        known = above_of(node)
+        if node.depth and not known:
+            raise SpecError(
+                "leaves were to lean on the nodes above them, of which the chooser tells nothing; "
+                "use lean=False, or a chooser that reads tables or counts."
+            )
+        start = len(node.region) - len(known)
+        for k, evidence in enumerate(known):
+            above[node.region[: start + k]] = (evidence.masses, evidence.variance)
     return above
 
 
@@ -103,6 +112,21 @@ def leaning_proportions(nodes: dict[Region, Estimate], lean: Lean) -> dict[Regio
             parent = np.full(len(masses), 1.0 / len(masses))
         p[region] = lean.proportions(masses, variance, parent)
     return p
+
+
+def leaning_on_all(masses: FloatArray, variance: float) -> FloatArray:
+    """(L, C) proportions of leaves (L, C), each leaning on all leaves together.
+
+    A leaf gets as many pseudo-rows of everybody's proportions as its total has deviations of
+    noise. Without noise it says what it counts: a leaf of a deep tree may hold one row, and
+    without this rule a noisy one would say whatever the noise says.
+    """
+    positive = np.maximum(masses, 0.0)
+    everyone = positive.sum(axis=0) + TINY
+    pseudo_rows = np.sqrt(variance * masses.shape[1]) + TINY
+    rows = positive.sum(axis=1, keepdims=True)
+    prior = everyone / everyone.sum()
+    return np.asarray((positive + pseudo_rows * prior) / (rows + pseudo_rows))
 
 
 # ------------------------------------------------------------------------------ complete trees

@@ -11,13 +11,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.builder import LeafFlow, LeafValue, Node
+from hedgerow.learning.builder import LeafFlow, Node
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.learning.goal import Goal
 from hedgerow.learning.leaves.leaning import Estimate, Lean, leaning_proportions
 from hedgerow.learning.leaves.per_leaf import plain_proportions as plain_proportions
 from hedgerow.queries import Leaves, SumQuery
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.grown import LeafValue
 from hedgerow.values.regions import EVERYONE, Region
 from hedgerow.values.trees import Tree
 
@@ -57,7 +58,7 @@ def said(
 ) -> dict[Region, FloatArray]:
     """Proportions of the leaves; steps before `above` are no nodes of the tree."""
     if lean is None:
-        return {region: plain_proportions(mine, variance) for region, mine in masses.items()}
+        return {region: plain_proportions(mine) for region, mine in masses.items()}
     return leaning_proportions(sums_above(masses.items(), variance, above), lean)
 
 

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hedgerow.learning.builder import Grown, LeafValue, Node, assemble
+from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.regions import Region
+from hedgerow.values.trees import Tree
+
+Leaves = dict[Region, LeafValue]
 
 
 def merge_equal_labels(grown: Grown) -> Grown:
@@ -16,42 +19,25 @@ def merge_equal_labels(grown: Grown) -> Grown:
     No prediction of a class changes: a mean of two distributions with one winner has it too.
     Probabilities become coarser.
     """
-    nodes = dict(_leaves(grown))
-    while pair := next(_mergeable(nodes), None):
-        left, right = (nodes.pop(region) for region in pair)
-        parent = pair[0][:-1]
-        node = Node(parent, left[0].depth - 1, left[0].spent, known=left[0].known)
-        nodes[parent] = (node, _merged(left[1], right[1]))
-    ends = [node for node, _ in nodes.values()]
-    values = [value for _, value in nodes.values()]
-    return assemble(_root(grown), ends, values, grown.tree.features)
+    leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
+    while pair := next(_mergeable(leaves), None):
+        left, right = (leaves.pop(region) for region in pair)
+        leaves[pair[0][:-1]] = _merged(left, right)
+    values = {region: leaf.value.tolist() for region, leaf in leaves.items()}
+    tree = Tree.build(grown.tree.features, values)
+    return Grown(tree, tuple(leaves[region] for region in tree.regions()), grown.saved)
 
 
-def _leaves(grown: Grown) -> Iterator[tuple[Region, tuple[Node, LeafValue]]]:
-    for node, value in zip(grown.ends, grown.leaves, strict=True):
-        yield node.region, (node, value)
-
-
-def _root(grown: Grown) -> Region:
-    """The steps above the tree's own."""
-    first = grown.ends[0].region
-    return first[: len(first) - len(grown.tree.regions()[0])]
-
-
-def _mergeable(nodes: dict[Region, tuple[Node, LeafValue]]) -> Iterator[tuple[Region, Region]]:
+def _mergeable(leaves: Leaves) -> Iterator[tuple[Region, Region]]:
     waiting: dict[Region, Region] = {}
-    for region in nodes:
+    for region in leaves:
         if not region:
             return
         sibling = waiting.pop(region[:-1], None)
         if sibling is None:
             waiting[region[:-1]] = region
-        elif _label(nodes[region]) == _label(nodes[sibling]):
+        elif np.argmax(leaves[region].value) == np.argmax(leaves[sibling].value):
             yield sibling, region
-
-
-def _label(leaf: tuple[Node, LeafValue]) -> int:
-    return int(np.argmax(leaf[1].value))
 
 
 def _merged(left: LeafValue, right: LeafValue) -> LeafValue:

@@ -30,7 +30,7 @@ DOUBT = 2.0  # Hessian by which a leaf is pulled, per standard deviation of a gr
 
 
 class Update(Protocol):
-    def statistic(self, at: Additive, unit: int) -> Statistic:
+    def statistic(self, at: Additive) -> Statistic:
         """What a record contributes while the model is `at`."""
         ...
 
@@ -67,7 +67,7 @@ class AverageClasses:
 
     n_classes: int
 
-    def statistic(self, at: Additive, unit: int) -> Statistic:
+    def statistic(self, at: Additive) -> Statistic:
         return ClassCounts(self.n_classes)
 
     def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
@@ -94,8 +94,8 @@ class AverageTarget:
     low: float
     high: float
 
-    def statistic(self, at: Additive, unit: int) -> Statistic:
-        return Fractions(self.low, self.high, unit)
+    def statistic(self, at: Additive) -> Statistic:
+        return Fractions(self.low, self.high)
 
     def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         return _squares_over_total(sums)
@@ -157,8 +157,8 @@ class Steps:
     clip: float = 2.0
     ridge: float = 1.0
 
-    def statistic(self, at: Additive, unit: int) -> Statistic:
-        return Gradients(self.loss, at, unit)
+    def statistic(self, at: Additive) -> Statistic:
+        return Gradients(self.loss, at)
 
     def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
@@ -203,8 +203,8 @@ class Wiener:
     alike: float = 0.5
     clip: float = 2.0
 
-    def statistic(self, at: Additive, unit: int) -> Statistic:
-        return Gradients(self.loss, at, unit)
+    def statistic(self, at: Additive) -> Statistic:
+        return Gradients(self.loss, at)
 
     def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 from fractions import Fraction
+from numbers import Rational, Real
 
 from hedgerow.errors import SpecError
 
@@ -31,9 +32,14 @@ class Placement(Enum):
 
 
 def exact(number: Fraction | float | int | str, name: str = "number") -> Fraction:
-    """The rational a person meant: 0.1 is 1/10, not the nearest binary fraction."""
+    """The rational a person meant: 0.1 is 1/10, not the nearest binary fraction.
+
+    In plain Python's integers, whatever the type: NumPy's would overflow in silence.
+    """
     try:
-        return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+        if isinstance(number, Rational):
+            return Fraction(int(number.numerator), int(number.denominator))
+        return Fraction(str(number) if isinstance(number, Real) else number)
     except (ValueError, OverflowError, TypeError):
         raise SpecError(f"{name} is {number!r}; use a finite number.") from None
 

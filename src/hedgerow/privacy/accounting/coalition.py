@@ -2,14 +2,15 @@
 
 A study counts on h = t - c noise shares: t survivors at least, c colluders at most. Against c
 or fewer the declared cost holds. Against more, the noise that is left has the shape
-(t - colluders) / h of the declared law; from t colluders on nothing is left to count on.
+(t - colluders) / h of the declared law; from t colluders on nothing is left to count on. A
+person's records may lie in as many cells as there are records, and that is the worst case.
+Private choices are made and protected at one site: no colluder elsewhere changes their cost.
 Proof: docs/proofs/ledger.md, section 4.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,12 +20,7 @@ from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.rounding import Real, context, real
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.privacy.noise.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    NoiseLaw,
-    gaussian_share_tau,
-)
+from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,31 +46,20 @@ class Coalition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """`times` sums under one law; a record moves at most `touched` coordinates of each."""
+    """A sum under a law: how far one person moves it, and in how many coordinates at most."""
 
     law: NoiseLaw
     sensitivity: Sensitivity
-    times: int = 1
     touched: int | None = None
 
     @property
     def coordinates(self) -> int:
-        """A record that moves a coordinate moves it by one unit at least."""
+        """Who moves a coordinate moves it by one unit at least."""
         return min(self.touched or self.sensitivity.l1, self.sensitivity.l1)
 
 
-def epsilon_against(
-    measure: Measure, path: Iterable[Release], delta: Fraction, coalition: Coalition
-) -> float:
-    """Epsilon against a coalition, for a record that all of `path` can touch; rounded up."""
-    spent: Cost = Fraction(0)
-    for release in path:
-        spent += release.times * cost_against(measure, release, coalition)
-    return conversions.epsilon_of(measure, spent, delta)
-
-
 def cost_against(measure: Measure, release: Release, coalition: Coalition) -> Cost:
-    """One release of `release`, priced by the noise the coalition does not know; rounded up."""
+    """What a release costs, priced by the noise the coalition does not know; rounded up."""
     law, shape = release.law, coalition.shape
     if shape == 0:
         return math.inf
@@ -114,20 +99,3 @@ def polya_loss(rate: Fraction, shape: Fraction, change: int) -> Fraction:
 def _rising(r: Real, k: int) -> Real:
     """(r)_k / k!"""
     return context().gammaprod([r + k], [r, k + 1])
-
-
-def share_slack(sigma2: Fraction, h: int, touched: int) -> tuple[float, float]:
-    """What dividing a discrete Gaussian in h shares adds: (to epsilon, factor on delta).
-
-    The sum of the shares is within exp(+-tau) of the undivided law at every point, so
-    (epsilon, delta) becomes (epsilon + 2 d tau, delta exp(d tau)). Only the d coordinates that a
-    record can touch count: the others have equal laws on both sides.
-    """
-    tau = gaussian_share_tau(sigma2, h)
-    if tau == 0.0:
-        return 0.0, 1.0
-    return _up(2 * touched * tau), _up(_up(math.exp(_up(touched * tau))))
-
-
-def _up(number: float) -> float:
-    return math.nextafter(number, math.inf)

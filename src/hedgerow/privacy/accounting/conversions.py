@@ -7,17 +7,27 @@ cost of a query is exact: what adds up is epsilon, rho or mu^2 (`Measure`).
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
-from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import PrivacyWarning, SpecError
 from hedgerow.privacy.accounting import gaussian, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost, exact
 from hedgerow.privacy.accounting.rounding import context, real
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoNoise
+
+WEAK_DELTA = Fraction(1, 10**4)
+WEAK_DELTA_WORDS = (
+    "delta is above 1e-4: a mechanism that publishes one record in ten thousand keeps such a "
+    "promise. Use a delta well below 1 / the number of records."
+)
+
+SPARSE_FAILS_ONCE_IN = 2**40
+"""Rounds with a sparse graph; `secagg.parameters.Sparse` allows no weaker one."""
 
 
 class Selection(Enum):
@@ -37,6 +47,24 @@ def check_promise(epsilon: Fraction, delta: Fraction) -> None:
             f"delta is {float(delta)}; use 0 for pure epsilon, or a public number well below "
             "1 / (100 x the largest number of records there could be)."
         )
+
+
+def is_weak(delta: Fraction) -> bool:
+    return delta > WEAK_DELTA
+
+
+def warn_if_weak(delta: Fraction) -> None:
+    """By delta alone: a warning that depended on the number of rows would tell about it."""
+    if is_weak(delta):
+        warnings.warn(WEAK_DELTA_WORDS, PrivacyWarning, stacklevel=3)
+
+
+def delta_of_sparse_rounds(rounds: int) -> Fraction:
+    """What a sparse graph of masks adds to delta: a round is exposed with at most 2^-40.
+
+    Proof: docs/proofs/ledger.md, section 4.
+    """
+    return Fraction(rounds, SPARSE_FAILS_ONCE_IN)
 
 
 def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -66,14 +94,6 @@ def epsilon_of(measure: Measure, spent: Cost, delta: Fraction) -> float:
         return math.inf
     bound = gaussian.epsilon_at if measure is Measure.GDP else _epsilon_of_rho
     return rounding.float_above(bound(spent, delta))
-
-
-def printed(epsilon: float) -> str:
-    """Four significant digits, rounded up: a statement never promises more than was kept."""
-    if math.isinf(epsilon):
-        return "infinity"
-    digits = Decimal(repr(epsilon)).normalize(Context(prec=4, rounding=ROUND_CEILING))
-    return f"{digits:f}"
 
 
 # ---------------------------------------------------------------------------------------- noise
@@ -115,6 +135,7 @@ def cost_of(measure: Measure, law: NoiseLaw, sensitivity: Sensitivity) -> Cost:
 
 
 # ------------------------------------------------------------------------------------ selection
+@lru_cache(maxsize=4096)
 def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fraction:
     """The epsilon of a selection that costs `cost`, rounded down.
 
@@ -174,15 +195,23 @@ def _pure_of_rho(rho: Fraction) -> Fraction:
 
 
 def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:
+    """`_mu_squared_of_pure` backwards: the largest epsilon that costs mu^2, rounded down."""
     half = context().sqrt(real(mu_squared)) / 2
     return rounding.rounded_down(context().log(context().ncdf(half) / context().ncdf(-half)))
 
 
 def _mu_squared_of_pure(epsilon: Fraction) -> Fraction:
+    """The mu^2 that every eps-DP mechanism keeps: mu = 2 Phi^-1(e^eps / (1 + e^eps)), rounded up.
+
+    No test of an eps-DP mechanism beats one that is wrong either way with probability
+    a = 1 / (1 + e^eps) (Wasserman and Zhou 2010), and N(0, 1) against N(mu, 1) has such a test
+    where Phi(-mu / 2) = a. With x = mu / sqrt(8) that reads erfc(x) / 2 = a, solved in logs so
+    that a large epsilon keeps its digits. Proof: docs/proofs/discrete_gaussian_gdp.md, section 3.
+    """
     ctx = context()
-    miss = 1 / (1 + ctx.exp(real(epsilon)))
-    start = ctx.sqrt(-ctx.log(2 * miss)) + ctx.mpf(1) / 100
-    x = ctx.findroot(lambda z: ctx.log(ctx.erfc(z) / 2) - ctx.log(miss), start)
+    wrong = 1 / (1 + ctx.exp(real(epsilon)))
+    start = ctx.sqrt(-ctx.log(2 * wrong)) + ctx.mpf(1) / 100  # erfc(x) is about exp(-x^2)
+    x = ctx.findroot(lambda z: ctx.log(ctx.erfc(z) / 2) - ctx.log(wrong), start)
     return rounding.above(8 * x**2)
 
 

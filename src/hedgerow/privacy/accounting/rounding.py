@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -23,6 +24,10 @@ ROUNDING_BITS = 40
 """Length of a rounded rational. It is loose by at most 2^-39 of itself and cheap to store."""
 FINE_BITS = 60
 """Length of a number that is only shown. Finer, so that a budget kept reads as a budget kept."""
+
+
+SMALL = Decimal("0.0001")
+"""Below it a number is printed with a power of ten."""
 
 
 @cache
@@ -61,6 +66,14 @@ def float_above(number: Fraction) -> float:
     while exact(result) < number:
         result = math.nextafter(result, math.inf)
     return result
+
+
+def printed(number: float, digits: int = 4) -> str:
+    """A number >= 0 to so many digits, rounded up: no statement promises more than was kept."""
+    if math.isinf(number):
+        return "infinity"
+    shown = Decimal(repr(number)).normalize(Context(prec=digits, rounding=ROUND_CEILING))
+    return f"{shown:e}" if 0 < shown < SMALL else f"{shown:f}"
 
 
 def largest(holds: Callable[[Real], bool], low: Real, high: Real) -> Real:

@@ -83,41 +83,6 @@ class Digit:
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson:
-    """P(k) = exp(-mean) mean^k / k!, walked from the mode outwards so that no term is lost."""
-
-    mean: Fraction
-
-    def probabilities(self) -> tuple[int, Iterator[int]]:
-        below, above = self._below(), self._above()
-        total = sum(below) + LAW_ONE + sum(above)
-        scaled = (w * LAW_ONE // total for w in chain(reversed(below), [LAW_ONE], above))
-        return int(self.mean) - len(below), scaled
-
-    def _below(self) -> list[int]:
-        n, d = self.mean.numerator, self.mean.denominator
-        weight, weights = LAW_ONE, []
-        for k in range(int(self.mean), 0, -1):
-            weight = weight * k * d // n
-            if not weight:
-                break
-            weights.append(weight)
-        return weights
-
-    def _above(self) -> list[int]:
-        n, d, k = self.mean.numerator, self.mean.denominator, int(self.mean)
-        weight, weights = LAW_ONE, []
-        while weight:
-            k += 1
-            weight = weight * n // (d * k)
-            weights.append(weight)
-        return weights
-
-    def entries(self) -> int:
-        return len(self._below()) + 1 + len(self._above())
-
-
-@dataclass(frozen=True, slots=True)
 class HalfGaussian:
     """P(k) proportional to exp(-k^2 / (2 sigma2)) for k >= 0."""
 

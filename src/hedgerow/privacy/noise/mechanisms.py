@@ -18,7 +18,6 @@ from hedgerow.errors import SpecError
 LEAST_LAPLACE_RATE: Final = Fraction(1, 2**40)
 LEAST_POLYA_RATE: Final = Fraction(1, 2**15)
 MOST_GAUSSIAN_VARIANCE: Final = Fraction(2**60)
-MOST_SKELLAM_VARIANCE: Final = Fraction(2**28)
 
 LEAST_GAUSSIAN_SHARE: Final = Fraction(1, 4)  # variance from which `gaussian_share_tau` is proved
 MOST_SHARES: Final = 10**6
@@ -90,27 +89,9 @@ class DiscreteGaussian:
         if h > 1 and self.sigma2 < h * LEAST_GAUSSIAN_SHARE:
             raise SpecError(
                 f"a Gaussian share would have variance {float(self.sigma2 / h):.3g}; the bound on "
-                "the sum of shares is proved from 1/4 up. Use a finer lattice, or Skellam noise."
+                "the sum of shares is proved from 1/4 up. Use a finer lattice."
             )
         return DiscreteGaussian(self.sigma2 / h)
-
-
-@dataclass(frozen=True, slots=True)
-class Skellam:
-    """X - Y, both Poisson(sigma2 / 2). Shares sum to it exactly, at any scale."""
-
-    sigma2: Fraction
-
-    def __post_init__(self) -> None:
-        _check_variance(self.sigma2, MOST_SKELLAM_VARIANCE)
-
-    @property
-    def variance(self) -> float:
-        return float(self.sigma2)
-
-    def share(self, h: int) -> Skellam:
-        _check_shares(h)
-        return Skellam(self.sigma2 / h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +107,7 @@ class NoNoise:
         return self
 
 
-NoiseLaw = DiscreteLaplace | PolyaDifference | DiscreteGaussian | Skellam | NoNoise
+NoiseLaw = DiscreteLaplace | PolyaDifference | DiscreteGaussian | NoNoise
 
 
 def gaussian_share_tau(sigma2: Fraction, h: int) -> float:

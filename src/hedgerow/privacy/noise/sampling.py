@@ -3,7 +3,7 @@
 | law                        | how                                                                |
 |----------------------------|--------------------------------------------------------------------|
 | DiscreteLaplace            | difference of two geometric numbers, each drawn digit by digit     |
-| PolyaDifference, Skellam   | difference of two draws from one table                             |
+| PolyaDifference            | difference of two draws from one table                             |
 | DiscreteGaussian, narrow   | one table                                                          |
 | DiscreteGaussian, wide     | table of coarse steps, uniform fine part, exact rejection          |
 
@@ -22,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.privacy.noise.coins import COIN_BITS, exp_coins
-from hedgerow.privacy.noise.laws import Digit, Gaussian, HalfGaussian, Law, Poisson, Polya
+from hedgerow.privacy.noise.laws import Digit, Gaussian, HalfGaussian, Law, Polya
 from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoiseLaw,
     NoNoise,
     PolyaDifference,
-    Skellam,
 )
 from hedgerow.privacy.noise.randomness import Randomness
 from hedgerow.privacy.noise.tables import LawTable, table_of, total_variation_of
@@ -88,9 +87,6 @@ def draw(law: NoiseLaw, size: int, secret: Randomness, invert: Invert = search) 
         case PolyaDifference():
             polya = table_of(Polya(law.rate, law.shares))
             return _difference(_look_up(polya, 2 * size, secret, invert))
-        case Skellam():
-            poisson = table_of(Poisson(law.sigma2 / 2))
-            return _difference(_look_up(poisson, 2 * size, secret, invert))
         case DiscreteGaussian():
             if law.sigma2 <= NARROW_VARIANCE:
                 return _look_up(table_of(Gaussian(law.sigma2)), size, secret, invert)
@@ -106,8 +102,6 @@ def total_variation(law: NoiseLaw) -> Fraction:
             return 2 * sum((total_variation_of(d) for _, d in _digits(law.rate)), Fraction(0))
         case PolyaDifference():
             return 2 * total_variation_of(Polya(law.rate, law.shares))
-        case Skellam():
-            return 2 * total_variation_of(Poisson(law.sigma2 / 2))
         case DiscreteGaussian():
             if law.sigma2 <= NARROW_VARIANCE:
                 return total_variation_of(Gaussian(law.sigma2))

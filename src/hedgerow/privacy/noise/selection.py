@@ -7,8 +7,7 @@ epsilon / range makes each mechanism here epsilon-DP. Proofs: docs/proofs/sample
 | mechanism        | why                                                                          |
 |------------------|------------------------------------------------------------------------------|
 | permute_and_flip | never worse than the exponential mechanism; for pure epsilon                 |
-| exponential      | epsilon^2 / 8 of zCDP, half of what the others cost there                    |
-| noisy_max        | noise on every score, as papers that report a noisy maximum do; index only   |
+| exponential      | epsilon^2 / 8 of zCDP; permute_and_flip costs more there                     |
 """
 
 from __future__ import annotations
@@ -21,30 +20,15 @@ from itertools import accumulate
 from operator import index
 from typing import Final
 
-import numpy as np
-
 from hedgerow.errors import SpecError
 from hedgerow.privacy.noise.coins import bernoulli_exp, falls_below_exp
 from hedgerow.privacy.noise.fixed_point import exp_bounds
-from hedgerow.privacy.noise.mechanisms import DiscreteLaplace
 from hedgerow.privacy.noise.randomness import Randomness, uniform_below
-from hedgerow.privacy.noise.sampling import draw
 
 _WEIGHT_BITS: Final = 64
 _PRODUCT_BITS: Final = 128
 _PRODUCT_ERROR: Final = 1 << 16  # a product of up to 64 factors loses less than this
 _LARGEST_SCORE: Final = 2**61
-
-
-def coefficient(epsilon: Fraction, change: Fraction | int, *, monotone: bool) -> Fraction:
-    """What multiplies scores that one record changes by at most `change`.
-
-    Monotone: one added record moves all of them the same way. Then the range is `change` and
-    not twice that. It is a property of adding or removing a record, not of replacing one.
-    """
-    if not (epsilon > 0 and change > 0):
-        raise SpecError(f"epsilon {epsilon} and change {change} of the scores must be above 0.")
-    return Fraction(epsilon) / (change if monotone else 2 * change)
 
 
 def exponential(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
@@ -80,16 +64,6 @@ def permute_and_flip(scores: Sequence[int], coefficient: Fraction, secret: Rando
             return candidate
         waiting[place] = waiting[-1]  # a best candidate is never turned down, so one stays
         waiting.pop()
-
-
-def noisy_max(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
-    """Report noisy max: the largest score after DiscreteLaplace(coefficient) noise on each.
-
-    Dwork and Roth 2014, section 3.3, with integer noise; a tie goes to the lower index.
-    """
-    exact = np.array([-gap for gap in _gaps(scores, coefficient)], np.int64)
-    noise = draw(DiscreteLaplace(coefficient), len(exact), secret)
-    return int(np.argmax(exact + noise))
 
 
 def _gaps(scores: Sequence[int], coefficient: Fraction) -> list[int]:

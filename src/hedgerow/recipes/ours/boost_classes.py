@@ -1,6 +1,6 @@
 """The default for classification: private bins, smoothed curves, stacking, oblivious trees.
 
-Our own recipe; each stage is a component of `growing` that other recipes use as well.
+Our own recipe; each stage is a component of `learning` that other recipes use as well.
 
     round 1   noisy number of records; noisy counts of the public fine grid -> at most 32 bins
     round 2   class histograms of all features -> smoothed curves of log-odds
@@ -21,7 +21,8 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.learning.bins import by_count
-from hedgerow.learning.choosing.tables import Tables
+from hedgerow.learning.bins.public_grids import fine_schema
+from hedgerow.learning.choosing.tables import asked_tables
 from hedgerow.learning.curves.smoothing import Shapes, log_prior, shapes
 from hedgerow.learning.curves.stacking import Stacked, stack, unstacked
 from hedgerow.learning.flow import Flow, Quote, ask
@@ -32,15 +33,20 @@ from hedgerow.queries import (
     Cells,
     ClassCounts,
     Count,
+    CurveNewton,
+    Gradients,
+    Leaves,
+    QueryKinds,
     SumQuery,
     Whole,
+    sums,
 )
-from hedgerow.recipes.recipe import Trained
+from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
 from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Schema, Spacing
+from hedgerow.values.schema import Schema
 
 STACK_PART = Fraction(1, 5)  # of what bins and trees leave
 MOST_FOR_TREES = 0.5
@@ -71,13 +77,23 @@ class SmoothedBoost:
     n_trees: int = 100
     depth: int = 4
     batch: int = 1
-    spacing: Spacing = Spacing.FINE
 
     @property
     def name(self) -> str:
         return "smoothed_boost"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs(tasks=frozenset({Task.CLASSES}))
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        stacking = sums(CurveNewton, Whole) if len(schema.classes or ()) == 2 else frozenset()
+        return by_count.ASKS | sums(ClassCounts, Cells, Whole) | stacking | sums(Gradients, Leaves)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         """Unknown: trees are grown only if the noisy number of records pays for them."""
         return None
 
@@ -93,13 +109,13 @@ class SmoothedBoost:
         found = yield from _curves(grids, active, n_classes, shares.curves)
         stacked = unstacked(found)
         if shares.stacking:
-            stacked = yield from stack(found, grids, shares.stacking, quote.lattice)
+            stacked = yield from stack(found, grids, shares.stacking)
         score = started(found, grids, stacked)
         if shares.trees:
             rounds = Rounds(self.n_trees, self.batch, shares.trees)
             draw = random_trees.oblivious(grids, known(found, stacked), self.depth)
             update = Wiener(loss_for(n_classes))
-            score = yield from boost(rounds, DrawnTrees(draw, quote.lattice), update, score, rng)
+            score = yield from boost(rounds, DrawnTrees(draw), update, score, rng)
         return Trained(Model(score, output_for(n_classes)))
 
 
@@ -123,9 +139,7 @@ def for_trees(strength: float) -> Fraction:
 
 def _curves(grids: Grids, active: Sequence[int], n_classes: int, share: Fraction) -> Flow[Shapes]:
     by = Cells(tuple(active), grids.binning)
-    answer = yield from ask(SumQuery(EVERYONE, ClassCounts(n_classes), by, share))
-    n_bins = tuple(grids.binning.n_bins[f] for f in active)
-    return shapes(grids, Tables(tuple(active), answer.values, answer.variance, n_bins))
+    return shapes(grids, (yield from asked_tables(EVERYONE, ClassCounts(n_classes), by, share)))
 
 
 def started(found: Shapes, grids: Grids, stacked: Stacked) -> Additive:

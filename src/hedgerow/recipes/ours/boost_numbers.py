@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.screening import root_tables
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.forests.guided import Shape, guided_skeletons, on_last_level, shapes_of
@@ -15,15 +16,18 @@ from hedgerow.learning.goal import Goal, TargetShape, opening
 from hedgerow.learning.leaves.leaning import complete_means
 from hedgerow.queries import (
     Answer,
+    Cells,
     Count,
     Gradients,
     Leaves,
+    QueryKinds,
     ResidualCells,
     SumQuery,
     TargetClassCounts,
+    sums,
 )
 from hedgerow.recipes.ours.forest import GuidedForest, root_weights
-from hedgerow.recipes.recipe import Trained
+from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import SquaredLoss
 from hedgerow.values.models import Additive, Model, Output
@@ -88,13 +92,23 @@ class RegressionBoost:
     max_depth: int | None = None
     learning_rate: float = 0.4
     weight: float = 0.25
-    regression: bool = True
 
     @property
     def name(self) -> str:
         return "regression_boost"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs(tasks=frozenset({Task.NUMBER}))
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        boosting = sums(TargetClassCounts, Cells) | sums(Gradients, Leaves)
+        return GuidedForest().asks(schema) | boosting | sums(Count, ResidualCells)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         return None if self.n_trees is None else 2 + self.n_trees + min(LOOKS, self.n_trees)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
@@ -102,7 +116,7 @@ class RegressionBoost:
         target = opened.goal.shape
         assert target is not None
         if opened.signal < LEAST_SIGNAL:
-            forest = GuidedForest(max_depth=self.max_depth, regression=True)
+            forest = GuidedForest(max_depth=self.max_depth)
             return (yield from forest.grown(opened, schema, quote, rng))
         constants = boost_constants(opened.signal, quote.is_pure)
         cuts = class_cuts(target)
@@ -116,7 +130,7 @@ class RegressionBoost:
         start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
         each = (1 - opened.spent - constants.root_share - LOOK_SHARE) / n_trees
         model = yield from self._boosted(
-            shapes_of(skeletons, grids), depth, target, float(start), each, quote.lattice
+            shapes_of(skeletons, grids), depth, target, float(start), each
         )
         return Trained(Model(model, Output.VALUE))
 
@@ -127,7 +141,6 @@ class RegressionBoost:
         target: TargetShape,
         start: float,
         each: Fraction,
-        unit: int,
     ) -> Flow[Additive]:
         width = target.high - target.low
         model = Additive((start,), clip=(target.low, target.high))
@@ -137,7 +150,7 @@ class RegressionBoost:
             if t in looks:
                 residuals = yield from look(model, residuals, width, LOOK_SHARE / len(looks))
             loss = SquaredLoss(target.low, target.high, residuals.clip, self.weight)
-            statistic = Gradients(loss, model, unit)
+            statistic = Gradients(loss, model)
             answer = yield from ask(SumQuery(EVERYONE, statistic, Leaves((shape.tree,)), each))
             model = model.plus(self._tree(shape, answer, depth, residuals))
         return model

@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.choosing.priors import Belief
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.scores import prefix_gains
 from hedgerow.learning.choosing.screening import root_tables
+from hedgerow.learning.evidence import Belief
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.forests.guided import (
     feature_weights,
@@ -18,10 +19,10 @@ from hedgerow.learning.forests.guided import (
     shapes_of,
 )
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
-from hedgerow.learning.goal import Goal, Opening, opening
+from hedgerow.learning.goal import Goal, Opening, goal_statistic, opening, opening_asks
 from hedgerow.learning.leaves.leaning import complete_proportions
-from hedgerow.queries import Leaves, SumQuery
-from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.queries import Cells, Leaves, QueryKinds, SumQuery, sums
+from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.regions import EVERYONE
@@ -74,13 +75,22 @@ class GuidedForest:
 
     n_trees: int | None = None
     max_depth: int | None = None
-    regression: bool = False
 
     @property
     def name(self) -> str:
         return "forest"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        return opening_asks(schema) | sums(goal_statistic(schema), Cells, Leaves)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         return 3
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
@@ -113,7 +123,7 @@ class GuidedForest:
         n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or BLIND_DEPTH
         rest = 1 - opened.spent
         drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
-        return Trained(mean_of(drawn, drawn[0].tree.n_outputs))
+        return Trained(mean_of([grown.tree for grown in drawn]))
 
 
 def root_weights(belief: Belief) -> FloatArray:

@@ -7,15 +7,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.builder import Grown, Node, TreePlan, grow
+from hedgerow.learning.bins.public_grids import fine_schema
+from hedgerow.learning.builder import Node, TreePlan, grow
 from hedgerow.learning.choosing.screening import Refinement, refined_chooser
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
 from hedgerow.learning.frontier import LevelOrder
-from hedgerow.learning.goal import opening
+from hedgerow.learning.goal import goal_statistic, opening, opening_asks
 from hedgerow.learning.leaves.leaning import by_unspent
 from hedgerow.learning.leaves.pruning import merge_equal_labels
-from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.queries import Cells, Leaves, QueryKinds, Whole, sums
+from hedgerow.recipes.recipe import Needs, Trained, mean_of
+from hedgerow.values.grown import Grown
 from hedgerow.values.schema import Schema
 
 ROOT_SHARE = Fraction(35, 100)
@@ -63,14 +66,23 @@ class ScreenedTree:
     """
 
     max_depth: int | None = None
-    regression: bool = False
     merge_equal_labels: bool = False
 
     @property
     def name(self) -> str:
         return "tree"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        return opening_asks(schema) | sums(goal_statistic(schema), Cells, Whole, Leaves)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         return (self.max_depth or 6) + 2
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
@@ -97,4 +109,4 @@ class ScreenedTree:
     def _finished(self, grown: Grown) -> Trained:
         if self.merge_equal_labels:
             grown = merge_equal_labels(grown)
-        return Trained(mean_of([grown], grown.tree.n_outputs), (grown,))
+        return Trained(mean_of([grown.tree]), (grown,))

@@ -8,20 +8,34 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.bins.equal_mass import thinned
-from hedgerow.learning.builder import Chooser, Grown, Node, TreePlan, grow
+from hedgerow.learning.bins.public_grids import fine_schema, thinned
+from hedgerow.learning.builder import Chooser, Node, TreePlan, grow
 from hedgerow.learning.choosing import medians
 from hedgerow.learning.choosing.dyadic import DyadicTables
 from hedgerow.learning.choosing.histograms import HistogramRules
 from hedgerow.learning.choosing.scores import gini
 from hedgerow.learning.flow import Flow, Quote, ask, together
 from hedgerow.learning.frontier import LevelOrder
-from hedgerow.learning.goal import SIZE_SHARE, Goal, declared_goal
+from hedgerow.learning.goal import SIZE_SHARE, Goal, declared_goal, goal_statistic
 from hedgerow.learning.leaves.leaning import lean_of
 from hedgerow.learning.leaves.per_tree import by_one_sum
-from hedgerow.queries import Count, Mechanism, Score, Scoring, SumQuery, Whole
-from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.queries import (
+    Cells,
+    Count,
+    Leaves,
+    Mechanism,
+    QueryKinds,
+    Score,
+    Scoring,
+    SelectQuery,
+    SumQuery,
+    Whole,
+    choices,
+    sums,
+)
+from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.candidates import Grids
+from hedgerow.values.grown import Grown
 from hedgerow.values.regions import EVERYONE, Fold, Step
 from hedgerow.values.schema import Schema
 
@@ -77,17 +91,31 @@ class MedianForest:
     mechanism: Mechanism | None = None
     folds: bool | None = None
     lean: bool = True
-    regression: bool = False
 
     @property
     def name(self) -> str:
         return "median_forest"
 
     @property
-    def one_holder(self) -> bool:
-        return self.cuts not in (None, Cuts.TABLE)
+    def needs(self) -> Needs:
+        return Needs(
+            one_holder=self.cuts not in (None, Cuts.TABLE), sites_decide=self.folds is True
+        )
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    def asks(self, schema: Schema) -> QueryKinds:
+        """`cuts` None is one choice for one holder and tables for several, so both are named."""
+        size = sums(Count, Whole) if self.max_depth is None else frozenset()
+        kinds = size | sums(goal_statistic(schema), Leaves)
+        if self.cuts in (None, Cuts.TABLE):
+            kinds |= sums(goal_statistic(schema), Cells)
+        if self.cuts is not Cuts.TABLE:
+            kinds |= choices(SelectQuery, Score.BALANCE, _score(schema))
+        return kinds
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         if self.max_depth is None:
             return None
         return self.max_depth * (2 if self.cuts is Cuts.MEDIANS else 1) + 1
@@ -97,20 +125,19 @@ class MedianForest:
         spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
         depth = self.max_depth or (yield from self._bought_depth(folds))
         budget = (1 - spent) / (1 if folds else self.n_trees)
-        goal = declared_goal(schema, quote)
+        goal = declared_goal(schema)
         choose = self._chooser(schema, goal, quote, budget * self.split_share / depth, depth)
+        leaf_share, lean = budget * (1 - self.split_share), lean_of(goal) if self.lean else None
 
-        def tree(number: int) -> Flow[Grown]:
+        def tree(number: int, seed: int) -> Flow[Grown]:
             root = (Step(Fold("trees", self.n_trees), number),) if folds else EVERYONE
-            lean = lean_of(goal) if self.lean else None
-            ends = by_one_sum(goal, budget * (1 - self.split_share), root, schema.names, lean)
+            ends = by_one_sum(goal, leaf_share, root, schema.names, lean)
             plan = TreePlan(choose, LevelOrder(), depth, ends)
-            return grow(plan, schema.names, np.random.default_rng(seeds[number]), Node(root))
+            return grow(plan, schema.names, np.random.default_rng(seed), Node(root))
 
-        seeds = rng.integers(2**63, size=self.n_trees)
-        grown = yield from together({number: tree(number) for number in range(self.n_trees)})
-        outputs = len(schema.classes or (None,))
-        return Trained(mean_of(list(grown.values()), outputs), tuple(grown.values()))
+        seeds = rng.integers(2**63, size=self.n_trees).tolist()
+        grown = yield from together({t: tree(t, seed) for t, seed in enumerate(seeds)})
+        return Trained(mean_of([g.tree for g in grown.values()]), tuple(grown.values()))
 
     def _bought_depth(self, folds: bool) -> Flow[int]:
         answer = yield from ask(SIZE)
@@ -130,7 +157,7 @@ class MedianForest:
             case Cuts.MEDIANS:
                 return medians.among_medians(rules, share)
             case Cuts.GRID:
-                even = medians.balance_below(depth) if self.regression else medians.no_balance
+                even = medians.balance_below(depth) if goal.shape else medians.no_balance
                 return medians.among_cuts(rules, share, even)
 
     def _table_chooser(self, schema: Schema, goal: Goal, quote: Quote, share: Fraction) -> Chooser:
@@ -145,5 +172,9 @@ class MedianForest:
 
     def _rules(self, grids: Grids, quote: Quote, k: int | None) -> medians.MedianRules:
         usual = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
-        scoring = Scoring(Score.SQUARED_ERROR if self.regression else Score.GINI)
+        scoring = Scoring(_score(grids.schema))
         return medians.MedianRules(grids, k, scoring, self.mechanism or usual)
+
+
+def _score(schema: Schema) -> Score:
+    return Score.GINI if schema.target is None else Score.SQUARED_ERROR

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.errors import SpecError
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.builder import ROOT, Chooser, Node, TreePlan, grow
 from hedgerow.learning.choosing import histograms
 from hedgerow.learning.choosing.scores import gini
@@ -16,8 +17,8 @@ from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.goal import Goal
 from hedgerow.learning.leaves.leaning import by_unspent
-from hedgerow.queries import Binning, ClassCounts
-from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
+from hedgerow.recipes.recipe import Needs, Task, Trained, mean_of
 from hedgerow.values.candidates import Grids, all_features
 from hedgerow.values.schema import Schema
 
@@ -29,23 +30,21 @@ class HistogramTree:
     With `save_budget`, Algorithm 6. Departures from the paper: any number of classes; missing
     values and categories have bins of their own; a leaf gets all that its path did not spend.
     Extras, each of which can be turned off: the histograms of a node agree on their totals
-    (`consistency`), bins that the path excludes hold nothing (`known_zeros`), the leaf query is
-    averaged with the parent's histogram (`combine`), each level gets `level_growth` times the
-    budget of the one above. Defaults by measurement: docs/decisions/0010-extras-of-the-tree.md.
+    (`consistency`), bins that the path excludes hold nothing (`known_zeros`). Defaults by
+    measurement: docs/decisions/0010-extras-of-the-tree.md. `n_bins` None takes the schema's bins.
     Pieces of our own tree, off by default: leaves that `lean` on the nodes above them, and tables
     asked and read with `refine`; docs/decisions/0063-pieces-for-every-tree.md.
     """
 
     max_depth: int = 5
+    n_bins: int | None = None
     min_samples_leaf: float = 5.0
     leaf_share: Fraction = Fraction(1, 2)
     save_budget: bool = False
     bounds_share: Fraction = Fraction(1, 4)
     chunk: int = 1
     consistency: bool = True
-    combine: bool = False
     known_zeros: bool = True
-    level_growth: Fraction = Fraction(1)
     lean: bool = False
     refine: Refinement | None = None
 
@@ -55,30 +54,42 @@ class HistogramTree:
                 "refine needs save_budget=False and consistency=True: refined tables are asked "
                 "together and agree on their totals."
             )
-        if self.lean and self.combine:
-            raise SpecError("lean and combine are two readings of a leaf; use one of them.")
 
     @property
     def name(self) -> str:
         return "histogram_tree"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        """Bounds are each site's own, so with them the division counts."""
+        return Needs(tasks=frozenset({Task.CLASSES}), sites_decide=self.save_budget)
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        tables = sums(ClassCounts, Cells, Whole)
+        return tables | bounds() if self.save_budget else tables
+
+    def grid(self, schema: Schema) -> Schema:
+        if self.n_bins is not None:
+            return schema.with_grid(bins=self.n_bins)
+        return schema if self.refine is None else fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         return None if self.save_budget else self.max_depth + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal = Goal(ClassCounts(len(schema.classes or ())))
         if self.refine is None:
-            root, choose = ROOT, self._chooser(schema, goal, quote)
+            root, choose = ROOT, self._chooser(schema, goal)
         else:
             root, choose = yield from refined_chooser(
                 schema, goal, self.refine, self._node_share, least=self.min_samples_leaf
             )
-        ends = by_unspent(goal, lean=self.lean, combine=self.combine)
+        ends = by_unspent(goal, lean=self.lean)
         plan = TreePlan(choose, LevelOrder(), self.max_depth, ends)
         grown = yield from grow(plan, schema.names, rng, root)
-        return Trained(mean_of([grown], goal.channels), (grown,))
+        return Trained(mean_of([grown.tree]), (grown,))
 
-    def _chooser(self, schema: Schema, goal: Goal, quote: Quote) -> Chooser:
+    def _chooser(self, schema: Schema, goal: Goal) -> Chooser:
         rules = histograms.HistogramRules(
             Grids(schema, Binning.of_cells(schema)),
             goal.statistic,
@@ -91,10 +102,9 @@ class HistogramTree:
         if not self.save_budget:
             return histograms.by_histogram(rules, features, self._node_share)
         return histograms.by_bounds(
-            rules, features, self._node_share, self.bounds_share, self.chunk, quote
+            rules, features, self._node_share, self.bounds_share, self.chunk
         )
 
     def _node_share(self, node: Node) -> Fraction:
-        """Levels divide what the leaves do not keep, in the ratio 1 : growth : growth^2 ..."""
-        weights = [self.level_growth**level for level in range(self.max_depth)]
-        return (1 - self.leaf_share) * weights[node.depth] / sum(weights)
+        """Levels divide equally what the leaves do not keep."""
+        return (1 - self.leaf_share) / self.max_depth

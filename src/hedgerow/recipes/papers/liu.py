@@ -10,21 +10,21 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.errors import SpecError
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.random_cuts import Columns, Room
-from hedgerow.learning.choosing.scores import TINY, gini, variance
+from hedgerow.learning.choosing.scores import gini, variance
 from hedgerow.learning.feature_draws import random
 from hedgerow.learning.flow import Flow, Quote, ask, together
 from hedgerow.learning.forests.layered import RandomSplits, assembled, grow_layers
 from hedgerow.learning.forests.random_trees import totally_random
-from hedgerow.learning.goal import Goal, declared_goal
-from hedgerow.learning.leaves.leaning import lean_of
+from hedgerow.learning.goal import Goal, declared_goal, goal_statistic
+from hedgerow.learning.leaves.leaning import lean_of, leaning_on_all
 from hedgerow.learning.leaves.per_tree import leaf_values
-from hedgerow.queries import Binning, Cells, Leaves, Sides, Statistic, SumQuery
-from hedgerow.recipes.recipe import Trained
-from hedgerow.values.arrays import FloatArray
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.queries import Binning, Cells, Leaves, QueryKinds, Sides, Statistic, SumQuery, sums
+from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import ROOT_LAYER, NodeTests
-from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.regions import EVERYONE, Fold, Region, Step
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
@@ -76,7 +76,6 @@ class ExtraTrees:
     leaf_share: Fraction = Fraction(1, 2)
     subsample: int | None = None
     lean: bool = False
-    regression: bool = False
 
     def __post_init__(self) -> None:
         if self.split is SplitRule.RANDOM and self.ranges is Ranges.OBSERVED:
@@ -89,36 +88,44 @@ class ExtraTrees:
     def name(self) -> str:
         return "extra_trees"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        """'observed' tells exact counts of every cell: only where no feature is protected."""
+        observed = self.ranges is Ranges.OBSERVED
+        open_features = frozenset({Placement.NOWHERE, Placement.LABEL})
+        return Needs(
+            placements=open_features if observed else frozenset(Placement),
+            sites_decide=self.subsample is not None,
+        )
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        looks = (Cells,) if self.ranges is Ranges.OBSERVED else ()
+        return sums(goal_statistic(schema), Sides, Leaves, *looks)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         first = int(self.ranges is Ranges.OBSERVED)
         return first + (1 if self.split is SplitRule.RANDOM else self.max_depth + 1)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema, quote)
-        room = yield from self._room(goal, schema, quote)
+        goal = declared_goal(schema)
+        room = yield from self._room(goal, schema)
         flows = {
             t: self._tree(t, goal, room, schema, quote, np.random.default_rng(seed))
             for t, seed in enumerate(rng.integers(0, 2**63, self.n_trees).tolist())
         }
         trees = yield from together(flows)
-        outputs = trees[0].n_outputs
-        score = Additive((0.0,) * outputs, trees=tuple(trees.values()))
-        return Trained(Model(score, Output.MEAN))
+        return Trained(mean_of(list(trees.values())))
 
-    def _room(self, goal: Goal, schema: Schema, quote: Quote) -> Flow[Room]:
+    def _room(self, goal: Goal, schema: Schema) -> Flow[Room]:
         """Where the roots may be cut."""
         columns = Columns(schema)
         if self.ranges is Ranges.PUBLIC:
             return Room.at_the_root(columns)
         by = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
-        query = SumQuery(EVERYONE, goal.statistic, by, Fraction(1))
-        if quote.variance(query) > 0.0:
-            raise SpecError(
-                "ranges is 'observed', which tells exact counts of every cell of every feature; "
-                "use it with placement 'nowhere' or 'label', which protect no feature, or use "
-                "ranges='public'."
-            )
-        answer = yield from ask(query)
+        answer = yield from ask(SumQuery(EVERYONE, goal.statistic, by, Fraction(1)))
         return Room.holding(columns, answer.values.sum(axis=2) > 0.0)
 
     def _tree(
@@ -134,29 +141,29 @@ class ExtraTrees:
         if self.split is SplitRule.RANDOM:
             tree = _random_tree(schema, self.max_depth, rng)
         else:
-            rules = self._rules(goal.statistic, schema, quote)
+            rules = self._rules(goal, schema, quote)
             grown = yield from grow_layers(rules, schema, rng, region, room)
             tree, masses = assembled(grown, schema, goal.channels)
             if rules.noise == 0.0 and grown.root is not None:
-                return tree.with_values(_values(masses, 0.0, goal))
+                return tree.with_values(goal.value(leaning_on_all(masses, 0.0)))
             share *= self.leaf_share
         answer = yield from ask(SumQuery(region, goal.statistic, Leaves((tree,)), share))
         masses, noise = answer.values[0], answer.variance
         if not self.lean:
-            return tree.with_values(_values(masses, noise, goal))
+            return tree.with_values(goal.value(leaning_on_all(masses, noise)))
         leaning = leaf_values(tree, masses, noise, goal, lean_of(goal)).values()
         return tree.with_values(np.array([leaf.value for leaf in leaning]))
 
-    def _rules(self, statistic: Statistic, schema: Schema, quote: Quote) -> RandomSplits:
-        n = len(schema.grids)
-        usual = n if self.regression else max(2, math.isqrt(n))  # one alone would be no choice
+    def _rules(self, goal: Goal, schema: Schema, quote: Quote) -> RandomSplits:
+        n, statistic = len(schema.grids), goal.statistic
+        usual = n if goal.shape else max(2, math.isqrt(n))  # one alone would be no choice
         considered = min(self.max_features or usual, n)
         share = (1 - self.leaf_share) / (self.n_trees * self.max_depth)
         noise = _noise(statistic, considered, share, quote)
         spare = SPARE if noise == 0.0 else 1
         return RandomSplits(
             statistic=statistic,
-            impurity=variance if self.regression else gini,
+            impurity=variance if goal.shape else gini,
             considered=considered,
             asked=min(considered * spare, n),
             max_depth=self.max_depth,
@@ -181,14 +188,3 @@ def _noise(statistic: Statistic, m: int, share: Fraction, quote: Quote) -> float
 def _random_tree(schema: Schema, depth: int, rng: np.random.Generator) -> Tree:
     grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
     return totally_random(grids, random(n, n), depth)(0, rng)
-
-
-def _values(masses: FloatArray, noise: float, goal: Goal) -> FloatArray:
-    """(L, O) proportions of classes, or means; the noisier a leaf, the more it leans on all."""
-    positive = np.maximum(masses, 0.0)
-    everyone = positive.sum(axis=0) + TINY
-    prior = everyone / everyone.sum()
-    lean = math.sqrt(noise * masses.shape[1]) + TINY
-    rows = positive.sum(axis=1, keepdims=True)
-    p: FloatArray = (positive + lean * prior) / (rows + lean)
-    return goal.value(p)

@@ -19,8 +19,11 @@ from hedgerow.learning.bins.cut_points import CutPoints, DeclaredCuts, HessianCu
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests import greedy_trees, random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.learning.goal import goal_statistic
 from hedgerow.learning.leaves.updates import AverageClasses, AverageTarget, Steps, Update, Wiener
-from hedgerow.recipes.recipe import Trained
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.queries import Cells, Gradients, Leaves, QueryKinds, sums
+from hedgerow.recipes.recipe import Needs, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Model, Output
@@ -78,9 +81,26 @@ class Boosted:
     def name(self) -> str:
         return "boosted"
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    @property
+    def needs(self) -> Needs:
+        return Needs() if self.cuts.protects else Needs(placements=frozenset({Placement.NOWHERE}))
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        average = self.updates is Updates.AVERAGING
+        statistic = goal_statistic(schema) if average else Gradients
+        return self.cuts.asks | sums(statistic, Cells if self._looks else Leaves)
+
+    @property
+    def _looks(self) -> bool:
+        """Whether trees ask before they split."""
+        return self.splits in (Splits.HISTOGRAM, Splits.PARTIALLY_RANDOM)
+
+    def grid(self, schema: Schema) -> Schema:
+        return self.cuts.grid(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         """Known if trees are drawn; a greedy tree may stop before its last level."""
-        if self.splits in (Splits.HISTOGRAM, Splits.PARTIALLY_RANDOM):
+        if self._looks:
             return None
         return -(-self.n_trees // self.batch) + self.cuts.rounds_for(schema)
 
@@ -88,7 +108,7 @@ class Boosted:
         update, start = self._update(schema), start_of(schema)
         setting = Setting(schema, loss_of(schema), start, self.n_trees)
         binning = yield from self.cuts.place(setting, quote)
-        splitting = self._splitting(Grids(schema, binning), quote.lattice)
+        splitting = self._splitting(Grids(schema, binning))
         rounds = Rounds(self.n_trees, self.batch, 1 - self.cuts.share(setting))
         if self.updates is Updates.AVERAGING:
             start = Additive((0.0,) * len(schema.classes or (0,)))
@@ -96,25 +116,25 @@ class Boosted:
         return Trained(Model(score, self._output(schema)))
 
     # ---------------------------------------------------------------------------- components
-    def _splitting(self, grids: Grids, unit: int) -> Splitting:
+    def _splitting(self, grids: Grids) -> Splitting:
         features = self._features(grids.n_features)
         match self.splits:
             case Splits.TOTALLY_RANDOM:
-                return DrawnTrees(random_trees.totally_random(grids, features, self.depth), unit)
+                return DrawnTrees(random_trees.totally_random(grids, features, self.depth))
             case Splits.OBLIVIOUS:
                 known = [
                     random_trees.DrawableFeature(j, np.ones(n), 1.0)
                     for j, n in enumerate(grids.binning.n_bins)
                     if n > 2
                 ]
-                return DrawnTrees(random_trees.oblivious(grids, known, self.depth), unit)
+                return DrawnTrees(random_trees.oblivious(grids, known, self.depth))
         offers = (
             greedy_trees.every_cut(grids)
             if self.splits is Splits.HISTOGRAM
             else greedy_trees.one_random_cut(grids)
         )
         return greedy_trees.GreedyTrees(
-            offers, grids.schema.names, features, self.depth, unit, self.least_gain
+            offers, grids.schema.names, features, self.depth, self.least_gain
         )
 
     def _features(self, n_features: int) -> feature_draws.TreeFeatures:

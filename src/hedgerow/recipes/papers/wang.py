@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.errors import SpecError
+from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.builder import ROOT, Chooser, Node, TreePlan, grow
 from hedgerow.learning.choosing import histograms
 from hedgerow.learning.choosing.scores import entropy, full_gini, root_gini
@@ -30,12 +31,19 @@ from hedgerow.queries import (
     Binning,
     Cells,
     ClassCounts,
+    Leaves,
+    LocalChoice,
     Mechanism,
+    QueryKinds,
     Score,
     Scoring,
+    SelectQuery,
     SumQuery,
+    Whole,
+    choices,
+    sums,
 )
-from hedgerow.recipes.recipe import Trained, mean_of
+from hedgerow.recipes.recipe import Needs, Task, Trained, mean_of
 from hedgerow.values.candidates import Grids, all_features
 from hedgerow.values.schema import Schema
 
@@ -135,14 +143,23 @@ class TopDown:
         return "topdown"
 
     @property
-    def one_holder(self) -> bool:
-        return self.finding is Finding.NOISY_MAX
+    def needs(self) -> Needs:
+        return Needs(
+            tasks=frozenset({Task.CLASSES}),
+            one_holder=self.finding is Finding.NOISY_MAX,
+            sites_decide=self.finding is Finding.LOCAL_CHOICE,
+        )
 
-    @property
-    def local_choices(self) -> bool:
-        return self.finding is Finding.LOCAL_CHOICE
+    def asks(self, schema: Schema) -> QueryKinds:
+        if self.finding is Finding.NOISY_COUNTS:
+            return sums(ClassCounts, Cells, Whole)
+        kind = SelectQuery if self.finding is Finding.NOISY_MAX else LocalChoice
+        return choices(kind, SCORES[self.criterion]) | sums(ClassCounts, Leaves, Whole)
 
-    def expected_rounds(self, schema: Schema) -> int | None:
+    def grid(self, schema: Schema) -> Schema:
+        return schema if self.refine is None else fine_schema(schema)
+
+    def rounds(self, schema: Schema) -> int | None:
         """One round for the leaves; both children of a split are asked together."""
         a_split = 1 if self.finding is Finding.NOISY_COUNTS else 2
         return a_split * self.max_splits + 1
@@ -163,7 +180,7 @@ class TopDown:
         ends = by_unspent(goal, lean=self.lean)
         plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, ends)
         grown = yield from grow(plan, schema.names, rng, root)
-        return Trained(mean_of([grown], counts.n_classes), (grown,))
+        return Trained(mean_of([grown.tree]), (grown,))
 
     def _chooser(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
         if self.finding is Finding.NOISY_COUNTS:

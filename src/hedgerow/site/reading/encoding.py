@@ -4,7 +4,8 @@ Two manners. `check=True` is for people looking at their own data: the first thi
 fit the schema is a `DataError` that names it. Without it nothing about a single row is ever an
 error, for a site that has joined a study must not let one record decide whether it answers: a
 number that cannot be parsed is missing, an unknown category is `other`, a row without a usable
-label is skipped. All are counted, and the counts stay at the site.
+label is skipped. All are counted, and the counts stay at the site. That goes for the type of a
+column too, since one row decides it: a date among objects is one unknown value.
 """
 
 from __future__ import annotations
@@ -17,21 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, SpecError
-from hedgerow.kernels import dispatch as kernels
+from hedgerow.kernels.encoding import encode_edges
 from hedgerow.site.reading.columns import (
     Column,
     Strange,
     as_column,
-    counted,
+    distinct,
     is_number,
     is_utf8,
     numbers,
-    refused_type,
-    texts,
 )
 from hedgerow.site.reading.sources import Csv, RowTable, Source, open_table
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.schema import MAX_VALUES, Categorical, Feature, Hashed, Numeric, Schema, Target
+from hedgerow.values.tokens import Token, Unusable, spelled, token_of
 
 CHUNK_ROWS = 65_536
 LABEL = "label"
@@ -110,7 +110,7 @@ def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schem
         return Schema(tuple(features))
     labels = _labels_for(table, y)
     if regression:
-        return Schema(tuple(features), target=Target(*_range(labels)))
+        return Schema(tuple(features), target=Target(*_range(LABEL, labels)))
     return Schema(tuple(features), classes=_inferred_classes(labels))
 
 
@@ -130,20 +130,19 @@ def class_labels(schema: Schema) -> NDArray[Any]:
 
 
 def _inferred(name: str, column: Column) -> Feature:
-    refused = refused_type(column)
-    if refused is not None:
-        raise DataError(f"column {name!r} holds {refused}; use numbers, text or booleans.")
     if is_number(column):
-        return Numeric(name, *_range(column))
-    distinct = _met(column)
-    if set(distinct) <= {"True", "False"}:
+        return Numeric(name, *_range(name, column))
+    values = _met(name, column)
+    if set(values) <= {"True", "False"}:
         return Categorical(name, ("False", "True"))
-    return Categorical(name, distinct) if len(distinct) <= MAX_VALUES else Hashed(name)
+    return Categorical(name, values) if len(values) <= MAX_VALUES else Hashed(name)
 
 
-def _range(column: Column) -> tuple[float, float]:
+def _range(name: str, column: Column) -> tuple[float, float]:
     """Of the finite numbers; a constant is given some room towards zero."""
-    values = numbers(column)[0]
+    values, strange = numbers(column)
+    for value, _ in strange:
+        _refuse_unusable(f"column {name!r}", value)
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         return 0.0, 1.0
@@ -152,18 +151,23 @@ def _range(column: Column) -> tuple[float, float]:
     return (low - room, high) if low > 0 else (low, high + room)
 
 
-def _met(column: Column) -> tuple[str, ...]:
-    """The texts that occur, numbers in order of size."""
-    distinct, index = texts(column)
-    met = {text for text, n in zip(distinct, np.bincount(index), strict=False) if n and text}
+def _met(name: str, column: Column) -> tuple[str, ...]:
+    """The values that occur, numbers in order of size."""
+    met: dict[Token, str] = {}
+    found = distinct(column)
+    for value, _ in found.met([True] * len(found.values)):
+        _refuse_unusable(f"column {name!r}", value)
+        if token_of(value):
+            met.setdefault(token_of(value), str(spelled(value)))
+    texts = list(met.values())
     try:
-        return tuple(sorted(met, key=float))
+        return tuple(sorted(texts, key=float))
     except ValueError:
-        return tuple(sorted(met))
+        return tuple(sorted(texts))
 
 
 def _inferred_classes(labels: Column) -> tuple[str, ...]:
-    classes = _met(labels)
+    classes = _met(LABEL, labels)
     if len(classes) < 2:
         raise DataError(
             f"y holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give a "
@@ -174,7 +178,7 @@ def _inferred_classes(labels: Column) -> tuple[str, ...]:
 
 def _labels_for(table: RowTable, y: Any) -> Column:
     column = as_column(y)
-    if getattr(column, "ndim", 1) != 1 or len(column) != table.capacity:
+    if getattr(y, "ndim", 1) != 1 or len(column) != table.capacity:
         raise DataError(
             f"y has shape {np.shape(y)} and {table.where} has {table.capacity} rows; give one "
             "label per row."
@@ -211,7 +215,7 @@ class _Encoder:
         for grid, column, out in zip(self._schema.grids, features, self._codes, strict=True):
             out[self._n : self._n + n] = self._feature(grid, column)[keep]
         if ids is not None:
-            self._ids.append(_hashed_ids(ids)[keep])
+            self._ids.append(self._hashed_ids(ids)[keep])
         self._n += n
 
     def finish(self) -> Encoded:
@@ -232,29 +236,31 @@ class _Encoder:
         if broken and self._check:
             raise DataError(
                 f"{self._table.where} has {broken} line(s) with another number of cells than its "
-                "header; correct or remove them."
+                "header, with an open quote, or too long; correct or remove them."
             )
         return broken
 
     def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
-        self._check_column(grid.feature, column)
+        self._check_text(grid.feature, column)
         if grid.kind is ColumnKind.NUMERIC:
             values, strange = numbers(column)
             self._note(grid.feature, strange, "is not a number", "Correct it or leave it empty.")
             codes = np.empty(len(values), np.uint8)
-            kernels.encode_edges(values, grid.edges, codes)
+            encode_edges(values, grid.edges, codes)
             self._count(self._clamped, grid.feature, grid.n_outside(values))
             return codes
-        distinct, index = texts(column)
-        strange = counted([not grid.knows(text) for text in distinct], distinct, index)
+        found = distinct(column)
+        tokens = found.tokens()
+        strange = found.met([not grid.knows(token) for token in tokens])
         advice = f"Allowed are {list(grid.values[:20])}; set other to true to admit any value."
         self._note(grid.feature, strange, "is no value of the schema", advice, grid.other)
-        return grid.encode_category(distinct)[0][index]
+        codes = np.array([grid.category_code(token) for token in tokens], np.uint8)
+        return codes[found.index]
 
     def _labels(self, column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """A value for each row, and whether the row has one."""
         name = self._label_name
-        self._check_column(name, column)
+        self._check_text(name, column)
         values: NDArray[Any]
         if self._schema.target is not None:
             values, strange = numbers(column)
@@ -272,28 +278,33 @@ class _Encoder:
         return values, ~missing
 
     def _class_codes(self, column: Column) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Strange]:
-        distinct, index = texts(column)
-        found = [self._schema.class_code(text) for text in distinct]
-        strange = [
-            code is None and text is not None for code, text in zip(found, distinct, strict=True)
-        ]
-        codes = np.array([code or 0 for code in found], np.uint8)
-        missing = np.array([code is None for code in found], np.bool_)
-        return codes[index], missing[index], counted(strange, distinct, index)
+        found = distinct(column)
+        tokens = found.tokens()
+        known = [self._schema.class_code(token) for token in tokens]
+        codes = np.array([code or 0 for code in known], np.uint8)
+        missing = np.array([code is None for code in known], np.bool_)
+        pairs = zip(known, tokens, strict=True)
+        strange = found.met([code is None and token is not None for code, token in pairs])
+        return codes[found.index], missing[found.index], strange
+
+    def _hashed_ids(self, column: Column) -> NDArray[np.uint64]:
+        """(n, 2): 128 bits of each id's token. Rows without a usable id share one."""
+        found = distinct(column)
+        tokens = found.tokens()
+        if self._check:
+            for value, _ in found.met([isinstance(token, Unusable) for token in tokens]):
+                _refuse_unusable(f"{self._table.where}, the column of ids", value)
+        texts = [token if isinstance(token, str) else "" for token in tokens]
+        digests = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16) for t in texts]
+        joined = b"".join(digest.digest() for digest in digests)
+        return np.frombuffer(joined, "<u8").reshape(-1, 2)[found.index]
 
     def _within(self, bound: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
         outside = (values < bound.low) | (values > bound.high)
         self._count(self._clamped, self._label_name, int(outside.sum()))
         return np.clip(values, bound.low, bound.high)
 
-    def _check_column(self, name: str, column: Column) -> None:
-        """The type of a column is no fact about a row, so this is refused in both manners."""
-        refused = refused_type(column)
-        if refused is not None:
-            raise DataError(
-                f"{self._table.where}, column {name!r} holds {refused}; use numbers, text or "
-                "booleans. Turn a date into a number first, such as days since a public date."
-            )
+    def _check_text(self, name: str, column: Column) -> None:
         if self._check and not is_utf8(column):
             raise DataError(
                 f"{self._table.where}, column {name!r} is not UTF-8 text; save the file as UTF-8."
@@ -302,10 +313,13 @@ class _Encoder:
     def _note(
         self, name: str, strange: Strange, what: str, advice: str, allowed: bool = False
     ) -> None:
-        if strange and self._check and not allowed:
-            found = next(iter(strange))
-            raise DataError(f"{self._table.where}, column {name!r}: {found!r} {what}. {advice}")
-        self._count(self._unknown, name, sum(strange.values()))
+        if self._check:
+            for value, _ in strange:
+                where = f"{self._table.where}, column {name!r}"
+                _refuse_unusable(where, value)
+                if not allowed:
+                    raise DataError(f"{where}: {spelled(value)!r} {what}. {advice}")
+        self._count(self._unknown, name, sum(times for _, times in strange))
 
     def _count(self, counts: dict[str, int], name: str, n: int) -> None:
         if n:
@@ -323,11 +337,16 @@ def _without_the_rest(table: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
     return flat[: n_features * n].reshape(n_features, n)
 
 
-def _hashed_ids(column: Column) -> NDArray[np.uint64]:
-    """(n, 2): 128 bits of each id's text, so that any type of id will do."""
-    distinct, index = texts(column)
-    digests = b"".join(
-        hashlib.blake2b(str(text).encode("utf-8", "replace"), digest_size=16).digest()
-        for text in distinct
-    )
-    return np.frombuffer(digests, "<u8").reshape(-1, 2)[index]
+def _refuse_unusable(where: str, value: object) -> None:
+    """Tells an owner of a value that no schema can know."""
+    token = token_of(value)
+    if token is Unusable.TOO_LARGE:
+        raise DataError(
+            f"{where}: {value!r} is {token.value}, which a floating-point column cannot tell from "
+            "its neighbours. Give the column as text, in the schema and in the rows."
+        )
+    if token is Unusable.NO_VALUE:
+        raise DataError(
+            f"{where} holds a {type(value).__name__}; use numbers, text or booleans. Turn a date "
+            "into a number first, such as days since a public date."
+        )

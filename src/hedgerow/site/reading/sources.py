@@ -5,9 +5,11 @@ Files are streamed, so that a site's rows never sit in memory as floats all at o
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,11 +21,13 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import DataError
 from hedgerow.site.reading.columns import Column, as_column
+from hedgerow.site.reading.lines import SoundLines, header_is_sound
 
 Source = Any
 """A data frame, a 2-D array, a list of rows, or the path of a .csv or .parquet file."""
 
 CSV_BLOCK_BYTES = 1 << 20
+"""What a parser reads at once. A line of more than half of it is broken."""
 PARQUET_BUFFER_BYTES = 1 << 16
 
 
@@ -45,6 +49,8 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
         return _open_file(Path(source))
     if hasattr(source, "iloc"):
         return Frame(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        return Columns(source)
     if hasattr(source, "toarray"):
         raise DataError("the rows are a sparse matrix; call .toarray() on it first.")
     return Matrix(source, names)
@@ -76,6 +82,21 @@ class Frame:
             yield [as_column(part.iloc[:, position]) for position in positions]
 
 
+class Columns:
+    """A Polars frame or an Arrow table; columns are found by name."""
+
+    def __init__(self, frame: Any) -> None:
+        self.where = "the table"
+        self.names = list(getattr(frame, "column_names", None) or frame.columns)
+        self.capacity = len(frame)
+        self._frame = frame
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        _positions(self, names)
+        for start in range(0, self.capacity, rows):
+            yield [as_column(self._frame[name][start : start + rows]) for name in names]
+
+
 class Matrix:
     """A 2-D array or a list of rows; columns are found by position."""
 
@@ -98,32 +119,43 @@ class Matrix:
 
 
 class Csv:
-    """A UTF-8 file with a header. Cells stay bytes here: one bad cell must not stop the rest."""
+    """A UTF-8 file with a header. Cells stay bytes here: one bad cell must not stop the rest.
+
+    Every line is a record: a broken one is left out alone, and no value holds a line break.
+    """
 
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
         self.malformed = 0
         self._path = path
-        with _as_data_error(self.where):
-            self.names = self._reader({}, count=False).schema.names
+        if not header_is_sound(path, CSV_BLOCK_BYTES // 2):
+            raise DataError(
+                f"{self.where} has a header that is too long or ends inside quotes; correct it."
+            )
+        with _as_data_error(self.where), self._lines() as lines:
+            self.names = self._reader(lines, {}).schema.names
         self.capacity = _count_line_ends(path) + 1
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         _positions(self, names)
         self.malformed = 0
-        with _as_data_error(self.where):
-            for batch in self._reader(dict.fromkeys(names, pa.binary()), count=True):
+        with _as_data_error(self.where), self._lines() as lines:
+            for batch in self._reader(lines, dict.fromkeys(names, pa.binary())):
                 yield [batch.column(name) for name in names]
+            self.malformed += lines.dropped
 
-    def _reader(self, types: dict[str, Any], count: bool) -> Any:
+    def _lines(self) -> SoundLines:
+        return SoundLines(self._path, CSV_BLOCK_BYTES // 2)
+
+    def _reader(self, lines: SoundLines, types: dict[str, Any]) -> Any:
         def skip(row: Any) -> str:
-            self.malformed += count
+            self.malformed += 1
             return "skip"
 
         return pa.csv.open_csv(
-            self._path,
+            io.BufferedReader(lines, CSV_BLOCK_BYTES),  # whole blocks: Arrow takes a short one ill
             read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-            parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+            parse_options=pa.csv.ParseOptions(invalid_row_handler=skip),
             convert_options=pa.csv.ConvertOptions(
                 column_types=types, include_columns=list(types), check_utf8=False
             ),
@@ -142,7 +174,7 @@ class Parquet:
         _positions(self, names)
         with _as_data_error(self.where), self._streamed() as file:
             for batch in file.iter_batches(rows, columns=list(names)):
-                yield [batch.column(name) for name in names]
+                yield [as_column(batch.column(name)) for name in names]
 
     def _streamed(self) -> Any:
         """Read ahead by a buffer's length only: by default Arrow fetches the whole file at once."""
@@ -152,13 +184,23 @@ class Parquet:
 
 
 def _two_dimensional(rows: Any) -> NDArray[Any]:
-    # A list may mix numbers and text, so its values are kept as they are.
-    table = rows if isinstance(rows, np.ndarray) else np.asarray(rows, dtype=object)
+    table = _cells(rows) if isinstance(rows, list | tuple) else np.asarray(rows)
     if table.ndim != 2:
         raise DataError(
             f"the rows have shape {table.shape}; give a table: as many values in every row."
         )
     return table
+
+
+def _cells(rows: Sequence[Any]) -> NDArray[np.object_]:
+    """A list's values as they are: one type for all of them would make text of numbers."""
+    table = np.array(rows, dtype=object)
+    if table.ndim <= 2:
+        return table
+    # Every cell happens to be a list. Each is one value still, if a useless one.
+    height, width = table.shape[:2]
+    cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=height * width)
+    return cells.reshape(height, width)
 
 
 def _positions(table: RowTable, names: Sequence[str]) -> list[int]:

@@ -1,0 +1,76 @@
+"""Who is protected from whom: the words of a promise that depend on where noise is added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+from hedgerow.coordinator.spending import Asked, paid, worst_path
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.coalition import Coalition, cost_against
+from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.study.terms import Study
+
+
+def unit(study: Study) -> str:
+    """What is protected."""
+    most = study.records_per_person
+    match study.placement is Placement.LABEL, most > 1:
+        case False, False:
+            return "one record"
+        case False, True:
+            return f"one person with up to {most} records"
+        case True, False:
+            return "the label of one record (features are not protected)"
+        case _:
+            return f"the labels of one person's up to {most} records (features are not protected)"
+
+
+def neighbours(study: Study) -> str:
+    """Between which data sets nobody can tell."""
+    most = study.records_per_person
+    if study.placement is Placement.LABEL:
+        whose = "one record has another label" if most == 1 else "one person has other labels"
+        return f"two data sets with the same records and features, in which {whose}"
+    if most > 1:
+        what = f"the records of one person (up to {most}, at all sites together)"
+    else:
+        what = "one record of one site" if study.placement is Placement.SILO else "one record"
+    return f"two data sets that are alike but for {what}, which only one of them has"
+
+
+def trust(study: Study, epsilon: float, asked: Sequence[Asked]) -> list[tuple[str, str]]:
+    shown = f"epsilon {printed(epsilon)}"
+    everybody = [("the public", shown)]
+    if study.parties == 1 or study.placement is Placement.NOWHERE:
+        return everybody
+    if study.placement is not Placement.SHARES:
+        return [*everybody, ("all others", f"{shown}, even if all other sites collude")]
+    more = max(epsilon, _against(study, asked, study.colluders + 1))
+    return [
+        *everybody,
+        ("coordinator", f"{shown} (computational)"),
+        (
+            "coalition",
+            f"{shown} with up to {_sites(study.colluders)} colluding; "
+            f"{printed(more)} with one more, by what this run released",
+        ),
+        ("other site", f"{shown} (a site is one of the {study.colluders} tolerated)"),
+    ]
+
+
+def _sites(count: int) -> str:
+    return "1 site" if count == 1 else f"{count} sites"
+
+
+def _against(study: Study, asked: Sequence[Asked], colluders: int) -> float:
+    """Epsilon against more colluders than the study tolerates, on the worst path.
+
+    A choice is a site's own, so its price is the same whoever colludes.
+    """
+    coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
+    price = cache(lambda release: cost_against(study.measure, release, coalition))
+    dearer = [q if q.release is None else replace(q, cost=price(q.release)) for q in asked]
+    return conversions.epsilon_of(study.measure, paid(worst_path(dearer)), study.delta)

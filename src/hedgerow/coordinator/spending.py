@@ -1,0 +1,163 @@
+"""What a run asked, and what its most charged record paid for: the numbers behind a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+
+from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.privacy.accounting.coalition import Release
+from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.queries import BoundQuery, Query, SumQuery
+from hedgerow.study.describe import (
+    Phrase,
+    label_mechanism,
+    mechanism_of,
+    merged,
+    phrase_of,
+)
+from hedgerow.study.terms import Study
+from hedgerow.values.regions import EVERYONE, Fold, Region, Test
+
+ENTRY = 0
+"""The round before the first: what records pay on entering."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One query of one round: its price, its words, and its noise if it is a noisy sum."""
+
+    round: int
+    region: Region
+    cost: Cost
+    phrase: Phrase
+    mechanism: str
+    release: Release | None = None
+    void: bool = False
+    """Whether the round failed: it was charged and nobody got an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the budget, and what for."""
+
+    part: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What some rounds in a row asked, and the part of the budget that was paid for them."""
+
+    rounds: str
+    what: str
+    part: float
+
+
+# --------------------------------------------------------------------------- keeping what was asked
+def asked_in(
+    number: int, queries: Sequence[Query], charges: Sequence[Charge], study: Study
+) -> list[Asked]:
+    return [
+        Asked(
+            round=number,
+            region=query.region,
+            cost=charge.cost,
+            phrase=phrase_of(query),
+            mechanism=mechanism_of(query, study),
+            release=study.release(query) if isinstance(query, SumQuery | BoundQuery) else None,
+        )
+        for query, charge in zip(queries, charges, strict=True)
+    ]
+
+
+def paid_on_entering(study: Study) -> list[Asked]:
+    """The labels' own randomness, where they are told at random; elsewhere nothing."""
+    if not study.entry_cost:
+        return []
+    entry = Asked(
+        round=ENTRY,
+        region=EVERYONE,
+        cost=study.entry_cost,
+        phrase=Phrase("labels, told at random once per record for the whole run"),
+        mechanism=label_mechanism(study),
+    )
+    return [entry]
+
+
+# ------------------------------------------------------------------------------ the worst record
+def worst_path(asked: Sequence[Asked], depth: int = 0) -> list[Asked]:
+    """What the most charged record paid for; the costs add up to the ledger's total.
+
+    As in the ledger, tests add and of the outcomes of one test the worst counts
+    (docs/proofs/ledger.md, section 1).
+    """
+    path = [query for query in asked if len(query.region) == depth]
+    for outcomes in _by_test(asked, depth).values():
+        path += max((worst_path(group, depth + 1) for group in outcomes.values()), key=paid)
+    return path
+
+
+def _by_test(asked: Iterable[Asked], depth: int) -> Mapping[Test, Mapping[int, list[Asked]]]:
+    """Queries further down, by the test and the outcome of their next step."""
+    tests: dict[Test, dict[int, list[Asked]]] = {}
+    for query in asked:
+        if len(query.region) > depth:
+            step = query.region[depth]
+            tests.setdefault(step.test, {}).setdefault(step.outcome, []).append(query)
+    return tests
+
+
+def paid(asked: Iterable[Asked]) -> Cost:
+    return sum((query.cost for query in asked), Fraction(0))
+
+
+# ------------------------------------------------------------------------------------------ tables
+def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
+    """What protected what the most charged record paid for; largest parts first."""
+    spent: dict[str, Cost] = {}
+    for query in path:
+        if query.cost:
+            spent[query.mechanism] = spent.get(query.mechanism, Fraction(0)) + query.cost
+    parts = [Part(float(cost / whole), mechanism) for mechanism, cost in spent.items()]
+    return tuple(sorted(parts, key=lambda part: -part.part))
+
+
+def by_rounds(asked: Sequence[Asked], path: Sequence[Asked], whole: Cost) -> tuple[Spending, ...]:
+    """Rounds in a row that ask the same kind of thing are one line."""
+    rounds = [list(group) for _, group in groupby(asked, key=lambda query: query.round)]
+    lines = []
+    for _, alike in groupby(rounds, key=_kind):
+        queries = [query for group in alike for query in group]
+        first, last = queries[0].round, queries[-1].round
+        cost = paid(query for query in path if first <= query.round <= last)
+        lines.append(Spending(_name(first, last), _what(queries), float(cost / whole)))
+    return tuple(lines)
+
+
+def _kind(queries: Sequence[Asked]) -> tuple[object, ...]:
+    patterns = frozenset(query.phrase.pattern for query in queries)
+    return patterns, _piecewise(queries), queries[0].void, queries[0].round == ENTRY
+
+
+def _what(queries: Sequence[Asked]) -> str:
+    words = " and ".join(str(phrase) for phrase in merged(query.phrase for query in queries))
+    free = "" if any(query.cost for query in queries) else " (from labels as told)"
+    failed = " (failed: charged, not answered)" if queries[0].void else ""
+    return f"{words}{_piecewise(queries)}{free}{failed}"
+
+
+def _piecewise(queries: Sequence[Asked]) -> str:
+    """Whether it was asked of all records at once."""
+    tests = [step.test for query in queries for step in query.region]
+    if not tests:
+        return ""
+    return ", fold by fold" if all(isinstance(t, Fold) for t in tests) else ", node by node"
+
+
+def _name(first: int, last: int) -> str:
+    if first == ENTRY:
+        return "entry"
+    return f"{first}" if first == last else f"{first}-{last}"

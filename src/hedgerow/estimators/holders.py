@@ -1,0 +1,110 @@
+"""Who holds which rows of a fit, and each holder's own secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import DataError, SpecError
+from hedgerow.site.rows import Draws
+from hedgerow.values.tokens import token_of
+
+
+def declared_parties(party: Any, parties: Any) -> list[Any] | None:
+    """The names of all sites, those without rows too; None if only the rows name them."""
+    if parties is None:
+        categories = getattr(getattr(party, "dtype", None), "categories", None)
+        return None if categories is None else list(categories)
+    if party is None:
+        raise SpecError(
+            "parties names the sites, but party does not say which of them holds each row; "
+            "give both."
+        )
+    return _checked_names(parties)
+
+
+def _checked_names(parties: Any) -> list[Any]:
+    if isinstance(parties, str) or not isinstance(parties, Iterable):
+        raise SpecError(f"parties is {parties!r}; give the names of all sites, as a list.")
+    names = list(parties)
+    if not names or not all(isinstance(token_of(name), str) for name in names):
+        raise SpecError(f"parties is {names}; give at least one name, each a text or a number.")
+    if len(set(names)) < len(names):
+        raise SpecError(f"parties is {names}; name every site once.")
+    return names
+
+
+def split_by_party(
+    X: Any, y: NDArray[Any], party: Any, names: list[Any] | None
+) -> list[tuple[Any, NDArray[Any]]]:
+    """The rows of each holder, in the order of `names`; without names, of those met, sorted."""
+    if party is None:
+        return [(X, y)]
+    who = party.tolist() if hasattr(party, "tolist") else list(party)
+    if len(who) != len(y):
+        raise DataError(f"party names {len(who)} rows, y has {len(y)}; give one party per row.")
+    met = _parties_in(who)
+    names = _in_order(met) if names is None else names
+    place = {name: k for k, name in enumerate(names)}
+    _refuse_strangers(met, place)
+    holder = np.fromiter(map(place.__getitem__, who), np.intp, len(who))
+    order = np.argsort(holder, kind="stable")
+    ends = np.searchsorted(holder[order], np.arange(1, len(place)))
+    return [(_taken(X, rows), y[rows]) for rows in np.split(order, ends)]
+
+
+def _parties_in(who: list[Any]) -> list[Any]:
+    """Each name once."""
+    try:
+        met = list(dict.fromkeys(who))
+    except TypeError:
+        raise DataError(
+            "party holds lists or other collections; name parties by text or numbers."
+        ) from None
+    for name in met:
+        if token_of(name) is None:
+            raise DataError(f"party is {name!r} in some row; say for each row who holds it.")
+    return met
+
+
+def _in_order(met: list[Any]) -> list[Any]:
+    try:
+        return sorted(met)
+    except TypeError:  # numbers and texts side by side
+        return sorted(met, key=str)
+
+
+def _refuse_strangers(met: list[Any], place: dict[Any, int]) -> None:
+    for name in met:
+        if name not in place:
+            raise DataError(
+                f"party is {name!r} in some row, which is not among the parties {list(place)}; "
+                "name it there or correct the row."
+            )
+
+
+def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X.take(rows) if hasattr(X, "column_names") else X[rows]
+
+
+def secret_draws(study: str, holders: int) -> list[Draws]:
+    """One secret per holder, never shared.
+
+    A draw is a function of the secret and the record's content: with one secret for two holders
+    their equal records would tell the truth together, lie together and fall in one fold.
+    """
+    return [Draws(os.urandom(32), study) for _ in range(holders)]
+
+
+def public_draws(study: str, holders: int, rng: np.random.Generator) -> list[Draws]:
+    """Where nothing is protected: folds that repeat with the generator, each holder's its own.
+
+    The generator's own stream stays where it is, so that one holder and several grow one tree.
+    """
+    return [Draws(child.bytes(32), study) for child in rng.spawn(holders)]

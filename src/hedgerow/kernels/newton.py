@@ -1,0 +1,190 @@
+"""The sum of all records' Newton vectors on curve weights: long vectors, and only a sum is kept.
+
+A record's vector is (g z, h upper(z z^T)): z has d entries, the vector d + d (d + 1) / 2. Every
+sum over a record's own entries is taken entry after entry, so that what a record adds depends on
+that record alone. (A product of matrices does not: the library behind it adds up in an order that
+changes with a row's place among the others.)
+
+Memory: the sums, and d numbers for each record that is given at once.
+
+Shapes: n records, d entries of z, the last one constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.kernels.dispatch import Kernel, as_input, helper
+from hedgerow.values.arrays import N_CODES, Codes, FloatArray, IntArray, Words
+
+BLOCK = 64  # records whose entries stay in the cache while the sums of one entry pass over them
+
+
+def scaled_rows(
+    tables: FloatArray, codes: Codes, constant: float, radius: float, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(n, d) z of norm 1 or less, and (n,) its entries weighed and added up.
+
+    An entry is a curve's value in the record's cell, the last one the constant, all divided by
+    the radius, or by their norm where that is more. `tables` (d - 1, 256) and `codes` (d - 1, n)
+    are those of the same curves.
+    """
+    if tables.shape != (len(codes), N_CODES) or weights.shape != (len(codes) + 1,):
+        raise SpecError(f"tables {tables.shape}, weights {weights.shape}: {len(codes)} curves.")
+    if not radius > 0:
+        raise SpecError(f"the radius is {radius}; use a number above 0.")
+    z, score = np.empty((codes.shape[1], len(weights))), np.zeros(codes.shape[1])
+    inputs = as_input(tables, np.float64), as_input(codes, np.uint8)
+    scale = float(constant), float(radius), as_input(weights, np.float64)
+    SCALED_ROWS.run(*inputs, *scale, z, score)
+    return z, score
+
+
+def add_newton_vectors(
+    z: FloatArray, g: FloatArray, h: FloatArray, most: int, total: IntArray
+) -> None:
+    """Adds every record's vector (g z, h upper(z z^T)), truncated toward zero, to `total`.
+
+    A record whose squared norm could be more than `most` after truncation adds nothing, and one
+    that is not finite neither. The norm follows from the factors: with s = sum z^2, q = sum z^4
+    it is g^2 s + h^2 (s^2 + q) / 2 before truncation, which only shrinks it. Rounding, there and
+    in the entries, is below (2 d + 20) 2^-53 of that: less than half a unit, since `most` is
+    limited. So if the number computed is at most `most` + 1/2, the sum of the squared integers
+    is below `most` + 1, and being whole, at most `most`.
+    """
+    d = z.shape[1]
+    if total.shape != (d + d * (d + 1) // 2,) or not len(z) == len(g) == len(h):
+        raise SpecError(f"{total.shape} sums, {len(g)} and {len(h)} factors: rows are {z.shape}.")
+    if most * (2 * d + 20) >= 2**51:
+        raise SpecError(f"the bound {most} is too large for {d} entries; use a smaller unit.")
+    inputs = [as_input(x, np.float64) for x in (z, g, h)]
+    ADD_VECTORS.run(*inputs, most + 0.5, total)
+
+
+# --------------------------------------------------------------------------------------- plain
+def _scaled_rows_plain(
+    tables: FloatArray,
+    codes: Codes,
+    constant: float,
+    radius: float,
+    weights: FloatArray,
+    z: FloatArray,
+    score: FloatArray,
+) -> None:
+    z[:, -1] = constant
+    for column, table, cells in zip(z.T, tables, codes, strict=False):
+        column[:] = table[cells]
+    with np.errstate(all="ignore"):
+        norm = np.sqrt(_sum_of(column * column for column in z.T))
+        z *= (1.0 / np.where(norm > radius, norm, radius))[:, None]
+        for column, weight in zip(z.T, weights, strict=True):
+            score += column * weight
+
+
+def _add_vectors_plain(
+    z: FloatArray, g: FloatArray, h: FloatArray, limit: float, total: IntArray
+) -> None:
+    fits = _fit(z, g, h, limit)
+    z, g, h = z[fits], g[fits], h[fits]
+    d = z.shape[1]
+    total[:d] += np.trunc(g[:, None] * z).sum(axis=0).astype(np.int64)
+    at = d
+    for i in range(d):
+        entries = np.trunc((h * z[:, i])[:, None] * z[:, i:])
+        total[at : at + d - i] += entries.sum(axis=0).astype(np.int64)
+        at += d - i
+
+
+def _fit(z: FloatArray, g: FloatArray, h: FloatArray, limit: float) -> NDArray[np.bool_]:
+    with np.errstate(all="ignore"):
+        s = _sum_of(column * column for column in z.T)
+        q = _sum_of((column * column) * (column * column) for column in z.T)
+        return np.asarray(g * g * s + h * h * (0.5 * (s * s + q)) <= limit)
+
+
+def _sum_of(columns: Iterable[FloatArray]) -> FloatArray:
+    """One after the other: `sum` would take another order."""
+    return reduce(np.add, columns)
+
+
+# --------------------------------------------------------------------------------------- loops
+def _scaled_rows_loop(
+    tables: FloatArray,
+    codes: Codes,
+    constant: float,
+    radius: float,
+    weights: FloatArray,
+    z: FloatArray,
+    score: FloatArray,
+) -> None:
+    last = len(tables)
+    norm = np.empty(BLOCK)
+    for lo in range(0, len(z), BLOCK):
+        rows = z[lo : lo + BLOCK]
+        norm[:] = 0.0
+        for j in range(last):
+            table, cells = tables[j], codes[j, lo : lo + BLOCK]
+            for r in range(cells.size):
+                value = table[np.uint64(cells[r])]
+                rows[r, j] = value
+                norm[r] += value * value
+        for r in range(len(rows)):
+            rows[r, last] = constant
+            length = np.sqrt(norm[r] + constant * constant)
+            scale = 1.0 / (length if length > radius else radius)
+            for j in range(last + 1):
+                rows[r, j] *= scale
+                score[lo + r] += rows[r, j] * weights[j]
+
+
+def _add_vectors_loop(
+    z: FloatArray, g: FloatArray, h: FloatArray, limit: float, total: IntArray
+) -> None:
+    """Sums of truncated numbers are whole and far below 2^53, so floating point adds exactly."""
+    d = z.shape[1]
+    firsts, seconds = np.zeros(d), np.zeros((d, d))
+    kept = np.empty(BLOCK, np.uint64)
+    for lo in range(0, len(z), BLOCK):
+        n_kept = _kept(z, g, h, limit, lo, kept)
+        for k in range(n_kept):
+            r = kept[k]
+            for j in range(d):
+                firsts[j] += np.trunc(g[r] * z[r, j])
+        for i in range(d):
+            out = seconds[i, i:]
+            for k in range(n_kept):
+                row = z[kept[k], i:]
+                factor = h[kept[k]] * row[0]
+                for j in range(row.size):
+                    out[j] += np.trunc(factor * row[j])
+    at = d
+    for i in range(d):
+        total[i] += np.int64(firsts[i])
+        for j in range(i, d):
+            total[at] += np.int64(seconds[i, j])
+            at += 1
+
+
+@helper
+def _kept(z: FloatArray, g: FloatArray, h: FloatArray, limit: float, lo: int, kept: Words) -> int:
+    """Numbers the records of a block whose vectors fit; returns how many there are."""
+    n_kept = 0
+    for r in range(lo, min(lo + BLOCK, len(z))):
+        s, q = 0.0, 0.0
+        for j in range(z.shape[1]):
+            square = z[r, j] * z[r, j]
+            s += square
+            q += square * square
+        kept[n_kept] = r
+        if g[r] * g[r] * s + h[r] * h[r] * (0.5 * (s * s + q)) <= limit:
+            n_kept += 1
+    return n_kept
+
+
+SCALED_ROWS = Kernel(_scaled_rows_loop, _scaled_rows_plain)
+ADD_VECTORS = Kernel(_add_vectors_loop, _add_vectors_plain)

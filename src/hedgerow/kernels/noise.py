@@ -1,0 +1,42 @@
+"""Noise from random words: the loop that looks them up in a cumulative table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.kernels.dispatch import Kernel, as_input
+from hedgerow.privacy.noise.sampling import search
+from hedgerow.values.arrays import Int32, IntArray, Words
+
+
+def invert(
+    words: Words, thresholds: Words, guide: Int32, shift: int, out: IntArray, ties: IntArray
+) -> int:
+    """Looks words up in a cumulative table; `hedgerow.privacy.noise.sampling.Invert` says how."""
+    if not len(words) == len(out) == len(ties):
+        raise SpecError(
+            f"{len(words)} words for {len(out)} results and {len(ties)} ties; give one each."
+        )
+    table = as_input(thresholds, np.uint64), as_input(guide, np.int32)
+    return int(INVERT.run(as_input(words, np.uint64), *table, np.uint64(shift), out, ties))
+
+
+def _invert_loop(
+    words: Words, thresholds: Words, guide: Int32, shift: np.uint64, out: IntArray, ties: IntArray
+) -> int:
+    n_ties = 0
+    last = np.uint64(thresholds.size)
+    for i in range(words.size):
+        word = words[i]
+        k = np.uint64(guide[word >> shift])
+        while k < last and thresholds[k] <= word:
+            k += np.uint64(1)
+        out[i] = k
+        if k == last or (k > 0 and thresholds[k - np.uint64(1)] == word):
+            ties[n_ties] = i
+            n_ties += 1
+    return n_ties
+
+
+INVERT = Kernel(_invert_loop, search)

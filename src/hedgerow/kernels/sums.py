@@ -1,0 +1,153 @@
+"""Sums over the cells of features, of class labels or of statistics: integers in, integers out.
+
+Exact for any data: no accumulator can overflow but int64 itself, in the masks' own ring.
+
+Shapes: F features of the codes, f of them asked, n rows, k rows visited, N nodes, B bins, C
+channels. Codes are uint8, feature-major (F, n); interval numbers may stand in as uint16.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from hedgerow.errors import DataError, SpecError
+from hedgerow.kernels.dispatch import Array, Kernel, as_input
+from hedgerow.kernels.guards import check_one_each, check_selection, class_codes
+from hedgerow.kernels.loops import sum_cells_loop
+from hedgerow.values.arrays import Codes, GroupCodes, Int32, IntArray
+
+Selections = Sequence[Int32] | None
+"""The rows of each of N nodes. None: one node that holds all rows."""
+
+
+def count_cells(
+    codes: GroupCodes,
+    nodes: Selections,
+    features: ArrayLike,
+    labels: Codes,
+    n_bins: int,
+    n_classes: int,
+) -> IntArray:
+    """(N, f, B, C) rows of each node in each bin of the f features, by class.
+
+    A class within a node is a smaller node, in which every row counts as one.
+    """
+    layout = _laid_out(nodes, codes.shape[1])
+    classes = layout.picked(class_codes(labels, n_classes))
+    parts = layout.node_of * np.int32(n_classes) + classes
+    n_parts = layout.n_nodes * n_classes
+    out = _by_cell(codes, layout.rows, parts, n_parts, features, one_each(parts), n_bins)
+    by_class = out.reshape(len(out), layout.n_nodes, n_classes, n_bins)
+    return np.ascontiguousarray(by_class.transpose(1, 0, 3, 2)[: layout.n_wanted])
+
+
+def sum_cells(
+    codes: GroupCodes, nodes: Selections, features: ArrayLike, stats: IntArray, n_bins: int
+) -> IntArray:
+    """(N, f, B, C) sums of `stats` (n, C) over each node in each bin of the f features."""
+    layout = _laid_out(nodes, codes.shape[1])
+    mine = layout.picked(as_input(stats, np.int64))
+    out = _by_cell(codes, layout.rows, layout.node_of, layout.n_nodes, features, mine, n_bins)
+    return np.ascontiguousarray(out.swapaxes(0, 1)[: layout.n_wanted])
+
+
+def one_each(rows: Array) -> IntArray:
+    """Statistics without channels: every row counts as one."""
+    return as_input(np.empty((len(rows), 0)), np.int64)
+
+
+def paired(groups: Int32) -> Int32:
+    """An even number of groups: the last may stand twice, its second sum is dropped."""
+    return as_input(np.append(groups, groups[-1:]) if groups.size % 2 else groups, np.int32)
+
+
+def add_group(group: Array, node_of: Int32, stats: IntArray, out: IntArray) -> None:
+    """Adds the rows of one group to out (N, B, C), in plain NumPy."""
+    flat = out.reshape(-1, out.shape[2])
+    index = node_of.astype(np.intp) * out.shape[1] + group
+    if stats.shape[1] == 0:
+        flat[:, 0] += np.bincount(index, minlength=len(flat))
+    for c in range(stats.shape[1]):
+        np.add.at(flat[:, c], index, stats[:, c])
+
+
+class _Layout(NamedTuple):
+    rows: Int32 | None  # (k,) to visit; None: all, in order
+    node_of: Int32  # (k,)
+    n_nodes: int
+    n_wanted: int  # the first of them
+    n_rows: int  # of the codes
+
+    def picked(self, values: Array) -> Array:
+        """(k, ...) of one value for each row."""
+        check_one_each(values, self.n_rows)
+        return values if self.rows is None else as_input(values[self.rows], values.dtype)
+
+
+def _laid_out(nodes: Selections, n_rows: int) -> _Layout:
+    """Picking rows out costs more than passing over them, once for each node.
+
+    So if most rows are wanted, once each, all are visited, and those that nobody wants go to
+    one node more.
+    """
+    if nodes is None:
+        return _Layout(None, np.zeros(n_rows, dtype=np.int32), 1, 1, n_rows)
+    for rows in nodes:
+        check_selection(rows, n_rows)
+    sizes = [len(rows) for rows in nodes]
+    if 2 * sum(sizes) > n_rows:
+        node_of = np.full(n_rows, len(nodes), dtype=np.int32)
+        for k, rows in enumerate(nodes):
+            node_of[rows] = k
+        if np.count_nonzero(node_of < len(nodes)) == sum(sizes):
+            return _Layout(None, node_of, len(nodes) + 1, len(nodes), n_rows)
+    node_of = np.repeat(np.arange(len(nodes), dtype=np.int32), sizes)
+    return _Layout(np.concatenate([*nodes, _NOBODY]), node_of, len(nodes), len(nodes), n_rows)
+
+
+def _by_cell(
+    codes: GroupCodes,
+    rows: Int32 | None,
+    node_of: Int32,
+    n_nodes: int,
+    features: ArrayLike,
+    stats: IntArray,
+    n_bins: int,
+) -> IntArray:
+    """(f, N, B, C)"""
+    wanted = np.asarray(features, dtype=np.int32)
+    if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(codes):
+        raise SpecError(f"features are {wanted.tolist()}; the codes have {len(codes)} columns.")
+    pairs = paired(wanted)
+    out = _zeros((pairs.size, n_nodes, n_bins, max(stats.shape[1], 1)), codes.dtype)
+    chosen = as_input(_NOBODY if rows is None else rows, np.int32)
+    args = as_input(codes, codes.dtype), chosen, as_input(node_of, np.int32), pairs, stats, out
+    if not SUM_CELLS.run(*args):
+        raise DataError(f"a code is {n_bins} or more; there are {n_bins} bins.")
+    return out[: wanted.size]
+
+
+def _zeros(shape: tuple[int, int, int, int], code: DTypeLike) -> IntArray:
+    """Sums, with room behind them for any code: a wrong one is then reported, not obeyed."""
+    size, spare = math.prod(shape), (np.iinfo(np.dtype(code)).max + 1) * shape[3]
+    return np.zeros(size + spare, dtype=np.int64)[:size].reshape(shape)
+
+
+def _sum_cells_plain(
+    codes: GroupCodes, rows: Int32, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
+) -> bool:
+    for j, feature in enumerate(pairs if node_of.size else ()):
+        cells = codes[feature][rows] if rows.size else codes[feature]
+        if cells.max() >= out.shape[2]:
+            return False
+        add_group(cells, node_of, stats, out[j])
+    return True
+
+
+_NOBODY = as_input((), np.int32)
+SUM_CELLS = Kernel(sum_cells_loop, _sum_cells_plain)

@@ -1,0 +1,114 @@
+"""From what records contribute, in real numbers, to integers that keep a declared bound.
+
+A sum is as private as its noise, and the noise is made for the bound that a statistic declares.
+So the bound is not believed: a record whose integers exceed it, in any of three norms, adds
+nothing. That depends on the record's own numbers alone, and honest ones are never touched, since
+truncation toward zero makes no norm larger.
+
+Shapes: n records, C channels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.kernels.dispatch import Kernel, as_input, helper
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.values.arrays import FloatArray, IntArray
+
+BLOCK = 512  # records whose numbers stay in the cache between truncation and check
+LARGEST = 2.0**62  # truncated numbers are cut here; no bound allows nearly as much
+MOST = 2**52  # of a norm: below, sums in floating point are exact
+
+
+def bounded_units(values: FloatArray, unit: int, bound: Sensitivity) -> IntArray:
+    """(n, C) integers in units of 1 / `unit`: quantised, then clamped, in one pass."""
+    if max(bound.l1, bound.l2_squared, values.shape[1] * bound.linf**2) > MOST:
+        raise SpecError(f"{bound} is too large for {values.shape[1]} channels; lower the unit.")
+    out = np.empty(values.shape, np.int64)
+    norms = float(bound.l1), float(bound.l2_squared), float(bound.linf)
+    BOUNDED_UNITS.run(as_input(values, np.float64), float(unit), *norms, out)
+    return out
+
+
+def quantised(values: FloatArray, unit: float) -> IntArray:
+    """Every number truncated toward zero; one that is not finite counts as 0."""
+    with np.errstate(all="ignore"):
+        scaled = values * unit
+    finite = np.where(np.isfinite(scaled), scaled, 0.0)
+    return np.clip(finite, -LARGEST, LARGEST).astype(np.int64)
+
+
+def clamped(contributions: IntArray, bound: Sensitivity) -> IntArray:
+    """The same integers, with zeros for every record that exceeds the bound."""
+    return np.where(_keeps(contributions, bound)[:, None], contributions, 0)
+
+
+def _keeps(contributions: IntArray, bound: Sensitivity) -> NDArray[np.bool_]:
+    """(n,) Numbers that are too large are left out of the sums, which could not hold them."""
+    keeps = np.ones(len(contributions), np.bool_)
+    l1, l2_squared = np.zeros((2, len(contributions)), np.int64)
+    for channel in contributions.T:
+        is_small = (-bound.linf <= channel) & (channel <= bound.linf)
+        size = np.abs(np.where(is_small, channel, 0))
+        keeps &= is_small
+        l1 += size
+        l2_squared += size * size
+    return keeps & (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)
+
+
+def _bounded_units_plain(
+    values: FloatArray, unit: float, l1: float, l2_squared: float, linf: float, out: IntArray
+) -> None:
+    bound = Sensitivity(int(l1), int(l2_squared), int(linf))
+    out[:] = clamped(quantised(values, unit), bound)
+
+
+def _bounded_units_loop(
+    values: FloatArray, unit: float, l1: float, l2_squared: float, linf: float, out: IntArray
+) -> None:
+    channels = out.shape[1]
+    sizes = np.empty(BLOCK * channels)
+    for lo in range(0, len(out), BLOCK):
+        rows = out[lo : lo + BLOCK]
+        mine = sizes[: rows.size]
+        _truncate(values[lo : lo + BLOCK].ravel(), unit, mine, rows.ravel())
+        if _n_beyond(mine, channels, l1, l2_squared, linf) == 0:
+            continue
+        for i in range(len(rows)):
+            record = mine[i * channels : (i + 1) * channels]
+            if _n_beyond(record, channels, l1, l2_squared, linf):
+                rows[i] = 0
+
+
+@helper
+def _truncate(values: FloatArray, unit: float, sizes: FloatArray, out: IntArray) -> None:
+    for k in range(values.size):
+        scaled = np.trunc(values[k] * unit)
+        scaled = scaled if abs(scaled) < np.inf else 0.0  # not a number is not less either
+        sizes[k] = abs(scaled)
+        out[k] = np.int64(scaled)
+
+
+@helper
+def _n_beyond(sizes: FloatArray, channels: int, l1: float, l2_squared: float, linf: float) -> int:
+    """How many records exceed the bound. Most losses have two channels: those go side by side."""
+    n = 0
+    if channels == 2:
+        for i in range(sizes.size // 2):
+            a, b = sizes[2 * i], sizes[2 * i + 1]
+            n += (a + b > l1) | (a * a + b * b > l2_squared) | (a > linf) | (b > linf)
+        return n
+    for lo in range(0, sizes.size, channels):
+        total, squares, largest = 0.0, 0.0, 0.0
+        for c in range(lo, lo + channels):
+            total += sizes[c]
+            squares += sizes[c] * sizes[c]
+            largest = max(largest, sizes[c])
+        n += (total > l1) | (squares > l2_squared) | (largest > linf)
+    return n
+
+
+BOUNDED_UNITS = Kernel(_bounded_units_loop, _bounded_units_plain)

@@ -1,0 +1,123 @@
+"""Whether a value that came over the wire speaks of this schema. Total: no input makes it raise.
+
+A site asks these before it touches a row. Each says why a value does not fit, or None if it does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from hedgerow.values.binning import Binning
+from hedgerow.values.layers import NO_TEST, Layer, NodeTests
+from hedgerow.values.models import Additive, Curve
+from hedgerow.values.regions import Fold, Region, Split, Test
+from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
+
+MOST_FOLDS = 1 << 16
+MOST_STEPS = 1024
+"""Tests on the path to a region: no tree that anybody reads is as deep."""
+LONGEST_NAME = 256
+
+
+def misfit_of_region(region: Region, schema: Schema) -> str | None:
+    if len(region) > MOST_STEPS:
+        return f"a region of {len(region)} steps is too deep"
+    return _first(misfit_of_test(step.test, schema) for step in region)
+
+
+def misfit_of_test(test: Test, schema: Schema) -> str | None:
+    if isinstance(test, Fold):
+        if not 1 <= test.n <= MOST_FOLDS or not 0 < len(test.draw) <= LONGEST_NAME:
+            return f"a draw of {test.n} folds is not allowed"
+        return None
+    return misfit_of_split(test, schema)
+
+
+def misfit_of_split(split: Split, schema: Schema) -> str | None:
+    if split.feature not in schema.places:
+        return f"there is no column {split.feature!r}"
+    grid = schema.grids[schema.places[split.feature]]
+    if split.grid != grid.digest:
+        return f"a test of {split.feature!r} speaks of another grid"
+    if not 0 < split.left < 1 << grid.n_cells:
+        return f"a test of {split.feature!r} names no cell, or cells that do not exist"
+    return None
+
+
+def misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
+    if tree.features != schema.names:
+        return "a tree reads other columns"
+    tests = {test for test in tree.tests if test is not None}
+    return _first(misfit_of_split(test, schema) for test in tests)
+
+
+def misfit_of_curve(curve: Curve, outputs: int, schema: Schema) -> str | None:
+    if not 0 <= curve.feature < len(schema.grids):
+        return f"there is no column {curve.feature}"
+    if len(curve.values) != schema.grids[curve.feature].n_cells:
+        return f"a curve of column {curve.feature} has another number of cells"
+    if any(len(row) != outputs for row in curve.values):
+        return f"a curve of column {curve.feature} has another number of outputs"
+    return _not_finite(value for row in curve.values for value in row)
+
+
+def misfit_of_model(model: Additive, schema: Schema) -> str | None:
+    outputs = model.outputs
+    if model.clip is not None and not (
+        all(map(math.isfinite, model.clip)) and model.clip[0] < model.clip[1]
+    ):
+        return "a model's clip is no range"
+    if any(tree.n_outputs != outputs for tree in model.trees):
+        return "a tree has another number of outputs"
+    return (
+        _not_finite(model.base)
+        or _first(misfit_of_curve(curve, outputs, schema) for curve in model.curves)
+        or _first(misfit_of_tree(tree, schema) for tree in model.trees)
+    )
+
+
+def misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
+    """One bin for each cell of each column, numbered from 0."""
+    if len(binning.bins) != len(schema.grids):
+        return f"a binning of {len(binning.bins)} columns; there are {len(schema.grids)}"
+    for grid, bins in zip(schema.grids, binning.bins, strict=True):
+        if len(bins) != grid.n_cells or not all(0 <= b < grid.n_cells for b in bins):
+            return f"a binning of {grid.feature!r} does not fit its cells"
+    return None
+
+
+def misfit_of_columns(columns: Iterable[int], schema: Schema) -> str | None:
+    named = list(columns)
+    if not named or len(set(named)) != len(named):
+        return "no column was named, or one twice"
+    if not all(0 <= column < len(schema.grids) for column in named):
+        return "a column was named that does not exist"
+    return None
+
+
+def misfit_of_tests(tests: NodeTests, schema: Schema) -> str | None:
+    """Cells beyond a grid hold no row, so only the columns can be wrong."""
+    columns = tests.feature
+    if columns.size and not NO_TEST <= int(columns.min()) <= int(columns.max()) < len(schema.grids):
+        return "a test names a column that does not exist"
+    return None
+
+
+def misfit_of_layer(layer: Layer, schema: Schema) -> str | None:
+    below: Layer | None = layer
+    while below is not None and below.taken is not None:
+        why = misfit_of_tests(below.taken, schema)
+        if why is not None:
+            return why
+        below = below.above
+    return None
+
+
+def _not_finite(values: Iterable[float]) -> str | None:
+    return None if all(map(math.isfinite, values)) else "a number is not finite"
+
+
+def _first(reasons: Iterable[str | None]) -> str | None:
+    return next((reason for reason in reasons if reason is not None), None)

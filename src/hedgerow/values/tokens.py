@@ -1,0 +1,132 @@
+"""One token per value: what a category is known by, whatever the type it arrives in.
+
+The type of a column depends on all of its rows. One missing value turns integers into floats and
+booleans into objects, one text turns numbers into text. A record must not get another code because
+a neighbour came or went, so all that one value may turn into has one token:
+
+    1, 1.0, True, numpy.int8(1), Decimal("1.00"), "1", "1.0", " 1 ", "True", b"1"    ->  "1"
+
+Fractions are compared as float32, so that 0.1 is the same in columns of both widths. A number of
+2^53 or more has no token: a float cannot tell it from its neighbours, so a code as long as that is
+written as text. Text that no number prints itself as ("01", "2.50", "1e3") is itself.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from enum import Enum
+from numbers import Integral, Rational
+from typing import Any, Final
+
+import numpy as np
+
+FIRST_AMBIGUOUS: Final = 2**53
+"""From here on two integers may be one float."""
+
+
+class Unusable(Enum):
+    """Why a value has no token. Such a value is unknown, whatever the schema lists."""
+
+    TOO_LARGE = "a number of 2^53 or more"
+    NO_VALUE = "neither a number, a text nor a boolean"
+
+
+Token = str | Unusable | None
+"""None: the value is missing."""
+
+TRUTHS: Final = {"True": "1", "true": "1", "False": "0", "false": "0"}
+"""As Python and NumPy write booleans among texts, and as Arrow and Polars do."""
+
+_WORDS: Final[dict[str, Token]] = {**TRUTHS, "nan": None}
+_MISSING_TYPES: Final = frozenset({"NoneType", "NAType", "NaTType"})
+_DIGITS: Final = frozenset("0123456789")
+_FRACTION: Final = re.compile(r"-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+)", re.ASCII)
+"""With a point or an exponent; whole numbers are their own tokens."""
+
+
+def token_of(value: object) -> Token:
+    """The token of one value, by itself."""
+    if isinstance(value, str | bytes):
+        return _token_of_text(plain_text(value))
+    number = real_of(value)
+    return number if isinstance(number, Unusable) else _token_of_number(number)
+
+
+def spelled(value: object) -> Token:
+    """The value as people read it: text as it was written, booleans in words."""
+    token = token_of(value)
+    if isinstance(token, str) and isinstance(value, str | bytes):
+        return _text(value)
+    return str(bool(value)) if isinstance(value, bool | np.bool_) else token
+
+
+def plain_text(value: str | bytes) -> str:
+    """Without spaces around it. NUL is a space, since NumPy drops it from the end of a text."""
+    return _text(value).replace("\0", " ").strip()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str.__str__(value)
+
+
+def real_of(value: object) -> int | float | Unusable:
+    """The number that a value other than text stands for; NaN if it is missing."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if type(value).__name__ in _MISSING_TYPES:
+        return math.nan
+    if isinstance(value, Integral | np.bool_):
+        return int(value)
+    if isinstance(value, np.floating | Decimal | Rational):
+        return nearest_float(value)
+    if isinstance(value, complex | np.complexfloating) and value.imag == 0:
+        return float(value.real)
+    if isinstance(value, np.datetime64 | np.timedelta64) and np.isnat(value):
+        return math.nan
+    return Unusable.NO_VALUE
+
+
+def nearest_float(value: Any) -> float:
+    """Of any number; one beyond all floats is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:  # a signalling NaN
+        return math.nan
+
+
+def _token_of_number(number: float) -> Token:
+    if number != number:
+        return None
+    if abs(number) == math.inf:
+        return str(number)
+    if abs(number) >= FIRST_AMBIGUOUS:
+        return Unusable.TOO_LARGE
+    return str(int(number)) if number == int(number) else _token_of_fraction(number)
+
+
+def _token_of_fraction(number: float) -> str:
+    """As float32 writes it, unless float32 would take it for a whole number."""
+    narrow = np.float32(number)
+    return repr(number) if narrow == int(narrow) else repr(float(str(narrow)))
+
+
+def _token_of_text(text: str) -> Token:
+    """Text that a number prints itself as stands for that number."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[-1:] in _DIGITS and _FRACTION.fullmatch(text):
+        number = float(text)
+        if text == repr(number) or _is_printed_by_float32(text, number):
+            return _token_of_number(number)
+    return text
+
+
+def _is_printed_by_float32(text: str, number: float) -> bool:
+    """NumPy prints a float32 of 0.0001 as 1e-04, and one of a million as 1e+06."""
+    return abs(number) < FIRST_AMBIGUOUS and text == str(np.float32(number))

@@ -1,0 +1,78 @@
+"""The integers of a bundle are those of its queries, one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.queries import LATTICE, BoundQuery, Cells, ClassCounts, Gradients, SumQuery, Whole
+from hedgerow.site import answer
+from hedgerow.site.answer import Answering
+from hedgerow.values.losses import SoftmaxLoss
+from hedgerow.values.models import Additive
+from hedgerow.values.regions import EVERYONE, Step
+from property.test_sensitivity import BY_CLASS, OTHER, SHARE, SHARED, SPLIT, records, rows_of
+
+REGIONS = [
+    EVERYONE,
+    *[(Step(SPLIT, side),) for side in (0, 1)],
+    *[(Step(SPLIT, a), Step(OTHER, b)) for a in (0, 1) for b in (0, 1)],
+]
+KINDS = [
+    (ClassCounts(3), Cells((0, 2), SHARED)),
+    (ClassCounts(3), Cells((1,), SHARED)),
+    (ClassCounts(3), Whole()),
+    (Gradients(SoftmaxLoss(3), Additive((0.0, 1.0, -1.0))), Cells((0, 2), SHARED)),
+]
+QUERIES = st.one_of(
+    st.builds(
+        lambda region, kind: SumQuery(region, *kind, SHARE), *map(st.sampled_from, (REGIONS, KINDS))
+    ),
+    st.builds(lambda region: BoundQuery(region, (0, 1), SHARED, SHARE), st.sampled_from(REGIONS)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=records(least=0), bundle=st.lists(QUERIES, max_size=12))
+def test_a_bundle_is_answered_as_its_queries_are(data: Any, bundle: list[Any]) -> None:
+    site = Answering(rows_of(data, BY_CLASS), BY_CLASS)
+    together = site.integers_of_all(bundle, lambda query: LATTICE)
+    assert len(together) == len(bundle)
+    for query, mine in zip(bundle, together, strict=True):
+        alone = Answering(rows_of(data, BY_CLASS), BY_CLASS).integers(query, LATTICE)
+        np.testing.assert_array_equal(mine, alone)
+
+
+def test_the_histograms_of_a_level_take_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[int] = []
+    count = answer.count_cells
+    monkeypatch.setattr(
+        answer,
+        "count_cells",
+        lambda codes, nodes, *rest: passes.append(len(nodes)) or count(codes, nodes, *rest),
+    )
+    data = [((x, z, k), 0, 0.0) for x in range(5) for z in range(4) for k in range(2)]
+    level = [SumQuery(region, *KINDS[0], SHARE) for region in REGIONS[3:]]
+    Answering(rows_of(data, BY_CLASS), BY_CLASS).integers_of_all(level, lambda query: LATTICE)
+    assert passes == [4]
+
+
+def test_no_pass_visits_more_rows_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees of a forest ask for the same rows; gathered all at once they would fill the memory."""
+    visited: list[int] = []
+    count = answer.count_cells
+    monkeypatch.setattr(
+        answer,
+        "count_cells",
+        lambda codes, nodes, *rest: (
+            visited.append(sum(map(len, nodes))) or count(codes, nodes, *rest)
+        ),
+    )
+    data = [((x, 0, 0), 0, 0.0) for x in range(5)] * 4
+    forest = [SumQuery(region, *KINDS[0], SHARE) for region in REGIONS[:3] * 5]
+    Answering(rows_of(data, BY_CLASS), BY_CLASS).integers_of_all(forest, lambda query: LATTICE)
+    assert visited == [20] * 10

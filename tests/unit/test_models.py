@@ -1,0 +1,78 @@
+"""A model is a value: what it works out for speed is kept once, and travels in no copy."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.estimators.predicting import outputs
+from hedgerow.values import models
+from hedgerow.values.models import Additive, Curve, Model, Output
+from hedgerow.values.regions import Split, Step, cells
+from hedgerow.values.schema import Numeric, Schema
+from hedgerow.values.trees import Tree
+
+SCHEMA = Schema((Numeric("a", 0.0, 1.0, bins=8),), classes=("no", "yes"))
+ROWS = np.linspace(0.0, 1.0, 20)[:, None]
+
+
+def stump(value: float) -> Tree:
+    split = Split("a", SCHEMA.grids[0].digest, cells(range(4)))
+    return Tree.build(("a",), {(Step(split, 0),): (value,), (Step(split, 1),): (-value,)})
+
+
+def some_model() -> Model:
+    curve = Curve(0, tuple((0.1 * cell,) for cell in range(9)))
+    trees = tuple(stump(float(k)) for k in range(50))
+    return Model(Additive((0.25,), (curve,), trees), Output.SIGMOID)
+
+
+def test_trees_are_laid_out_once_however_often_a_model_predicts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packings: list[int] = []
+    pack = models.pack
+    monkeypatch.setattr(models, "pack", lambda trees: packings.append(len(trees)) or pack(trees))
+    model = some_model()
+    answers = [outputs(model, ROWS, SCHEMA) for _ in range(3)]
+    assert packings == [50]
+    assert answers[0].tobytes() == answers[2].tobytes()
+
+
+def test_a_model_with_more_trees_is_another_value_with_a_layout_of_its_own() -> None:
+    score = some_model().score
+    assert len(score.packed.depth) == 50
+    assert len(score.plus(stump(3.0)).packed.depth) == 51
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_is_equal_and_predicts_alike(copied: Callable[[Any], Any]) -> None:
+    model = some_model()
+    before = outputs(model, ROWS, SCHEMA)
+    again = copied(model)
+    assert again == model
+    assert again.score.digest == model.score.digest
+    assert outputs(again, ROWS, SCHEMA).tobytes() == before.tobytes()
+
+
+def test_predicting_makes_no_pickle_longer() -> None:
+    model = some_model()
+    before = len(pickle.dumps(model))
+    outputs(model, ROWS, SCHEMA)
+    assert model.score.digest
+    assert len(pickle.dumps(model)) == before
+
+
+def test_a_pickled_tree_comes_back_closed_to_writing() -> None:
+    tree = pickle.loads(pickle.dumps(stump(1.0)))
+    with pytest.raises(ValueError, match="read-only"):
+        tree.value[0] = 7.0
