@@ -60,12 +60,14 @@ def consortium(parameters: Parameters) -> tuple[Coordinator, Site, bytes]:
     identities = [Identity.generate() for _ in range(parameters.parties + 1)]
     public = [identity.public for identity in identities]
     roster = Roster(tuple(public[:-1]), public[-1])
+    pins = roster.fingerprints
     sites = [
-        Site(identity, roster, me, parameters, STUDY, MemoryInRam())
+        Site(identity, roster, me, parameters, STUDY, MemoryInRam(), pins=pins)
         for me, identity in enumerate(identities[:-1])
     ]
     coordinator = Coordinator(identities[-1], roster, parameters, STUDY)
-    letters = coordinator.open(site.keys(EMPTY_LEDGER) for site in sites)
+    joins = coordinator.join()
+    letters = coordinator.open(site.join(joins[me], EMPTY_LEDGER) for me, site in enumerate(sites))
     return coordinator, sites[ME], letters[ME]
 
 

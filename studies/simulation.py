@@ -91,7 +91,7 @@ class InTheClear:
         return np.asarray(draws.reshape(shape).sum(axis=0))
 
     def spent(self) -> Cost:
-        return self.ledger.spent(self.study.name)
+        return self.ledger.spent(self.study.account)
 
 
 def study_of(
@@ -125,7 +125,7 @@ def train(
     ledger = MemoryLedger(study.limit if limit is None else limit)
     federation = Federation(study, InTheClear(study, sites, ledger), ledger)
     trained = run(recipe.flow(study.schema, federation, np.random.default_rng(seed)), federation)
-    return trained, ledger.spent(study.name)
+    return trained, ledger.spent(study.account)
 
 
 def probabilities(trained: Trained, X: Any, schema: Schema) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ import pytest
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import BudgetExceeded
 from hedgerow.learning.flow import run
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import Measure, Placement
 from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, worst_total
 from hedgerow.queries import Answer, BoundQuery
 from hedgerow.recipes.papers.gubler import HistogramTree
@@ -68,7 +68,7 @@ class NothingSaved:
         self.charges = []
 
     def ask(self, queries):
-        self.charges += [Charge(q.region, q.share, "", "test") for q in queries]
+        self.charges += [Charge(q.region, q.share, "", "test", Measure.PURE) for q in queries]
         return [Answer(np.full(q.shape, self._value(q)), 1.0) for q in queries]
 
     def _value(self, query):

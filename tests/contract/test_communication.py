@@ -15,15 +15,15 @@ from hedgerow.learning.flow import run
 from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.transport.wire import Sender
 
-HEADER, SIGNATURE, LENGTH, SITE = 134, 64, 2, 2
+HEADER, SIGNATURE, LENGTH, SITE = 136, 64, 2, 2
 SEALED, SHARE, COMMITMENT = 48, 32, 32
 
 
 def bytes_of_a_round(integers: int, bundle: int, spent: int, sites: int) -> int:
     """The formula of docs/communication.md, message by message; nobody is lost."""
     envelope = HEADER + SIGNATURE
-    ask = envelope + 4 + bundle + LENGTH + SITE * sites
-    masked = envelope + spent + 8 + 8 * integers + COMMITMENT
+    ask = envelope + 4 + bundle + 4 + LENGTH + SITE * sites
+    masked = envelope + spent + 8 + 8 * integers + 4 + COMMITMENT
     masked += LENGTH + (SITE + SEALED) * (sites - 1)
     unmask = envelope + LENGTH + SITE * sites + LENGTH + LENGTH + (SITE + SEALED) * (sites - 1)
     shares = envelope + spent + LENGTH + (SITE + SHARE) * sites + LENGTH
@@ -39,7 +39,7 @@ class Watched:
     def ask(self, queries):
         replies = self.inner.ask(queries)
         integers = sum(math.prod(q.shape) for q in queries)
-        spent = self.inner.ledger.spent(self.inner.study.name)
+        spent = self.inner.ledger.spent(self.inner.study.account)
         text = f"{spent.numerator}/{spent.denominator}"
         self.rounds.append((integers, len(self.sender.encode(queries)), len(text)))
         return replies

@@ -47,7 +47,7 @@ def test_a_failed_round_is_asked_again_under_a_new_number_and_paid_twice():
     fed = opened(failing={1}, retry_reserve=TENTH)
     fed.ask([COUNTS])
     price = TENTH * Fraction(9, 10)
-    assert fed.link.spent() == fed.ledger.spent("test") == 2 * price
+    assert fed.link.spent() == fed.ledger.spent(fed.study.account) == 2 * price
     assert [(r.number, r.void) for r in fed.record.rounds] == [(1, True), (2, False)]
 
 

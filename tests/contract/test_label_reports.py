@@ -44,8 +44,8 @@ def test_the_entry_is_charged_for_any_number_of_reports():
     for _ in range(3):
         fed.ask([COUNTS])
     spent = Fraction(REPORTS.epsilon_forever)
-    assert fed.ledger.spent("test") == spent
-    assert {e.safe.ledger.spent("test") for e in fed.link.endpoints} == {spent}
+    assert fed.ledger.spent(fed.study.account) == spent
+    assert {e.safe.ledger.spent(fed.study.account) for e in fed.link.endpoints} == {spent}
 
 
 def test_a_site_refuses_class_counts_and_keeps_no_labels():

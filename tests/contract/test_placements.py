@@ -60,11 +60,11 @@ def test_shares_add_one_noise_for_every_h_sites():
 
 def test_labels_are_paid_for_once_on_entering():
     fed, _ = opened(Placement.LABEL, 4, epsilon="2")
-    assert fed.ledger.spent("test") == 2
+    assert fed.ledger.spent(fed.study.account) == 2
     fed.ask([COUNTS])
     fed.ask([COUNTS])
-    assert fed.ledger.spent("test") == 2
-    assert {e.safe.ledger.spent("test") for e in fed.link.endpoints} == {Fraction(2)}
+    assert fed.ledger.spent(fed.study.account) == 2
+    assert {e.safe.ledger.spent(fed.study.account) for e in fed.link.endpoints} == {Fraction(2)}
 
 
 def test_told_labels_stay_the_same_for_the_whole_run():
@@ -94,4 +94,4 @@ def test_features_are_not_protected_under_label_and_the_statement_says_so():
 def test_nowhere_is_infinite():
     fed, _ = opened(Placement.NOWHERE, 4)
     fed.ask([COUNTS])
-    assert fed.ledger.spent("test") == float("inf")
+    assert fed.ledger.spent(fed.study.account) == float("inf")

@@ -78,12 +78,12 @@ def test_a_run_spends_what_it_reserved_and_never_more(recipe, schema, parties, d
     if recipe.needs.one_holder and parties > 1:
         pytest.skip("this recipe is for one holder")
     _, fed = trained(recipe, schema, parties, delta=delta)
-    spent = fed.ledger.spent("test")
+    spent = fed.ledger.spent(fed.study.account)
     assert 0 < spent <= fed.study.total
     charges = [c for _, entry in fed.ledger.entries for c in entry]
     assert worst_total(charges) == spent
     sites = [fed.link] if parties == 1 else [e.safe for e in fed.link.endpoints]
-    assert {site.ledger.spent("test") for site in sites} == {spent}
+    assert {site.ledger.spent(fed.study.account) for site in sites} == {spent}
 
 
 @RECIPES
@@ -93,7 +93,7 @@ def test_a_run_stops_before_it_would_spend_too_much(recipe, schema):
     fed.ledger = MemoryLedger(fed.study.total / 2)
     with pytest.raises(BudgetExceeded):
         run(recipe.flow(fed.study.schema, fed, np.random.default_rng(0)), fed)
-    assert fed.ledger.spent("test") <= fed.study.total / 2
+    assert fed.ledger.spent(fed.study.account) <= fed.study.total / 2
     assert len(fed.link.ledger.entries) == len(fed.record.rounds)
 
 

@@ -21,8 +21,8 @@ from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import no_hook
-from hedgerow.secagg.envelope import LedgerHead
-from hedgerow.secagg.keys import Identity
+from hedgerow.secagg.envelope import Author, Envelope, LedgerHead, MessageKind, SignedHeader
+from hedgerow.secagg.keys import EVERYBODY, Identity
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.site.vault import Vault, open_ledger
 
@@ -34,7 +34,6 @@ SECRET = b"own share, a secret of 32 bytes."
 
 
 def open_vault(directory: Path, hook: Callable[[str], None] = no_hook) -> Vault:
-    (directory / "state").mkdir(exist_ok=True)
     return Vault.open(directory / "state" / "site.db", IDENTITY, directory / "anchor", hook=hook)
 
 
@@ -43,15 +42,20 @@ def ledger_alone(directory: Path) -> AbstractContextManager[SqliteLedger]:
 
 
 def started(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1)) -> Vault:
-    vault = open_vault(directory, hook)
-    vault.ledger.set_lifetime(Measure.PURE, Q(10**6))
-    vault.ledger.approve(STUDY, Measure.PURE, cap)
+    vault = approved(directory, hook, cap)
     vault.memory(STUDY).open_run(RUN)
     return vault
 
 
+def approved(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1)) -> Vault:
+    vault = open_vault(directory, hook)
+    vault.ledger.set_lifetime(Measure.PURE, Q(10**6))
+    vault.ledger.approve(STUDY, Measure.PURE, cap)
+    return vault
+
+
 def charge(cost: Q = COST, study: str = STUDY) -> Charge:
-    return Charge((), cost, "Count of all rows", study)
+    return Charge((), cost, "Count of all rows", study, Measure.PURE)
 
 
 def record_of(
@@ -63,6 +67,14 @@ def record_of(
         context=b"c" * 32, ledger=ledger, message=message, own_share=SECRET,
         seeds={1: b"1" * 32, 2: b"2" * 32}, share_keys={1: b"3" * 32, 2: b"4" * 32},
     )  # fmt: skip
+
+
+def signed(seq: int, by: Identity = IDENTITY) -> SignedHeader:
+    """A message in which somebody says that their ledger has `seq` entries."""
+    author = Author(by, 1, b"s" * 32)
+    ledger = LedgerHead(seq, str(seq % 10).encode() * 32, "1/2")
+    message = author.seal(MessageKind.KEYS, b"", RUN, b"e" * 32, 0, EVERYBODY, ledger)
+    return Envelope.parse(message).receipt
 
 
 def release(vault: Vault, round: int, cost: Q = COST, message: bytes = b"") -> bytes:
@@ -143,7 +155,9 @@ def remembered(directory: Path) -> dict[str, object]:
         "spent": str(vault.ledger.spent(STUDY)),
         "high_water": top,
         "outbox": {r: rec.message.decode() for r, rec in outbox.items() if rec},
-        "sets": {r: memory.opened_set(RUN, r) for r in range(1, top + 1)},
+        "sets": {
+            r: opened.hex() for r in range(1, top + 1) if (opened := memory.opened_set(RUN, r))
+        },
     }
     vault.close()
     return found

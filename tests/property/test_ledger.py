@@ -6,6 +6,7 @@ from fractions import Fraction as Q
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, Tally, worst_total
 from hedgerow.values.regions import Fold, Split, Step
 
@@ -39,7 +40,7 @@ STEPS = [Step(test, i) for test in (*SPLITS, *DRAWS) for i in range(test.outcome
 
 costs = st.integers(0, 36).map(lambda twelfths: Q(twelfths, 12))
 regions = st.lists(st.sampled_from(STEPS), max_size=4).map(tuple)
-charges = st.builds(Charge, regions, costs, st.just(""), st.just("a"))
+charges = st.builds(Charge, regions, costs, st.just(""), st.just("a"), st.just(Measure.PURE))
 charge_lists = st.lists(charges, max_size=7)
 unhurried = settings(deadline=None)
 
@@ -83,7 +84,7 @@ def full_tree(draw, depth: int = 3):
     levels = [draw(costs) for _ in range(depth + 1)]
     nodes, charged = [()], []
     for level in levels:
-        charged += [Charge(region, level, "", "a") for region in nodes]
+        charged += [Charge(region, level, "", "a", Measure.PURE) for region in nodes]
         parents, nodes = nodes, []
         for region in parents:
             test = draw(st.sampled_from(SPLITS))
@@ -101,17 +102,18 @@ def test_trees_with_full_paths_are_charged_exactly(forest):
 @unhurried
 @given(charge_lists)
 def test_studies_add_whatever_their_regions(charges):
-    other = [Charge(c.region, c.cost, c.what, "b") for c in charges]
+    other = [Charge(c.region, c.cost, c.what, "b", Measure.PURE) for c in charges]
     assert worst_total(charges + other) == 2 * worst_total(charges)
 
 
 def test_a_ledger_that_compared_names_only_would_be_below_the_worst_record():
     # The twin: the same charges with folds named by their number alone, not by their draw.
     real = [
-        Charge((Step(DRAWS[0], 0),), Q(1), "", "a"),
-        Charge((Step(DRAWS[1], 1),), Q(1), "", "a"),
+        Charge((Step(DRAWS[0], 0),), Q(1), "", "a", Measure.PURE),
+        Charge((Step(DRAWS[1], 1),), Q(1), "", "a", Measure.PURE),
     ]
     named = [
-        Charge((Step(Fold("some draw", 3), c.region[0].outcome),), c.cost, "", "a") for c in real
+        Charge((Step(Fold("some draw", 3), c.region[0].outcome),), c.cost, "", "a", Measure.PURE)
+        for c in real
     ]
     assert worst_total(named) < worst_record(real) <= worst_total(real)

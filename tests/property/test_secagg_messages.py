@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg import messages
 from hedgerow.secagg.encoding import SEALED_SHARE, SEED, SIGNATURE
-from hedgerow.secagg.envelope import Envelope, MessageKind
+from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHead, SignedHeader
 from hedgerow.secagg.memory import StoredRound
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
@@ -25,16 +25,28 @@ def tables(width):
     return st.dictionaries(sites, st.binary(min_size=width, max_size=width), max_size=5)
 
 
-heads = st.tuples(st.integers(0, 2**64 - 1), st.binary(min_size=32, max_size=32))
+def exactly(length):
+    return st.binary(min_size=length, max_size=length)
+
+
+heads = st.builds(
+    SignedHead,
+    st.tuples(st.integers(0, 2**63 - 1), exactly(32)),
+    exactly(32),
+    exactly(SIGNATURE),
+)
+attempts = st.integers(0, 2**32 - 1)
 bodies = st.one_of(
+    st.builds(messages.Join, attempts),
     st.builds(
         messages.Keys,
-        st.binary(min_size=32, max_size=32),
-        st.binary(min_size=32, max_size=32),
+        attempts,
+        exactly(32),
+        exactly(32),
         st.dictionaries(sites, heads, max_size=4),
     ),
     st.builds(messages.Open, st.lists(st.binary(max_size=50), max_size=4).map(tuple)),
-    st.builds(messages.Round, st.binary(max_size=50), members),
+    st.builds(messages.Round, st.binary(max_size=50), members, st.binary(max_size=50)),
     st.builds(messages.Survivors, members),
     st.builds(messages.SignedSet, st.binary(min_size=SIGNATURE, max_size=SIGNATURE)),
     st.builds(messages.Unmask, members, tables(SIGNATURE), tables(SEALED_SHARE)),
@@ -57,21 +69,28 @@ def test_a_cut_body_is_refused_or_was_not_cut(body, at):
         type(body).read(whole + b"\0")
 
 
-@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=9), tables(SEALED_SHARE))
-def test_a_masked_vector_comes_back_and_no_other_length_does(words, sealed):
+@given(
+    st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=9),
+    tables(SEALED_SHARE),
+    st.lists(st.integers(0, 2**32 - 1), max_size=4).map(tuple),
+)
+def test_a_masked_vector_comes_back_and_no_other_length_does(words, sealed, picks):
     vector = np.array(words, dtype="<u8")
-    body = messages.Masked(vector, bytes(32), sealed).to_bytes()
-    again = messages.Masked.read(body, len(words))
+    body = messages.Masked(vector, bytes(32), sealed, picks).to_bytes()
+    again = messages.Masked.read(body, len(words), len(picks))
     np.testing.assert_array_equal(again.vector, vector)
-    assert again.sealed == sealed
+    assert (again.sealed, again.picks) == (sealed, picks)
     for other in (len(words) - 1, len(words) + 1, 2**32):
         with pytest.raises(PartyRefused):
-            messages.Masked.read(body, other)
+            messages.Masked.read(body, other, len(picks))
+    for other in (len(picks) + 1, 2**32 - 1):
+        with pytest.raises(PartyRefused):
+            messages.Masked.read(body, len(words), other)
 
 
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_are_refused_with_a_code(data):
-    for read in (Envelope.parse, StoredRound.from_bytes):
+    for read in (Envelope.parse, StoredRound.from_bytes, SignedHeader.read):
         with pytest.raises(PartyRefused):
             read(data)
 

@@ -15,6 +15,7 @@ from hedgerow.learning.builder import TreePlan, grow
 from hedgerow.learning.flow import run
 from hedgerow.learning.frontier import BestFirst
 from hedgerow.learning.leaves import per_leaf
+from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.queries import (
     Answer,
@@ -45,7 +46,7 @@ class Dice:
 
     def ask(self, queries: Sequence[Query]) -> list[Reply]:
         self.rounds.append(queries)
-        self.charges += [Charge(q.region, q.share, "", "test") for q in queries]
+        self.charges += [Charge(q.region, q.share, "", "test", Measure.PURE) for q in queries]
         return [self._reply(q) for q in queries]
 
     def _reply(self, query: Query) -> Reply:

@@ -81,7 +81,7 @@ def test_a_method_spends_the_share_it_names_in_the_rounds_it_names(method):
     fed = open_study(schema=schema, delta="1e-6")
     setting = Setting(schema, LogLoss(), Additive((0.0,)), n_trees=20)
     run(method.place(setting, fed), fed)
-    assert fed.ledger.spent("test") == method.share(setting) * fed.study.total
+    assert fed.ledger.spent(fed.study.account) == method.share(setting) * fed.study.total
     assert len(fed.record.rounds) == method.rounds_for(schema)
 
 

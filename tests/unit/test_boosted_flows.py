@@ -37,7 +37,7 @@ def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(schema, 
     found, fed = trained(
         SmoothedBoost(n_trees=7), fine_schema(schema), epsilon=epsilon, delta=DELTA
     )
-    assert fed.ledger.spent("test") == fed.study.total
+    assert fed.ledger.spent(fed.study.account) == fed.study.total
     assert len(found.model.score.trees) == (0 if epsilon == "0.05" else 7)
 
 
@@ -61,7 +61,7 @@ def test_a_schema_without_numbers_and_one_without_use_are_answered():
 def test_every_named_method_keeps_its_promise_and_its_rounds(name):
     recipe = NAMED[name](4, 3)
     found, fed = trained(recipe, recipe.grid(TWO), epsilon="20", delta=DELTA)
-    assert fed.ledger.spent("test") <= fed.study.total
+    assert fed.ledger.spent(fed.study.account) <= fed.study.total
     expected = recipe.rounds(fed.study.schema)
     assert expected in (None, len(fed.record.rounds))
     assert len(found.model.score.trees) == recipe.n_trees
@@ -80,7 +80,7 @@ def test_components_combine_freely(split, update, schema):
     X, _ = sample(50, schema, seed=1)
     codes = holders(X, sample(50, schema, seed=1)[1], np.zeros(50, int), 1, schema)[0].codes
     assert np.isfinite(found.model.predict(codes)).all()
-    assert fed.ledger.spent("test") <= fed.study.total
+    assert fed.ledger.spent(fed.study.account) <= fed.study.total
 
 
 def test_a_batch_of_drawn_trees_is_one_round():

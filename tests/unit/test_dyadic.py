@@ -104,5 +104,5 @@ def test_several_holders_spend_what_they_name_under_both_noises(delta):
     )
     recipe = MedianForest(n_trees=2, max_depth=2, split=MedianSplit.TABLE)
     trained = run(recipe.flow(schema, fed, np.random.default_rng(0)), fed)
-    assert fed.ledger.spent("test") <= fed.study.total
+    assert fed.ledger.spent(fed.study.account) <= fed.study.total
     assert len(trained.model.score.trees) == 2

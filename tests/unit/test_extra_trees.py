@@ -166,7 +166,7 @@ def test_each_tree_draws_its_own_rows_and_the_ledger_adds_them_up(rows):
     charges = [c for _, entry in model.ledger_.entries for c in entry]
     draws = {c.region[0].test for c in charges}
     assert draws == {Fold(f"tree {t}", 2) for t in range(3)}
-    assert model.ledger_.spent("fit") == sum(c.cost for c in charges) <= 1
+    assert model.ledger_.total == sum(c.cost for c in charges) <= 1
 
 
 def test_numbers_are_split_by_variance():

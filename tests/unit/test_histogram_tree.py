@@ -163,7 +163,7 @@ def test_every_path_may_spend_the_whole_budget_and_no_more(saving):
     recipe = HistogramTree(max_depth=3, save_budget=saving)
     with watched_ends() as ends:
         _, inner = grown(recipe)
-    assert inner.ledger.spent("test") == inner.study.total
+    assert inner.ledger.spent(inner.study.account) == inner.study.total
     assert ends
     assert all(node.spent <= 1 - recipe.leaf_share for node in ends)
 

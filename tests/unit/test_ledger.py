@@ -6,7 +6,7 @@ from fractions import Fraction as Q
 import pytest
 
 from hedgerow.errors import BudgetExceeded, SpecError
-from hedgerow.privacy.accounting.budget import checked_cost
+from hedgerow.privacy.accounting.budget import Measure, checked_cost
 from hedgerow.privacy.ledger.charges import (
     Charge,
     MemoryLedger,
@@ -21,7 +21,7 @@ QUANTILES = "digest of the private quantiles"
 
 
 def charge(*steps: Step, cost=Q(1), study: str = "a study") -> Charge:
-    return Charge(tuple(steps), cost, "a count", study)
+    return Charge(tuple(steps), cost, "a count", study, Measure.PURE)
 
 
 def below(cell: int, outcome: int, grid: str = UNIFORM) -> Step:
@@ -160,4 +160,4 @@ def test_a_ledger_has_no_way_to_pay_afterwards():
 def test_checking_a_cost_gives_it_back():
     assert checked_cost(Q(1, 3)) == Q(1, 3)
     assert Tally().of("nobody") == 0
-    assert worst_total([Charge(EVERYONE, Q(0), "labels are public", "a study")]) == 0
+    assert worst_total([Charge(EVERYONE, Q(0), "labels are public", "a study", Measure.PURE)]) == 0

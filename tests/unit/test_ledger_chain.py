@@ -1,5 +1,6 @@
 """The ledger on disk: what it remembers, what it notices, what it refuses."""
 
+import hashlib
 import math
 import sqlite3
 from dataclasses import replace
@@ -17,7 +18,7 @@ from hedgerow.errors import (
     SpecError,
 )
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.ledger import events, sqlite
+from hedgerow.privacy.ledger import chain, events, stored_chain
 from hedgerow.privacy.ledger.charges import NO_HEAD, Charge
 from hedgerow.privacy.ledger.head_file import Anchor
 from hedgerow.privacy.ledger.rules import Books
@@ -28,8 +29,8 @@ from hedgerow.values.regions import Fold, Split, Step
 SPLIT = Split("age", "grid", 0b1011)
 
 
-def charge(*steps, cost=Q(1, 10), study="a"):
-    return Charge(tuple(steps), cost, "Count of all rows", study)
+def charge(*steps, cost=Q(1, 10), study="a", measure=Measure.PURE):
+    return Charge(tuple(steps), cost, "Count of all rows", study, measure)
 
 
 class Bench:
@@ -70,13 +71,16 @@ class Bench:
         self.close()
         self.path.write_bytes(copy)
 
-    def tamper(self, *statements):
+    def tamper(self, *statements, triggers=True):
         self.close()
         raw = sqlite3.connect(self.path, isolation_level=None)
-        raw.execute("DROP TRIGGER ledger_keeps_entries")
-        raw.execute("DROP TRIGGER ledger_loses_none")
+        if triggers:
+            raw.execute("DROP TRIGGER ledger_keeps_entries")
+            raw.execute("DROP TRIGGER ledger_loses_none")
+        raw.execute("BEGIN")
         for sql, *values in statements:
             raw.execute(sql, values)
+        raw.execute("COMMIT")
         raw.close()
 
 
@@ -95,7 +99,7 @@ def test_a_reopened_ledger_has_spent_what_it_had_spent(bench):
     bench.close()
     again = bench.open()
     assert again.spent("a") == Q(1, 3) + Q(1, 10)
-    assert again.head() == ledger._end
+    assert again.head() == ledger._chain.end.position
     again.reserve([charge(Step(SPLIT, 0), cost=Q(1, 5))], "3")
     assert again.spent("a") == Q(1, 3) + Q(1, 10)
 
@@ -113,25 +117,30 @@ def test_a_receipt_names_the_entry_it_stands_for(bench):
     "event",
     [
         events.LifetimeSet(Measure.ZCDP, Q(1, 3)),
-        events.Approved("ä study", Measure.GDP, math.inf),
+        events.Approved("0123abcd", Measure.GDP, math.inf, "ä study"),
         events.Charged(
             "a", "7", (charge(Step(SPLIT, 1), Step(Fold("d", 3), 2)), charge(cost=math.inf))
         ),
+        events.SetOpened("a", "7", bytes(range(32)), Q(2, 3)),
         events.Closed("a"),
         events.Restored(3, ((4, bytes(range(32))),)),
-        events.Reconciled((("a", Q(1, 7)),)),
+        events.Reconciled((("a", Q(1, 7)),), (("a", "7"), ("a", "8"))),
     ],
     ids=lambda event: type(event).__name__,
 )
 def test_every_event_reads_back_as_it_was_written(event):
-    assert events.from_json(events.to_json(event)) == event
+    assert events.from_json(events.to_json(event), never) == event
     assert "." not in events.to_json(event), "a rational was written as a float"
+
+
+def never(study):
+    pytest.fail("the event names its measure itself")
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "no json", '{"kind":"Gift"}', '{"kind":"Closed"}'])
 def test_an_unreadable_event_breaks_the_ledger(text):
     with pytest.raises(LedgerBroken, match="cannot be read"):
-        events.from_json(text)
+        events.from_json(text, never)
 
 
 # ---------------------------------------------------------------------------------- spending
@@ -151,6 +160,62 @@ def test_an_unknown_or_closed_study_cannot_charge(bench):
     ledger.close("a")
     with pytest.raises(SpecError, match="closed"):
         ledger.reserve([charge()], "1")
+
+
+def test_a_cap_in_one_measure_accepts_no_charge_in_another(bench):
+    """A mu squared of 1 under a pure cap of 1 would be an epsilon of 4.89."""
+    ledger, _ = bench.started()
+    for measure in (Measure.GDP, Measure.ZCDP):
+        with pytest.raises(SpecError, match="this budget counts in epsilon"):
+            ledger.reserve([charge(cost=Q(1), measure=measure)], "1")
+    with pytest.raises(SpecError, match="2 measures"):
+        ledger.reserve([charge(), charge(measure=Measure.GDP)], "1")
+    assert ledger.spent("a") == 0
+    ledger.reserve([charge(cost=Q(1))], "1")
+
+
+def test_two_studies_of_one_name_have_two_accounts(bench):
+    ledger, _ = bench.started()
+    ledger.approve("hash of one", Measure.PURE, Q(1), "the study")
+    ledger.approve("hash of another", Measure.PURE, Q(1), "the study")
+    ledger.reserve([charge(study="hash of one")], "1")
+    assert (ledger.spent("hash of one"), ledger.spent("hash of another")) == (Q(1, 10), 0)
+
+
+# ------------------------------------------------------------------------------- opening sets
+MEMBERS, OTHERS = bytes([1]) * 32, bytes([2]) * 32
+
+
+def test_a_round_opens_one_set_and_only_once_it_is_charged(bench):
+    ledger, _ = bench.started(rounds=1)
+    with pytest.raises(SpecError, match="never charged"):
+        ledger.open_set("a", "another round", MEMBERS)
+    opened = ledger.open_set("a", "0", MEMBERS)
+    assert (opened.seq, opened.members, opened.spent) == (4, MEMBERS, Q(1, 10))
+    with pytest.raises(SpecError, match="opened before"):
+        ledger.open_set("a", "0", OTHERS)
+    bench.close()
+    assert bench.open().opened("a", "0") == opened
+    assert max(bench.anchor.heads()) == 4
+
+
+def test_a_signed_chain_that_opens_two_sets_is_not_believed(bench):
+    ledger, _ = bench.started(rounds=1)
+    ledger.open_set("a", "0", MEMBERS)
+    ledger._chain.books.account("a").sets.clear()  # whoever holds the key can sign anything
+    ledger.open_set("a", "0", OTHERS)
+    bench.close()
+    with pytest.raises(LedgerBroken, match="breaks its own rules"):
+        bench.open().verify()
+
+
+def test_a_copy_from_before_a_set_is_older_than_the_anchor(bench):
+    bench.started(rounds=1)
+    copy = bench.copy()
+    bench.open().open_set("a", "0", MEMBERS)
+    bench.bring_back(copy)
+    with pytest.raises(LedgerRolledBack):
+        bench.open().open_set("a", "0", OTHERS)
 
 
 def test_a_round_id_is_charged_once_even_after_a_restart(bench):
@@ -300,7 +365,7 @@ def test_entries_signed_with_another_key_are_not_believed(bench):
 def test_a_signed_chain_that_overspends_is_not_believed(bench):
     ledger, _ = bench.started(rounds=1)
     # Whoever holds the key can sign anything; the sums must still be right.
-    ledger._books.apply = lambda event: None
+    ledger._chain.books.apply = lambda event: None
     ledger.reserve([charge(cost=Q(50))], "too much")
     bench.close()
     with pytest.raises(LedgerBroken, match="breaks its own rules"):
@@ -310,7 +375,7 @@ def test_a_signed_chain_that_overspends_is_not_believed(bench):
 def test_a_signed_chain_that_skips_a_number_is_not_believed(bench, monkeypatch):
     ledger, _ = bench.started(rounds=1)
     with monkeypatch.context() as skipping:
-        skipping.setattr(sqlite, "next_seq", lambda seq, event: seq + 2)
+        skipping.setattr(stored_chain, "next_seq", lambda seq, event: seq + 2)
         ledger.reserve([charge()], "after a gap")
     bench.close()
     with pytest.raises(LedgerBroken, match="entry 4 of the ledger is missing"):
@@ -323,6 +388,158 @@ def test_a_cut_off_end_is_noticed_by_the_anchor_and_by_nothing_inside_the_file(b
     bench.open(anchor=None).verify()
     with pytest.raises(LedgerRolledBack, match="ends at 4"):
         bench.open().verify()
+
+
+# ------------------------------------------------------------------------------ long ledgers
+ENTRIES = 3000
+
+
+@pytest.fixture(scope="module")
+def long_ledger(tmp_path_factory):
+    """A ledger of a few thousand entries, written in one transaction, to be copied by tests."""
+    bench = Bench(tmp_path_factory.mktemp("long"))
+    ledger = bench.open()
+    ledger.set_lifetime(Measure.ZCDP, Q(10**6))
+    ledger.approve("a", Measure.PURE, Q(ENTRIES))
+    with bench.stores[-1].transaction():
+        for i in range(ENTRIES - 2):
+            ledger.reserve([charge()], str(i))
+    bench.close()
+    return bench
+
+
+@pytest.fixture
+def long_copy(long_ledger, tmp_path):
+    bench = Bench(tmp_path)
+    bench.key = long_ledger.key
+    bench.path.write_bytes(long_ledger.path.read_bytes())
+    bench.anchor.append(max(long_ledger.anchor.heads().items()))
+    yield bench
+    bench.close()
+
+
+class Counting:
+    def __init__(self, verify):
+        self.verify, self.calls = verify, 0
+
+    def __call__(self, signature, message):
+        self.calls += 1
+        return self.verify(signature, message)
+
+
+def test_one_signature_vouches_for_a_long_ledger(long_copy):
+    counted = Counting(long_copy.ours)
+    ledger = long_copy.open(verify=counted)
+    ledger.verify()
+    assert ledger.head()[0] == ENTRIES
+    assert ledger.spent("a") == Q(ENTRIES - 2, 10)
+    assert counted.calls == 1
+
+
+@pytest.mark.parametrize("seq", [3, 17, ENTRIES // 2, ENTRIES - 1, ENTRIES])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "body = replace(body, '1/10', '1/99')",
+        "signature = zeroblob(64)",
+        "signature = (SELECT signature FROM ledger WHERE seq = 2)",
+        "head = zeroblob(32)",
+    ],
+)
+def test_any_change_of_any_entry_of_a_long_ledger_is_seen(long_copy, seq, change):
+    long_copy.tamper((f"UPDATE ledger SET {change} WHERE seq = {seq}",))
+    with pytest.raises(LedgerBroken):
+        long_copy.open().verify()
+
+
+def test_a_forged_entry_in_the_middle_needs_the_last_signature(long_copy):
+    """Every hash is made good again, as anybody can; the signature over them cannot be."""
+    bench = long_copy
+    store = Store(connect(bench.path))
+    rows = [chain.Entry(*row) for row in store.execute("SELECT * FROM ledger ORDER BY seq")]
+    store.close()
+    end, changes = chain.START, []
+    for entry in rows:
+        body = entry.body.replace("1/10", "1/99") if entry.seq == 20 else entry.body
+        event = events.from_json(body, never)
+        forged = chain.seal_entry(entry.seq, end, event, lambda head, e=entry: e.signature)
+        changes.append(("UPDATE ledger SET body = ?, head = ? WHERE seq = ?",
+                        forged.body, forged.head, forged.seq))  # fmt: skip
+        end = end.after(forged)
+    bench.tamper(*changes)
+    with pytest.raises(LedgerBroken, match="not signed by this site"):
+        bench.open(anchor=None).verify()
+
+
+# ------------------------------------------------------------------------------------- version 1
+def test_entries_of_version_1_are_read_and_each_signature_counts(bench):
+    ledger, _ = bench.started(rounds=3)
+    bench.tamper(*in_version_1(ledger, bench.key))
+    (bench.path.parent / "anchor").unlink()
+    counted = Counting(bench.ours)
+    bench.open(anchor=None, verify=counted).verify()
+    assert counted.calls == 5
+    ledger = bench.open(anchor=None)
+    ledger.reserve([charge()], "newer")
+    counted.calls = 0
+    bench.open(anchor=None, verify=counted).verify()
+    assert counted.calls == 1
+    bench.tamper(("UPDATE ledger SET signature = zeroblob(64) WHERE seq = 3",))
+    with pytest.raises(LedgerBroken):
+        bench.open(anchor=None).verify()
+
+
+def test_a_changed_entry_of_version_1_is_seen(bench):
+    ledger, _ = bench.started(rounds=3)
+    bench.tamper(*in_version_1(ledger, bench.key))
+    bench.tamper(("UPDATE ledger SET signature = zeroblob(64) WHERE seq = 3",), triggers=False)
+    with pytest.raises(LedgerBroken, match="not signed"):
+        bench.open(anchor=None).verify()
+
+
+def test_a_last_signature_alone_would_not_see_others_change_in_version_1(bench, monkeypatch):
+    """The twin: its hashes did not cover signatures, so one of them cannot vouch for all."""
+    ledger, _ = bench.started(rounds=3)
+    bench.tamper(*in_version_1(ledger, bench.key))
+    bench.tamper(("UPDATE ledger SET signature = zeroblob(64) WHERE seq = 3",), triggers=False)
+    looked = chain.vouches
+    monkeypatch.setattr(chain, "vouches", lambda entry, end: looked(entry, end) or True)
+    bench.open(anchor=None).verify()
+
+
+def in_version_1(ledger, key):
+    """The same events as version 1 chained and spelled them."""
+    previous, changes = NO_HEAD, []
+    for entry, _ in ledger.entries():
+        body = entry.body.replace('"measure":"PURE","charges"', '"charges"')
+        body = body.replace('"name":"",', "")
+        state = hashlib.sha256(b"hedgerow/ledger/1/entry")
+        for part in (str(entry.seq).encode(), previous, body.encode()):
+            state.update(len(part).to_bytes(8, "big") + part)
+        previous = state.digest()
+        changes.append(("UPDATE ledger SET body = ?, head = ?, signature = ? WHERE seq = ?",
+                        body, previous, key.sign(previous), entry.seq))  # fmt: skip
+    return changes
+
+
+@pytest.mark.parametrize(
+    ("cost", "told"),
+    [
+        (Q(1, 3), "1/3"),
+        (math.inf, "inf"),
+        (Q(10**63), f"{10**63}/1"),
+        (Q(1, 3**200), f"1/{10**40}"),
+        (Q(2, 3) + Q(1, 7**300), f"{2 * 10**40 // 3 + 1}/{10**40}"),
+        (Q(10**80, 3), "inf"),
+    ],
+)
+def test_a_cost_in_a_message_has_64_digits_at_most_and_is_never_too_small(cost, told):
+    assert events.short_text(cost) == (told if told == "inf" else str_of(Q(told)))
+    assert events.cost_of_text(events.short_text(cost)) >= cost
+
+
+def str_of(cost):
+    return f"{cost.numerator}/{cost.denominator}"
 
 
 # --------------------------------------------------------------------------------- rollback
@@ -438,12 +655,30 @@ def test_missing_receipts_reconcile_nothing(bench, kept):
     assert ledger.spent("a") == 1
 
 
-def test_a_receipt_that_was_changed_is_no_receipt(bench):
+def test_a_receipt_that_is_not_of_this_chain_reconciles_nothing(bench):
     ledger, receipts = restored(bench)
     ledger.restore()
-    cheaper = replace(receipts[1], spent=Q(1, 10))
+    foreign = replace(receipts[1], head=bytes([1]) * 32)
+    with pytest.raises(LedgerRolledBack, match="another copy"):
+        ledger.reconcile([receipts[0], foreign])
+    assert ledger.spent("a") == 1
+
+
+def test_a_receipt_that_is_of_no_round_does_not_tell_what_was_lost(bench):
+    ledger, receipts = restored(bench)
+    ledger.restore()
     with pytest.raises(LedgerRolledBack, match="no receipt"):
-        ledger.reconcile([receipts[0], cheaper])
+        ledger.reconcile([receipts[0], replace(receipts[1], round_id="")])
+    ledger.reconcile([*receipts, replace(receipts[1], round_id="", spent=Q(9, 10))])
+    assert ledger.spent("a") == Q(9, 10)
+
+
+def test_a_round_that_was_lost_and_reconciled_is_not_charged_again(bench):
+    ledger, receipts = restored(bench)
+    ledger.restore()
+    ledger.reconcile(receipts)
+    with pytest.raises(SpecError, match="charged before"):
+        ledger.reserve([charge()], receipts[0].round_id)
 
 
 def test_without_the_anchor_a_restore_learns_lost_heads_from_others(bench, tmp_path):

@@ -111,7 +111,7 @@ def test_all_trees_ask_in_one_round_a_level():
     recipe = MedianForest(n_trees=6, max_depth=3, split=MedianSplit.GRID)
     run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
     assert len(fed.record.rounds) == 4
-    assert fed.ledger.spent("test") == Fraction(5)
+    assert fed.ledger.spent(fed.study.account) == Fraction(5)
 
 
 def test_several_holders_have_medians_from_tables():

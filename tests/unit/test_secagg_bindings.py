@@ -13,7 +13,16 @@ from hedgerow.secagg.epoch import read_keys
 from hedgerow.secagg.messages import Masked, Round, Unmask
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
-from secagg_rehearsal import STUDY, answer, consortium, head, refuses, some_vectors
+from secagg_rehearsal import (
+    STUDY,
+    answer,
+    consortium,
+    head,
+    keys_of,
+    next_coordinator,
+    refuses,
+    some_vectors,
+)
 
 EVERYBODY = (0, 1, 2, 3)
 
@@ -26,7 +35,9 @@ class Played:
         self.steps = {}
         group, vectors = self.group, some_vectors(4)
         site, coordinator = group.sites[0], group.coordinator
-        keys_sent = [one.keys(EMPTY_LEDGER) for one in group.sites]
+        invitations = coordinator.join()
+        self.steps["JOIN"] = (invitations[0], lambda m: site.join(m, EMPTY_LEDGER))
+        keys_sent = [group.sites[me].join(m, EMPTY_LEDGER) for me, m in invitations.items()]
         self.steps["KEYS"] = (keys_sent[1], lambda m: read_keys(m, group.roster, STUDY))
         opens = coordinator.open(keys_sent)
         for me, message in opens.items():
@@ -88,7 +99,8 @@ def test_a_message_cut_or_lengthened_is_refused(played, kind):
 def test_a_header_outside_the_signature_would_be_noticed(monkeypatch):
     """The twin: sign the body alone, and a changed ledger head goes through."""
     digest = envelope.digest
-    monkeypatch.setattr(envelope, "digest", lambda tag, header, body: digest(tag, body))
+    blind = lambda tag, *parts: digest(tag, parts[-1])  # noqa: E731
+    monkeypatch.setattr(envelope, "digest", blind)
     message, step = Played().steps["MASKED"]
     place = message.index(head(1, 2).head)
     step(message[:place] + bytes([message[place] ^ 1]) + message[place + 1 :])
@@ -98,6 +110,7 @@ def test_a_header_outside_the_signature_would_be_noticed(monkeypatch):
     ("field", "value", "code"),
     [
         ("study_hash", bytes(32), "BadMessage"),
+        ("receiver", 1, "BadMessage"),
         ("run_id", bytes(16), "RunSuperseded"),
         ("epoch_id", bytes(32), "RoundIdUsed"),
         ("round", 0, "OldRound"),
@@ -115,6 +128,7 @@ def test_a_request_signed_for_another_place_is_refused(played, field, value, cod
     ("field", "value"),
     [
         ("study_hash", bytes(32)),
+        ("receiver", 1),
         ("run_id", bytes(16)),
         ("epoch_id", bytes(32)),
         ("round", 9),
@@ -139,7 +153,13 @@ def test_only_the_coordinator_is_obeyed(played, sender):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("study_hash", bytes(32)), ("run_id", bytes(16)), ("epoch_id", bytes(32)), ("round", 9)],
+    [
+        ("study_hash", bytes(32)),
+        ("receiver", 0),
+        ("run_id", bytes(16)),
+        ("epoch_id", bytes(32)),
+        ("round", 9),
+    ],
 )
 def test_an_answer_signed_for_another_place_is_refused(played, field, value):
     genuine = Envelope.parse(played.steps["SHARES"][0])
@@ -165,7 +185,7 @@ def test_sites_told_different_bundles_or_rounds_do_not_open_each_other():
     sealed = {}
     for me, (round, bundle) in enumerate(told):
         body = Round(bundle, EVERYBODY).to_bytes()
-        request = group.forge(MessageKind.ROUND, body, round=round)
+        request = group.forge(MessageKind.ROUND, body, round=round, receiver=me)
         masked = Envelope.parse(answer(group, me, request, some_vectors(4)[me]))
         sealed[me] = Masked.read(masked.body, 3).sealed
     for wrong in (1, 2):
@@ -215,13 +235,13 @@ def test_a_sealed_share_opens_only_for_its_receiver_sender_and_round():
 
 def test_the_epoch_depends_on_every_key_and_on_the_run():
     group = consortium(3, opened=False)
-    messages = [site.keys(EMPTY_LEDGER) for site in group.sites]
+    messages = keys_of(group)
     group.coordinator.open(messages)
     first = group.coordinator.epoch.id
     group.coordinator.open(reversed(messages))
     assert group.coordinator.epoch.id == first
-    group.coordinator.open([*messages[:2], group.sites[2].keys(EMPTY_LEDGER)])
+    group.coordinator.open(keys_of(group))
     second = group.coordinator.epoch.id
-    group.coordinator.run_id = bytes(16)
-    group.coordinator.open(messages)
+    group.coordinator = next_coordinator(group, {})
+    group.coordinator.open(keys_of(group))
     assert len({first, second, group.coordinator.epoch.id}) == 3

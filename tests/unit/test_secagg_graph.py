@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.secagg import certificate, envelope, graph, keys, site
+from hedgerow.secagg import certificate, envelope, graph, keys, membership
 from hedgerow.secagg.graph import Graph, Neighbourhood, neighbourhood, stays_connected
 from hedgerow.secagg.messages import Open
 from hedgerow.secagg.parameters import Parameters, Sparse
@@ -186,8 +186,8 @@ def remembered(monkeypatch):
 
         return remembering
 
-    monkeypatch.setattr(site, "read_keys", once_a_run(site.read_keys))
-    monkeypatch.setattr(site, "form_epoch", once_a_run(site.form_epoch))
+    monkeypatch.setattr(membership, "read_keys", once_a_run(membership.read_keys))
+    monkeypatch.setattr(membership, "form_epoch", once_a_run(membership.form_epoch))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_many_sites_sum_over_the_ring_with_a_tenth_lost(remembered, parties, exp
     members = sorted(set(range(parties)) - set(lost))
     np.testing.assert_array_equal(opened.values, sum(vectors[me] for me in members))
     assert opened.members == tuple(members)
-    assert all(len(one._joined.roots) == expected[0] for one in group.sites)
+    assert all(len(one._membership.joined.roots) == expected[0] for one in group.sites)
 
 
 def test_the_sparse_graph_is_for_many_sites_and_never_weaker_than_2_to_the_minus_40():

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.secagg import encoding, masks, shamir
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import Reader, digest, members_field, study_hash, table_field
+from hedgerow.secagg.encoding import Reader, digest, members_field, table_field
 from hedgerow.secagg.envelope import LedgerHead
 from hedgerow.secagg.parameters import Parameters
 
@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import refuses
 
 
-def test_there_are_twenty_codes_and_a_refusal_says_nothing_else():
-    assert len(Code) == 20
+def test_there_are_twenty_one_codes_and_a_refusal_says_nothing_else():
+    assert len(Code) == 21
     with pytest.raises(PartyRefused) as refusal:
         require(False, Code.BAD_SET)
     assert (refusal.value.code, refusal.value.party) == ("BadSet", None)
@@ -62,10 +62,6 @@ def test_no_two_lists_of_parts_hash_alike():
     assert digest("tag", b"a") != digest("other", b"a")
 
 
-def test_the_study_hash_depends_on_content_and_noise_law():
-    assert len({study_hash(b"{}", 1), study_hash(b"{}", 2), study_hash(b"[]", 1)}) == 3
-
-
 def test_a_reader_refuses_what_is_not_there_before_it_takes_it():
     with refuses("BadMessage"):
         Reader(b"\xff\xff\xff\xff").bytes_field()
@@ -94,7 +90,9 @@ def test_tables_and_sets_come_back_as_they_were():
     assert Reader(table_field(table)).table(2) == table
 
 
-@pytest.mark.parametrize("spent", ["1.5", "-1/2", "1/0", "nan", " 1/2", "1/2x", "9" * 5000 + "/1"])
+@pytest.mark.parametrize(
+    "spent", ["1.5", "-1/2", "1/0", "nan", " 1/2", "1/2x", "9" * 65 + "/1", "1/" + "9" * 65]
+)
 def test_spent_is_a_rational_and_nothing_else(spent):
     with pytest.raises(SpecError):
         LedgerHead(1, bytes([1]) * 32, spent)

@@ -30,21 +30,22 @@ class RevealsRoot(Site):
     """Recovery as it must not be: the secret of the whole epoch instead of one round's seed."""
 
     def secret_towards(self, peer):
-        return self._joined.roots[peer]
+        return self._membership.joined.roots[peer]
 
     def unmask(self, message):
         answer = super().unmask(message)
         record = self._record_of(Envelope.parse(message).header)
         given = Shares.read(Envelope.parse(answer).body)
         seeds = {peer: self.secret_towards(peer) for peer in given.seeds}
-        return self._reply(MessageKind.SHARES, record, Shares(given.shares, seeds).to_bytes())
+        body = Shares(given.shares, seeds).to_bytes()
+        return self._reply(MessageKind.SHARES, record, record.ledger, body)
 
 
 class RevealsKey(RevealsRoot):
     """The same with the ephemeral key itself."""
 
     def secret_towards(self, peer):
-        return self._private.private_bytes_raw()
+        return self._membership._private.private_bytes_raw()
 
 
 def play(site_class):
@@ -71,8 +72,8 @@ def secrets_seen(group, answers):
             yield from answer.shares.values()
             yield from answer.seeds.values()
     colluder = group.sites[COLLUDER]
-    yield colluder._private.private_bytes_raw()
-    yield from colluder._joined.roots.values()
+    yield colluder._membership._private.private_bytes_raw()
+    yield from colluder._membership.joined.roots.values()
     for record in group.memories[COLLUDER]._records.values():
         yield from (record.own_share, *record.seeds.values(), *record.share_keys.values())
 

@@ -177,7 +177,8 @@ def test_sites_told_different_participants_do_not_open_each_other_s_shares(group
     views = {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 2, 3), 3: (0, 2, 3)}
     sealed = {}
     for me, view in views.items():
-        request = group.forge(MessageKind.ROUND, Round(b"bundle", view).to_bytes())
+        body = Round(b"bundle", view).to_bytes()
+        request = group.forge(MessageKind.ROUND, body, receiver=me)
         body = Envelope.parse(answer(group, me, request, vectors[me])).body
         sealed[me] = Masked.read(body, 3).sealed
     asked = Unmask((0, 1, 2), {}, {1: sealed[1][0], 2: sealed[2][0]})

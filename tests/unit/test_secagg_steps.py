@@ -3,26 +3,29 @@
 import dataclasses
 import os
 import sys
+import threading
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hedgerow.errors import SpecError
-from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
+from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.secagg import codes, epoch
+from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.epoch import Joined
-from hedgerow.secagg.memory import StoredRound
+from hedgerow.secagg.memory import StoredRound, set_hash
 from hedgerow.secagg.messages import Masked, Round
 from hedgerow.secagg.site import Fresh, MemoryInRam, Resend
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import (
-    STUDY,
     answer,
     consortium,
     head,
+    keys_of,
     masked_round,
+    next_coordinator,
     open_epoch,
     refuses,
     restarted,
@@ -105,7 +108,7 @@ def test_opening_the_same_epoch_again_does_not_free_used_masks(group, vectors):
 
 
 def test_one_ephemeral_key_serves_one_epoch(group):
-    keys = [site.keys(EMPTY_LEDGER) for site in group.sites]
+    keys = keys_of(group)
     for me, message in group.coordinator.open(keys).items():
         group.sites[me].open(message)
     other = group.coordinator.open(keys[:3])
@@ -179,17 +182,17 @@ def test_a_forked_copy_of_a_site_makes_no_vector(group, vectors, monkeypatch):
 def test_a_new_run_closes_the_old_one_for_good(group, vectors):
     old, secure = group.coordinator, masked_round(group, vectors)
     secure.close()
-    group.coordinator = Coordinator(
-        group.identities[-1], group.roster, group.parameters, STUDY, heads=old.heads
-    )
+    group.coordinator = next_coordinator(group, old.heads)
     open_epoch(group)
     with refuses("RunSuperseded"):
         group.sites[0].unmask(secure.unmask()[0])
     with refuses("RunSuperseded"):
         group.sites[0].begin(old.start(b"bundle", 3).requests()[0])
-    keys = [site.keys(old.heads[me]) for me, site in enumerate(group.sites)]
     with refuses("RunSuperseded"):
-        group.sites[0].open(old.open(keys)[0])
+        keys_of(group, old.heads, old)
+    old.attempt += 1  # it knows better now, and is still refused
+    with refuses("RunSuperseded"):
+        group.sites[0].open(old.open(keys_of(group, old.heads, old))[0])
 
 
 def test_a_record_comes_back_from_bytes_as_it_was(group, vectors):
@@ -205,8 +208,8 @@ def test_a_record_holds_no_key_that_outlives_its_round(group, vectors):
     masked_round(group, vectors)
     stored = group.memories[0].outbox(group.coordinator.run_id, 1).to_bytes()
     site = group.sites[0]
-    assert site._private.private_bytes_raw() not in stored
-    assert not any(root in stored for root in site._joined.roots.values())
+    assert site._membership._private.private_bytes_raw() not in stored
+    assert not any(root in stored for root in site._membership.joined.roots.values())
     assert not any(
         secret in repr(group.memories[0].outbox(group.coordinator.run_id, 1))
         for secret in ("own_share", "seeds", "share_keys", "message")
@@ -253,9 +256,10 @@ class CrashingMemory(MemoryInRam):
     def open_set(self, run_id, round, members):
         if self.armed and self.before:
             raise KeyboardInterrupt
-        super().open_set(run_id, round, members)
+        ledger = super().open_set(run_id, round, members)
         if self.armed:
             raise KeyboardInterrupt
+        return ledger
 
 
 @pytest.mark.parametrize("step", ["sign_set", "unmask"])
@@ -274,7 +278,7 @@ def test_a_crash_around_the_opened_set_loses_no_answer_and_allows_no_second(step
     memory.armed = False
     site = restarted(group, 0)
     kept = memory.opened_set(group.coordinator.run_id, secure.round)
-    assert kept == (None if before else secure.members)
+    assert kept == (None if before else set_hash(secure.members))
     assert getattr(site, step)(messages[0]) == getattr(site, step)(messages[0])
 
 
@@ -283,7 +287,7 @@ def test_a_set_is_written_before_its_signature_leaves(vectors):
 
     class Forgetful(MemoryInRam):
         def open_set(self, run_id, round, members):
-            pass
+            return self.outbox(run_id, round).ledger
 
     group = consortium(4)
     group.memories[0] = Forgetful(rounds_kept=9)
@@ -303,6 +307,86 @@ def test_the_dimension_is_the_bundle_s(group, vectors):
     with refuses("BadMessage"):
         secure.accept_masked(masked)
     assert len(Masked.read(Envelope.parse(masked).body, 3).vector) == 3
+
+
+def test_picks_travel_under_the_signature_and_come_back_in_the_same_bytes(group, vectors):
+    secure = group.coordinator.start(b"bundle", 3, picks=2)
+    for me, message in secure.requests().items():
+        sent = answer(group, me, message, vectors[me], picks=(me, 2**32 - 1))
+        assert answer(group, me, message, vectors[me], picks=(9, 9)) == sent
+        secure.accept_masked(sent)
+    secure.close()
+    for me, message in secure.unmask().items():
+        secure.accept_shares(group.sites[me].unmask(message))
+    assert secure.opened().picks == {me: (me, 2**32 - 1) for me in range(4)}
+
+
+@pytest.mark.parametrize("picks", [(), (1,), (1, 2, 3)])
+def test_the_number_of_picks_is_the_bundle_s(group, vectors, picks):
+    secure = group.coordinator.start(b"bundle", 3, picks=2)
+    masked = answer(group, 0, secure.requests()[0], vectors[0], picks)
+    with refuses("BadMessage"):
+        secure.accept_masked(masked)
+
+
+@pytest.mark.parametrize("pick", [-1, 2**32])
+def test_a_pick_is_an_index_of_32_bits(group, vectors, pick):
+    fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
+    with pytest.raises(SpecError, match="index of a selection"):
+        group.sites[0].mask(fresh, vectors[0], head(0, 1), (pick,))
+
+
+def test_definitions_differ_by_site_and_change_neither_masks_nor_round(group, vectors):
+    secure = group.coordinator.start(b"bundle", 3)
+    requests = secure.requests({1: b"what a name means", 2: b"more"})
+    assert group.sites[1].begin(requests[1]).definitions == b"what a name means"
+    assert group.sites[0].begin(requests[0]).definitions == b""
+    for me, message in requests.items():
+        secure.accept_masked(answer(group, me, message, vectors[me]))
+    again = group.sites[1].begin(secure.requests()[1])  # asked again without them
+    assert isinstance(again, Resend)
+    secure.close()
+    for me, message in secure.unmask().items():
+        secure.accept_shares(group.sites[me].unmask(message))
+    np.testing.assert_array_equal(secure.opened().values, ring_sum(vectors, range(4)))
+
+
+def test_two_threads_never_mask_one_round_twice(group, vectors, monkeypatch):
+    """Both have begun the round; the lock lets one of them use its masks."""
+    fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
+    assert masked_by_two_threads(group.sites[0], fresh, vectors[0], monkeypatch) == ["masked"]
+
+
+def test_without_the_lock_two_threads_would_mask_one_round_twice(group, vectors, monkeypatch):
+    """The twin."""
+    group.sites[0]._membership.joined.lock = nullcontext()
+    fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
+    made = masked_by_two_threads(group.sites[0], fresh, vectors[0], monkeypatch)
+    assert made == ["masked", "masked"]
+
+
+def masked_by_two_threads(site, fresh, vector, monkeypatch):
+    """Each thread that looks whether the round is new waits a while for the other to look too."""
+    both, done = threading.Barrier(2), []
+
+    def looked(condition, code, party=None):
+        if code is codes.Code.OLD_ROUND:
+            with suppress(threading.BrokenBarrierError):
+                both.wait(timeout=0.3)
+        codes.require(condition, code, party)
+
+    def mask():
+        with suppress(PartyRefused):
+            site.mask(fresh, vector, head(0, 1))
+            done.append("masked")
+
+    monkeypatch.setattr(epoch, "require", looked)
+    threads = [threading.Thread(target=mask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return done
 
 
 def test_a_fresh_request_is_a_value(group):

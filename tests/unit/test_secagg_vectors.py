@@ -42,7 +42,8 @@ class Replay:
         for me, memory in enumerate(self.memories):
             draws = map(bytes.fromhex, stored["randomness"][me])
             entropy = lambda length, draws=draws: next(draws)  # noqa: E731
-            site = Site(identities[me], roster, me, parameters, study, memory, entropy)
+            pins = roster.fingerprints
+            site = Site(identities[me], roster, me, parameters, study, memory, entropy, pins=pins)
             self.sites.append(site)
         run = lambda length: bytes.fromhex(stored["run_id"])  # noqa: E731
         self.coordinator = Coordinator(identities[-1], roster, parameters, study, entropy=run)
@@ -56,10 +57,13 @@ class Replay:
     def from_sites(self, kind):
         return {m["from"]: bytes.fromhex(m["message"]) for m in self.messages(kind)}
 
-    def keys(self):
-        made = {me: site.keys(EMPTY_LEDGER) for me, site in enumerate(self.sites)}
+    def nothing(self):
+        """Before the first letter."""
+
+    def join(self):
+        letters = self.to_sites("JOIN")
+        made = {me: self.sites[me].join(m, EMPTY_LEDGER) for me, m in letters.items()}
         assert made == self.from_sites("KEYS")
-        return made
 
     def open(self):
         for me, message in self.to_sites("OPEN").items():
@@ -68,8 +72,9 @@ class Replay:
     def mask(self):
         made = {}
         for me, message in self.to_sites("ROUND").items():
-            vector = np.array(self.stored["vectors"][me])
-            record = self.sites[me].mask(self.sites[me].begin(message), vector, head(me, 1))
+            vector, picks = np.array(self.stored["vectors"][me]), self.stored["picks"][me]
+            fresh = self.sites[me].begin(message)
+            record = self.sites[me].mask(fresh, vector, head(me, 1), tuple(picks))
             self.memories[me].store(record)
             made[me] = record.message
         assert made == self.from_sites("MASKED")
@@ -86,7 +91,7 @@ class Replay:
 
 
 GOOD = ["sum_3_sites", "sum_5_sites_one_lost"]
-STEPS = ["keys", "open", "mask", "sign", "unmask"]
+STEPS = ["nothing", "join", "open", "mask", "sign", "unmask"]
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -100,10 +105,14 @@ def test_sites_answer_a_stored_round_byte_for_byte(name):
 def test_the_coordinator_writes_a_stored_round_byte_for_byte(name):
     stored = load(name)
     replay = Replay(stored)
+    assert replay.coordinator.join() == replay.to_sites("JOIN")
     opens = replay.coordinator.open(replay.from_sites("KEYS").values())
     assert opens == replay.to_sites("OPEN")
-    secure = replay.coordinator.start(bytes.fromhex(stored["bundle"]), len(stored["sum"]))
-    assert secure.requests() == replay.to_sites("ROUND")
+    secure = replay.coordinator.start(
+        bytes.fromhex(stored["bundle"]), len(stored["sum"]), picks=len(stored["picks"][0])
+    )
+    definitions = {int(me): bytes.fromhex(text) for me, text in stored["definitions"].items()}
+    assert secure.requests(definitions) == replay.to_sites("ROUND")
     for sender, message in replay.from_sites("MASKED").items():
         if sender not in stored["lost"]:
             secure.accept_masked(message)
@@ -115,13 +124,14 @@ def test_the_coordinator_writes_a_stored_round_byte_for_byte(name):
         secure.accept_shares(message)
     opened = secure.opened()
     assert (list(opened.members), opened.values.tolist()) == (stored["members"], stored["sum"])
+    assert opened.picks == {me: tuple(stored["picks"][me]) for me in stored["members"]}
 
 
 @pytest.fixture(scope="module")
 def replays():
     """The stored round stopped after each step."""
     stopped = {}
-    for last in STEPS[:4]:
+    for last in STEPS[:-1]:
         stopped[last] = replay = Replay(load("sum_5_sites_one_lost"))
         for step in STEPS[: STEPS.index(last) + 1]:
             getattr(replay, step)()
@@ -131,8 +141,9 @@ def replays():
 @pytest.mark.parametrize("row", load("sum_bad_messages"), ids=lambda row: row["name"])
 def test_a_stored_bad_message_is_refused_with_its_code(replays, row):
     step = getattr(replays[row["after"]].sites[0], row["step"])
+    more = (EMPTY_LEDGER,) if row["step"] == "join" else ()
     with pytest.raises(PartyRefused) as refusal:
-        step(bytes.fromhex(row["message"]))
+        step(bytes.fromhex(row["message"]), *more)
     assert refusal.value.code == row["code"]
 
 

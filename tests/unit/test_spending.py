@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.coordinator.spending import ENTRY, Asked, by_mechanism, by_rounds, paid, worst_path
+from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.study.describe import Phrase
 from hedgerow.values.regions import EVERYONE, Fold, Split, Step
@@ -42,7 +43,7 @@ queries = st.builds(
 
 @given(st.lists(queries, max_size=8))
 def test_the_worst_path_costs_what_the_ledger_says(run):
-    charges = [Charge(q.region, q.cost, "", "study") for q in run]
+    charges = [Charge(q.region, q.cost, "", "study", Measure.PURE) for q in run]
     assert paid(worst_path(run)) == worst_total(charges)
 
 

@@ -25,12 +25,14 @@ from secagg_rehearsal import (
 )
 
 from hedgerow.secagg.certificate import set_digest
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind, seal_message
-from hedgerow.secagg.messages import Keys, Masked, Open, Round, Survivors, Unmask
+from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_EPOCH, Envelope, MessageKind, seal_message
+from hedgerow.secagg.keys import COORDINATOR
+from hedgerow.secagg.messages import Join, Keys, Masked, Open, Round, Survivors, Unmask
 from hedgerow.secagg.parameters import Parameters
 
 HERE = Path(__file__).parent
 LOST = 2
+POINT = bytes([9]) * 32
 
 
 class Recorded:
@@ -56,12 +58,9 @@ class Play:
         )
         self.sources = [Recorded(f"{name} site {me}") for me in range(parameters.parties)]
         for site, source in zip(self.group.sites, self.sources, strict=True):
-            site._entropy = source
+            site._entropy = site._membership._entropy = source
         self.vectors = some_vectors(parameters.parties, dim=4)
-        self.keys = [self.note(me, -1, s.keys(EMPTY_LEDGER)) for me, s in self.sites()]
-
-    def sites(self) -> Any:
-        return enumerate(self.group.sites)
+        self.keys: list[bytes] = []
 
     def note(self, sender: int, receiver: int, message: bytes) -> bytes:
         kind = Envelope.parse(message).header.kind.name
@@ -77,15 +76,19 @@ class Play:
             replies.append(self.note(me, -1, step(me, letter)))
         return replies
 
+    def join(self) -> None:
+        letters = self.group.coordinator.join()
+        self.keys = self.exchange(letters, lambda me, m: self.group.sites[me].join(m, EMPTY_LEDGER))
+
     def open(self) -> None:
         for me, message in self.group.coordinator.open(self.keys).items():
             self.group.sites[me].open(self.note(-1, me, message))
 
     def mask(self) -> None:
-        self.secure = self.group.coordinator.start(b"bundle", 4)
-        requests = self.secure.requests()
+        self.secure = self.group.coordinator.start(b"bundle", 4, picks=2)
+        requests = self.secure.requests({0: b"a definition"})
         self.masked = self.exchange(
-            requests, lambda me, m: answer(self.group, me, m, self.vectors[me])
+            requests, lambda me, m: answer(self.group, me, m, self.vectors[me], picks_of(me))
         )
         for me, message in enumerate(self.masked):
             if me not in self.lost:
@@ -102,10 +105,14 @@ class Play:
             self.secure.accept_shares(reply)
 
 
+def picks_of(me: int) -> tuple[int, ...]:
+    return (me, 2**32 - 1 - me)
+
+
 def good(name: str, parties: int, colluders: int, threshold: int, lost: tuple[int, ...]) -> dict:
     parameters = Parameters(parties=parties, colluders=colluders, threshold=threshold)
     play = Play(name, parameters, lost)
-    for step in (play.open, play.mask, play.sign, play.unmask):
+    for step in (play.join, play.open, play.mask, play.sign, play.unmask):
         step()
     opened = play.secure.opened()
     assert opened.values.tolist() == ring_sum(play.vectors, opened.members).tolist()
@@ -117,6 +124,8 @@ def good(name: str, parties: int, colluders: int, threshold: int, lost: tuple[in
         "identities": [identity.to_bytes().hex() for identity in play.group.identities],
         "run_id": play.group.coordinator.run_id.hex(),
         "bundle": b"bundle".hex(),
+        "definitions": {"0": b"a definition".hex()},
+        "picks": [list(picks_of(me)) for me in range(parties)],
         "lost": list(lost),
         "randomness": [[draw.hex() for draw in source.draws] for source in play.sources],
         "vectors": [vector.tolist() for vector in play.vectors],
@@ -129,7 +138,10 @@ def good(name: str, parties: int, colluders: int, threshold: int, lost: tuple[in
 def bad() -> list[dict[str, Any]]:
     """Messages to site 0 in the round of `sum_5_sites_one_lost`, by the step they come after."""
     play = Play("sum_5_sites_one_lost", Parameters(parties=5, colluders=1, threshold=3), (LOST,))
-    found = [_row("keys", "open", *row) for row in _bad_opens(play)]
+    found = [_row("nothing", "join", *row) for row in _bad_joins(play.group)]
+    play.join()
+    found += [_row("join", "join", *row) for row in _old_joins(play.group)]
+    found += [_row("join", "open", *row) for row in _bad_opens(play)]
     play.open()
     found += [_row("open", "begin", *row) for row in _bad_rounds(play.group)]
     play.mask()
@@ -144,25 +156,63 @@ def _row(after: str, step: str, name: str, message: bytes, code: str) -> dict[st
     return {"name": name, "after": after, "step": step, "message": message.hex(), "code": code}
 
 
+def _bad_joins(group: Consortium) -> list[tuple[str, bytes, str]]:
+    body = Join(1).to_bytes()
+
+    def letter(body: bytes = body, signer: int = -1, **changed: object) -> bytes:
+        place: dict[str, object] = {"epoch_id": NO_EPOCH, "round": 0}
+        return group.forge(MessageKind.JOIN, body, signer, **(place | changed))
+
+    return [
+        ("an invitation of another study", letter(study_hash=bytes(32)), "BadMessage"),
+        ("an invitation to somebody else", letter(receiver=1), "BadMessage"),
+        ("an invitation signed by a site", letter(signer=1), "BadSignature"),
+        ("an invitation into an epoch", letter(epoch_id=STUDY), "BadMessage"),
+        ("an invitation to a round", letter(round=1), "BadMessage"),
+        ("an attempt of five bytes", letter(body + b"\0"), "BadMessage"),
+        ("attempt zero", letter(Join(0).to_bytes()), "RunSuperseded"),
+        ("an invitation with a head of the future", letter(ledger=head(0, 5)), "LedgerRolledBack"),
+        (
+            "an invitation with a position of 64 bits",
+            letter(ledger=replace(head(0, 5), seq=2**63)),
+            "BadMessage",
+        ),
+    ]
+
+
+def _old_joins(group: Consortium) -> list[tuple[str, bytes, str]]:
+    def letter(attempt: int, **changed: object) -> bytes:
+        place: dict[str, object] = {"epoch_id": NO_EPOCH, "round": 0}
+        return group.forge(MessageKind.JOIN, Join(attempt).to_bytes(), **(place | changed))
+
+    return [
+        ("an earlier attempt", letter(0), "OldRound"),
+        ("the same attempt in another run", letter(1, run_id=bytes(16)), "RunSuperseded"),
+    ]
+
+
 def _bad_opens(play: Play) -> list[tuple[str, bytes, str]]:
     group, keys = play.group, play.keys
     identities = group.identities
     genuine = Envelope.parse(keys[1])
     ephemeral = Keys.read(Envelope.parse(keys[2]).body).ephemeral
 
-    def with_key(point: bytes, signer: int) -> list[bytes]:
-        body = Keys(point, bytes(32), {}).to_bytes()
-        return [keys[0], seal_message(identities[signer], genuine.header, body), *keys[2:]]
+    def with_key(point: bytes, signer: int = 1, attempt: int = 1, **changed: object) -> list[bytes]:
+        body = Keys(attempt, point, bytes(32), {}).to_bytes()
+        header = replace(genuine.header, **changed)
+        return [keys[0], seal_message(identities[signer], header, body), *keys[2:]]
 
     def letter(listed: list[bytes]) -> bytes:
-        header = replace(genuine.header, kind=MessageKind.OPEN, run_id=group.coordinator.run_id)
-        header = replace(header, sender=2**16 - 1)
+        header = replace(genuine.header, kind=MessageKind.OPEN, sender=COORDINATOR, receiver=0)
         return seal_message(identities[-1], header, Open(tuple(listed)).to_bytes())
 
     return [
         ("own key left out", letter(keys[1:]), "UnknownKey"),
-        ("key signed by somebody else", letter(with_key(bytes([9]) * 32, 2)), "BadSignature"),
-        ("one key under two names", letter(with_key(ephemeral, 1)), "DuplicateKey"),
+        ("key signed by somebody else", letter(with_key(POINT, signer=2)), "BadSignature"),
+        ("a key of another attempt", letter(with_key(POINT, attempt=2)), "BadMessage"),
+        ("a key of another run", letter(with_key(POINT, run_id=bytes(16))), "BadMessage"),
+        ("a key to one site alone", letter(with_key(POINT, receiver=0)), "BadMessage"),
+        ("one key under two names", letter(with_key(ephemeral)), "DuplicateKey"),
         ("one sender twice", letter([*keys, keys[1]]), "DuplicateKey"),
         ("too few keys", letter(keys[:2]), "TooFew"),
         ("another epoch in the header", letter(keys), "BadMessage"),
@@ -178,11 +228,14 @@ def _bad_rounds(group: Consortium) -> list[tuple[str, bytes, str]]:
     swapped = body[:-4] + body[-2:] + body[-4:-2]
     return [
         ("another study", letter(study_hash=bytes(32)), "BadMessage"),
+        ("another receiver", letter(receiver=1), "BadMessage"),
+        ("a round of 64 bits", letter(round=2**63), "BadMessage"),
+        ("a position of 64 bits", letter(ledger=replace(head(0, 5), seq=2**63)), "BadMessage"),
         ("another run", letter(run_id=bytes(16)), "RunSuperseded"),
         ("another epoch", letter(epoch_id=bytes(32)), "UnknownKey"),
         ("round zero", letter(round=0), "OldRound"),
         ("another kind", group.forge(MessageKind.UNMASK, body), "BadMessage"),
-        ("another version", b"\x02" + letter()[1:], "BadMessage"),
+        ("another version", b"\x01" + letter()[1:], "BadMessage"),
         ("signed by a site", letter(signer=1), "BadSignature"),
         ("sent by a site", letter(signer=1, sender=1, ledger=EMPTY_LEDGER), "UnknownKey"),
         ("one byte more", letter() + b"\0", "BadSignature"),
@@ -208,7 +261,7 @@ def _used_rounds(group: Consortium) -> list[tuple[str, bytes, str]]:
 def _bad_unmasks(play: Play) -> list[tuple[str, bytes, str]]:
     group, members, everyone = play.group, (0, 1, 3), (0, 1, 2, 3, 4)
     context = group.memories[0].outbox(group.coordinator.run_id, 1).context
-    tables = [Masked.read(Envelope.parse(m).body, 4).sealed for m in play.masked]
+    tables = [Masked.read(Envelope.parse(m).body, 4, 2).sealed for m in play.masked]
 
     def signed(signers: tuple[int, ...], on: tuple[int, ...] = members) -> dict[int, bytes]:
         return {s: group.identities[s].sign(set_digest(context, on)) for s in signers}
@@ -234,7 +287,7 @@ def _bad_unmasks(play: Play) -> list[tuple[str, bytes, str]]:
 
 def _second_sets(play: Play) -> list[tuple[str, str, bytes, str]]:
     group = play.group
-    tables = [Masked.read(Envelope.parse(m).body, 4).sealed for m in play.masked]
+    tables = [Masked.read(Envelope.parse(m).body, 4, 2).sealed for m in play.masked]
     survivors = group.forge(MessageKind.SURVIVORS, Survivors((0, 1, 3)).to_bytes())
     everyone = Unmask((0, 1, 2, 3, 4), {}, {p: tables[p][0] for p in (1, 2, 3, 4)})
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,14 @@ import pytest
 
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg.coordinator import Coordinator, SecureSum
-from hedgerow.secagg.envelope import EMPTY_LEDGER, Header, LedgerHead, MessageKind, seal_message
+from hedgerow.secagg.envelope import (
+    EMPTY_LEDGER,
+    NO_EPOCH,
+    Header,
+    LedgerHead,
+    MessageKind,
+    seal_message,
+)
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
 from hedgerow.secagg.masks import Int64
 from hedgerow.secagg.opening import Opened
@@ -35,14 +42,21 @@ class Consortium:
     memories: list[MemoryInRam]
 
     def forge(self, kind: MessageKind, body: bytes, signer: int = -1, **changed: object) -> bytes:
-        """A message the coordinator (or another signer) could really sign, however untrue."""
+        """A message the coordinator (or another signer) could really sign, however untrue.
+
+        The coordinator writes to site 0 unless another receiver is named.
+        """
+        if "epoch_id" not in changed:
+            changed["epoch_id"] = self.coordinator.epoch.id
+        by_site = changed.get("sender", COORDINATOR) != COORDINATOR
         header = Header(
             kind=kind,
             study_hash=STUDY,
             run_id=self.coordinator.run_id,
-            epoch_id=self.coordinator.epoch.id,
+            epoch_id=NO_EPOCH,
             round=1,
             sender=COORDINATOR,
+            receiver=COORDINATOR if by_site else 0,
             ledger=EMPTY_LEDGER,
         )
         return seal_message(self.identities[signer], replace(header, **changed), body)
@@ -54,14 +68,16 @@ def consortium(
     site_class: type[Site] = Site,
     entropy: Callable[[int], bytes] = os.urandom,
     opened: bool = True,
+    memory_class: type[MemoryInRam] = MemoryInRam,
 ) -> Consortium:
     parameters = parameters or Parameters.default(parties)
     identities = [Identity.from_bytes(entropy(32)) for _ in range(parties + 1)]
     keys = [identity.public for identity in identities]
     roster = Roster(tuple(keys[:-1]), keys[-1])
-    memories = [MemoryInRam(rounds_kept=10_000) for _ in range(parties)]
+    memories = [memory_class(rounds_kept=10_000) for _ in range(parties)]
+    pins = roster.fingerprints
     sites = [
-        site_class(identities[me], roster, me, parameters, STUDY, memories[me], entropy)
+        site_class(identities[me], roster, me, parameters, STUDY, memories[me], entropy, pins=pins)
         for me in range(parties)
     ]
     coordinator = Coordinator(identities[-1], roster, parameters, STUDY, entropy=entropy)
@@ -73,9 +89,29 @@ def consortium(
 
 def open_epoch(group: Consortium, who: Collection[int] | None = None) -> None:
     who = range(len(group.sites)) if who is None else who
-    keys = [group.sites[me].keys(ledger_of(group, me)) for me in who]
+    keys = keys_of(group, {me: ledger_of(group, me) for me in who})
     for me, message in group.coordinator.open(keys).items():
         group.sites[me].open(message)
+
+
+def keys_of(
+    group: Consortium,
+    ledgers: Mapping[int, LedgerHead] | None = None,
+    coordinator: Coordinator | None = None,
+) -> list[bytes]:
+    """KEYS of all sites with empty ledgers, or of those named with theirs."""
+    letters = (coordinator or group.coordinator).join()
+    if ledgers is None:
+        ledgers = dict.fromkeys(letters, EMPTY_LEDGER)
+    return [group.sites[me].join(letters[me], ledger) for me, ledger in ledgers.items()]
+
+
+def next_coordinator(group: Consortium, heads: Mapping[int, LedgerHead]) -> Coordinator:
+    """Another run of the same coordinator, which remembers its attempts and these heads."""
+    last = group.coordinator.attempt
+    return Coordinator(
+        group.identities[-1], group.roster, group.parameters, STUDY, heads, attempt=last
+    )
 
 
 def ledger_of(group: Consortium, me: int) -> LedgerHead:
@@ -91,7 +127,9 @@ def restarted(group: Consortium, me: int, memory: MemoryInRam | None = None) -> 
     if memory is not None:
         group.memories[me] = memory
     identity, kept = group.identities[me], group.memories[me]
-    group.sites[me] = Site(identity, group.roster, me, group.parameters, STUDY, kept)
+    group.sites[me] = Site(
+        identity, group.roster, me, group.parameters, STUDY, kept, pins=group.roster.fingerprints
+    )
     return group.sites[me]
 
 
@@ -103,13 +141,15 @@ def head(me: int, seq: int) -> LedgerHead:
     return LedgerHead(seq, hashlib.sha256(f"{me} {seq}".encode()).digest(), f"{seq}/100")
 
 
-def answer(group: Consortium, me: int, message: bytes, vector: Int64) -> bytes:
+def answer(
+    group: Consortium, me: int, message: bytes, vector: Int64, picks: tuple[int, ...] = ()
+) -> bytes:
     """ROUND -> MASKED, with the record stored as a guard would."""
     begun = group.sites[me].begin(message)
     if isinstance(begun, Resend):
         return begun.message
     assert isinstance(begun, Fresh)
-    record = group.sites[me].mask(begun, vector, head(me, ledger_of(group, me).seq + 1))
+    record = group.sites[me].mask(begun, vector, head(me, ledger_of(group, me).seq + 1), picks)
     group.memories[me].store(record)
     return record.message
 

@@ -17,7 +17,7 @@ from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunReco
 from hedgerow.coordinator.spending import Asked, asked_in, paid, paid_on_entering, worst_path
 from hedgerow.errors import RoundFailed
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
-from hedgerow.privacy.ledger.charges import Charge, Ledger
+from hedgerow.privacy.ledger.charges import Ledger
 from hedgerow.queries import (
     Answer,
     BoundQuery,
@@ -74,7 +74,7 @@ class Federation:
         self.listener = listener
         self.record = RunRecord()
         if study.entry_cost:
-            entry = Charge(EVERYONE, study.entry_cost, "randomised labels", study.name)
+            entry = study.charge(EVERYONE, study.entry_cost, "randomised labels")
             self.ledger.reserve([entry], "entry")
         self.asked = paid_on_entering(study)
         self.slack = Fraction(0)

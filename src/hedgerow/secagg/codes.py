@@ -18,6 +18,7 @@ class Code(Enum):
     BAD_MESSAGE = "BadMessage"
     BAD_SIGNATURE = "BadSignature"
     UNKNOWN_KEY = "UnknownKey"
+    UNKNOWN_NAME = "UnknownName"
     DUPLICATE_KEY = "DuplicateKey"
     WEAK_KEY = "WeakKey"
     ROUND_ID_USED = "RoundIdUsed"

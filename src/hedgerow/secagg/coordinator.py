@@ -7,50 +7,38 @@ for what takes the masks off, and checks what it is given.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-import numpy as np
-
-from hedgerow.errors import RoundFailed, SpecError, TooFewParties
-from hedgerow.secagg import masks
-from hedgerow.secagg.certificate import set_digest
+from hedgerow.errors import SpecError
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
+    NO_EPOCH,
     RUN_ID,
+    Author,
     Envelope,
-    Header,
     LedgerHead,
     MessageKind,
     follows,
     open_envelope,
-    seal_message,
 )
-from hedgerow.secagg.epoch import Epoch, form_epoch, read_keys
-from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, verify
-from hedgerow.secagg.masks import MASK_WORD
-from hedgerow.secagg.messages import (
-    LONGEST_VECTOR,
-    Masked,
-    Open,
-    Round,
-    Shares,
-    SignedSet,
-    Survivors,
-    Unmask,
-)
-from hedgerow.secagg.opening import Opened, check_commitments, givers, rebuild, take_masks_off
+from hedgerow.secagg.epoch import Epoch, Joining, form_epoch, read_keys
+from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
+from hedgerow.secagg.messages import LONGEST_VECTOR, MOST_ATTEMPTS, Join, Open
 from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.shamir import Entropy
+
+__all__ = ["Coordinator", "SecureSum"]
 
 
 class Coordinator:
-    """One run of one study. A coordinator that restarts opens a new run.
+    """One run of one study: join -> open -> start, and start again, for every round.
 
     `heads` is the last ledger head held from each site. Give a new run those of the last, so
     that a site whose ledger went back meets them; the largest `spent` among them is what the
-    study cost, rounds without an answer included.
+    study cost, rounds without an answer included. `attempt` is the number of the last JOIN of
+    this study, in whatever run; sites refuse a lower one.
     """
 
     def __init__(
@@ -60,6 +48,7 @@ class Coordinator:
         parameters: Parameters,
         study_hash: bytes,
         heads: Mapping[int, LedgerHead] | None = None,
+        attempt: int = 0,
         entropy: Entropy = os.urandom,
     ) -> None:
         if len(roster.sites) != parameters.parties or roster.coordinator != identity.public:
@@ -67,23 +56,60 @@ class Coordinator:
                 f"the roster names {len(roster.sites)} sites for a study of "
                 f"{parameters.parties}, or another coordinator; compare roster and study."
             )
-        self.run_id = entropy(RUN_ID)
+        self.run_id, self.attempt = entropy(RUN_ID), attempt
         self.heads = dict(heads or {})
         self.parameters, self.roster = parameters, roster
-        self._identity, self._study_hash = identity, study_hash
+        self.keys: tuple[bytes, ...] = ()
+        self._author = Author(identity, COORDINATOR, study_hash)
         self._epoch: Epoch | None = None
         self._round = 0
 
+    @classmethod
+    def resume(
+        cls,
+        identity: Identity,
+        roster: Roster,
+        parameters: Parameters,
+        study_hash: bytes,
+        *,
+        run_id: bytes,
+        keys: Iterable[bytes],
+        round: int,
+        heads: Mapping[int, LedgerHead],
+    ) -> Coordinator:
+        """Takes up a run whose coordinator stopped; the next `start` asks `round` again.
+
+        All four are what the run had when that round was first asked, and were durable before
+        it left. Then the same question makes the same letters, and sites that have answered
+        send their stored bytes and charge nothing.
+        """
+        run = cls(identity, roster, parameters, study_hash, heads, entropy=lambda _: run_id)
+        joining = run._joining(keys)
+        run.attempt = max((one.attempt for one in joining), default=0)
+        run._form(joining)
+        run._round = round - 1
+        return run
+
+    def join(self) -> dict[int, bytes]:
+        """JOIN for every site, which answers with KEYS; to ask again, send the same letters."""
+        if self.attempt >= MOST_ATTEMPTS:
+            raise SpecError(
+                f"{self.attempt} epochs were tried; a study has no more. Start a new one."
+            )
+        self.attempt += 1
+        body = Join(self.attempt).to_bytes()
+        sites = range(self.parameters.parties)
+        return {site: self._letter(MessageKind.JOIN, site, NO_EPOCH, 0, body) for site in sites}
+
     def open(self, keys: Iterable[bytes]) -> dict[int, bytes]:
         """From everybody's KEYS, the OPEN for each of them; a new epoch needs new KEYS of all."""
-        joining = [read_keys(one, self.roster, self._study_hash) for one in keys]
+        joining = self._joining(keys)
         for one in joining:
             held = self.heads.get(one.sender, EMPTY_LEDGER)
-            fits = follows(one.ledger.position, held.position)
-            require(fits, Code.LEDGER_ROLLED_BACK, one.sender)
-            self.heads[one.sender] = one.ledger
-        self._epoch = form_epoch(joining, self.run_id, self._study_hash, self.parameters)
-        body = Open(tuple(one.message for one in joining)).to_bytes()
+            require(follows(one.head, held.position), Code.LEDGER_ROLLED_BACK, one.sender)
+            self.heads[one.sender] = one.receipt.header.ledger
+        self._form(joining)
+        body = Open(self.keys).to_bytes()
         return {
             site: self.letter(MessageKind.OPEN, site, 0, body) for site in self.epoch.ephemerals
         }
@@ -95,9 +121,16 @@ class Coordinator:
         return self._epoch
 
     def start(
-        self, bundle: bytes, dim: int, participants: Iterable[int] | None = None
+        self,
+        bundle: bytes,
+        dim: int,
+        participants: Iterable[int] | None = None,
+        picks: int = 0,
     ) -> SecureSum:
-        """A new round over `participants`, by default the whole epoch."""
+        """A new round over `participants`, by default the whole epoch.
+
+        Each is asked for `dim` numbers, which are summed, and for `picks` indices, which are not.
+        """
         who = tuple(sorted(self.epoch.ephemerals if participants is None else participants))
         if not 1 <= dim <= LONGEST_VECTOR or not set(who) <= set(self.epoch.ephemerals):
             raise SpecError(
@@ -105,27 +138,19 @@ class Coordinator:
                 "use 1 to 2^32 numbers and sites of this epoch."
             )
         self._round += 1
-        return SecureSum(self, self._round, bundle, dim, who)
+        return SecureSum(self, self._round, bundle, dim, picks, who)
 
     def letter(self, kind: MessageKind, site: int, round: int, body: bytes) -> bytes:
-        """A message to one site; its header returns the last head held from it."""
-        header = Header(
-            kind=kind,
-            study_hash=self._study_hash,
-            run_id=self.run_id,
-            epoch_id=self.epoch.id,
-            round=round,
-            sender=COORDINATOR,
-            ledger=self.heads.get(site, EMPTY_LEDGER),
-        )
-        return seal_message(self._identity, header, body)
+        """A message of this epoch to one site; its header returns the last head held from it."""
+        return self._letter(kind, site, self.epoch.id, round, body)
 
     def read(self, message: bytes, kind: MessageKind, round: int) -> Envelope:
         """A site's message of this epoch, verified; keeps its head if it is news."""
-        envelope = open_envelope(message, kind, self._study_hash, self.roster)
+        envelope = open_envelope(message, kind, self._author.study_hash, self.roster)
         header, sender = envelope.header, envelope.header.sender
-        here = (self.run_id, self.epoch.id, round)
-        require((header.run_id, header.epoch_id, header.round) == here, Code.BAD_MESSAGE, sender)
+        here = (self.run_id, self.epoch.id, round, COORDINATOR)
+        there = (header.run_id, header.epoch_id, header.round, header.receiver)
+        require(there == here, Code.BAD_MESSAGE, sender)
         require(sender in self.epoch.ephemerals, Code.UNKNOWN_KEY, sender)
         held = self.heads[sender]
         if header.ledger.seq >= held.seq:  # an answer sent again shows an older head
@@ -134,145 +159,17 @@ class Coordinator:
             self.heads[sender] = header.ledger
         return envelope
 
+    def _joining(self, keys: Iterable[bytes]) -> list[Joining]:
+        return [read_keys(one, self.roster, self._author.study_hash) for one in keys]
 
-class SecureSum:
-    """One round.
+    def _form(self, joining: Iterable[Joining]) -> None:
+        everyone = tuple(joining)
+        invitation = self.run_id, self.attempt
+        self._epoch = form_epoch(everyone, invitation, self._author.study_hash, self.parameters)
+        self.keys = tuple(one.message for one in everyone)
 
-    requests -> accept_masked ... -> close -> accept_signature ... -> unmask ->
-    accept_shares ... -> opened. `close` returns no messages when nobody was lost.
-    """
-
-    def __init__(
-        self,
-        run: Coordinator,
-        round: int,
-        bundle: bytes,
-        dim: int,
-        participants: tuple[int, ...],
-    ) -> None:
-        self.round, self.participants = round, participants
-        self.members: tuple[int, ...] | None = None
-        self._run, self._bundle, self._dim = run, bundle, dim
-        epoch = run.epoch
-        self._context = epoch.context(round, digest("bundle", bundle), participants)
-        self._peers = {
-            site: epoch.graph.neighbours(site) & set(participants) for site in participants
-        }
-        self._total = np.zeros(dim, MASK_WORD)
-        self._commitments: dict[int, bytes] = {}
-        self._sealed: dict[int, dict[int, bytes]] = {}
-        self._certificate: dict[int, bytes] = {}
-        self._answers: dict[int, Shares] = {}
-
-    def requests(self) -> dict[int, bytes]:
-        """ROUND for every participant."""
-        body = Round(self._bundle, self.participants).to_bytes()
-        return self._letters(MessageKind.ROUND, self.participants, lambda _: body)
-
-    def accept_masked(self, message: bytes) -> None:
-        """Adds up one MASKED; a late one, after `close`, is refused and stays closed for ever."""
-        envelope = self._run.read(message, MessageKind.MASKED, self.round)
-        sender = envelope.header.sender
-        require(self.members is None, Code.OLD_ROUND, sender)
-        require(sender in self.participants, Code.BAD_SET, sender)
-        if sender in self._commitments:
-            return
-        masked = Masked.read(envelope.body, self._dim)
-        require(set(masked.sealed) == self._peers[sender], Code.BAD_MESSAGE, sender)
-        np.add(self._total, masked.vector, out=self._total)
-        self._commitments[sender], self._sealed[sender] = masked.commitment, masked.sealed
-
-    def close(self) -> dict[int, bytes]:
-        """Those who arrived are the members; SURVIVORS for each of them if somebody is lost."""
-        members, needed = tuple(sorted(self._commitments)), self._run.parameters.threshold
-        if len(members) < needed:
-            raise TooFewParties(
-                f"round {self.round}: {len(members)} of {len(self.participants)} sites sent a "
-                f"vector, {needed} are needed. Nothing was opened; the charge stays. Ask again "
-                "in a new round."
-            )
-        self.members = members
-        if members == self.participants:
-            return {}
-        body = Survivors(members).to_bytes()
-        return self._letters(MessageKind.SURVIVORS, members, lambda _: body)
-
-    def accept_signature(self, message: bytes) -> None:
-        envelope = self._run.read(message, MessageKind.SIGNED_SET, self.round)
-        sender, members = envelope.header.sender, self._settled()
-        require(sender in members, Code.BAD_SET, sender)
-        signature = SignedSet.read(envelope.body).signature
-        signed = set_digest(self._context, members)
-        verify(self._run.roster.sites[sender], signature, signed, Code.BAD_CERTIFICATE)
-        self._certificate[sender] = signature
-
-    def unmask(self) -> dict[int, bytes]:
-        """UNMASK for every member, each with the shares that were sealed for it."""
-        members, needed = self._settled(), self._run.parameters.threshold
-        if self._lost() and len(self._certificate) < needed:
-            raise RoundFailed(
-                f"round {self.round}: {len(self._certificate)} sites signed the set of "
-                f"survivors, {needed} are needed. Nothing was opened; the charge stays. Wait "
-                "for more signatures, or ask again in a new round."
-            )
-        return self._letters(MessageKind.UNMASK, members, self._unmask_body)
-
-    def accept_shares(self, message: bytes) -> None:
-        envelope = self._run.read(message, MessageKind.SHARES, self.round)
-        sender, members = envelope.header.sender, set(self._settled())
-        require(sender in members, Code.BAD_SET, sender)
-        answer, peers = Shares.read(envelope.body), self._peers[sender]
-        require(set(answer.shares) == (peers & members) | {sender}, Code.BAD_MESSAGE, sender)
-        require(set(answer.seeds) == peers - members, Code.BAD_MESSAGE, sender)
-        self._answers[sender] = answer
-
-    def missing(self) -> str | None:
-        """Why the sum cannot be opened yet, or None when it can."""
-        needed = self._run.parameters.neighbourhood.threshold
-        for member in self._settled():
-            if len(self._givers(member)) < needed:
-                return f"fewer than {needed} sites gave their share for site {member}"
-            if self._peers[member] & self._lost() and member not in self._answers:
-                return f"site {member} has not told its seeds towards the lost"
-        return None
-
-    def opened(self) -> Opened:
-        """The sum without its masks, once the answers suffice."""
-        reason = self.missing()
-        if reason is not None:
-            raise RoundFailed(
-                f"round {self.round}: {reason}. Nothing was opened; the charge stays. Wait for "
-                "its answer, or ask again in a new round."
-            )
-        secrets = {member: self._self_secret(member) for member in self._settled()}
-        check_commitments(self.round, secrets, self._context, self._commitments)
-        self_keys = (masks.self_key(self._context, secret) for secret in secrets.values())
-        total = self._total.copy()
-        take_masks_off(total, self_keys, self._answers)
-        return Opened(masks.centred(total), self._settled(), dict(self._certificate))
-
-    def _self_secret(self, member: int) -> int:
-        enough = self._run.parameters.neighbourhood.threshold
-        return rebuild(member, self._givers(member)[:enough], self._answers)
-
-    def _givers(self, member: int) -> tuple[int, ...]:
-        return givers(member, self._peers[member], self._answers)
-
-    def _unmask_body(self, site: int) -> bytes:
-        members = self._settled()
-        sealed = {peer: self._sealed[peer][site] for peer in members if peer in self._peers[site]}
-        certificate = self._certificate if self._lost() else {}
-        return Unmask(members, certificate, sealed).to_bytes()
-
-    def _settled(self) -> tuple[int, ...]:
-        if self.members is None:
-            raise SpecError(f"round {self.round} is still open; call close first.")
-        return self.members
-
-    def _lost(self) -> frozenset[int]:
-        return frozenset(self.participants) - set(self._settled())
-
-    def _letters(
-        self, kind: MessageKind, sites: Iterable[int], body: Callable[[int], bytes]
-    ) -> dict[int, bytes]:
-        return {site: self._run.letter(kind, site, self.round, body(site)) for site in sites}
+    def _letter(
+        self, kind: MessageKind, site: int, epoch_id: bytes, round: int, body: bytes
+    ) -> bytes:
+        held = self.heads.get(site, EMPTY_LEDGER)
+        return self._author.seal(kind, body, self.run_id, epoch_id, round, site, held)

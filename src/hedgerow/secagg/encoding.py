@@ -13,11 +13,13 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from hedgerow.secagg.codes import Code, require
+from hedgerow.study.consortium import PROTOCOL
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-PROTOCOL = 1
-_DOMAIN = b"hedgerow/secsum/1/"
+_DOMAIN = f"hedgerow/secsum/{PROTOCOL}/".encode()
+_LONGEST_COUNT = 2**63
+"""Rounds and ledger positions stay below it, so that every database can hold them."""
 
 DIGEST = 32
 SEED = 32
@@ -35,15 +37,6 @@ def digest(tag: str, *parts: Buffer) -> bytes:
         state.update(u64(memoryview(part).nbytes))
         state.update(part)
     return state.digest()
-
-
-def study_hash(canonical_study: bytes, noise_law_version: int) -> bytes:
-    """What every message is bound to: the parsed study, the protocol and the noise law.
-
-    `canonical_study` is the study as JSON with sorted keys and rationals as "n/d"; the file a
-    person typed is not hashed, so a comment or a space changes nothing.
-    """
-    return digest("study", canonical_study, u16(PROTOCOL), u16(noise_law_version))
 
 
 def u8(number: int) -> bytes:
@@ -110,6 +103,12 @@ class Reader:
 
     def u64(self) -> int:
         return int.from_bytes(self.view(8), "big")
+
+    def count(self) -> int:
+        """A round or a position: 64 bits wide, the highest of them zero."""
+        number = self.u64()
+        require(number < _LONGEST_COUNT, Code.BAD_MESSAGE)
+        return number
 
     def bytes_field(self) -> bytes:
         return self.take(self.u32())

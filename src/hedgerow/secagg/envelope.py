@@ -1,13 +1,19 @@
 """The part that all messages have in common: header, body, signature.
 
     header    version u8, kind u8, study hash 32, run 16, epoch 32, round u64, sender u16,
-              ledger seq u64, ledger head 32, spent in this study (u16 length and text)
+              receiver u16, spent in this study (u16 length and text), ledger seq u64,
+              ledger head 32
     body      by kind, see messages.py
-    signature Ed25519 over digest(kind, header, body)
+    signature Ed25519 over digest(role, ledger seq and head,
+                                  digest("rest", rest of the header, digest("body", body)))
 
-In a site's message the ledger fields are its own, after the charge for what it sends. In the
+In a site's message the ledger fields are its own, after what it did to send it. In the
 coordinator's they are the last ones it holds from the site it writes to, and `spent` is empty:
 a site whose file was rolled back meets its own future there.
+
+The signature is over hashes of parts so that a part can be shown without the others: a header
+without its body is a receipt, and a ledger head without its header is what peers tell each
+other, who need not know in which study it was said.
 """
 
 from __future__ import annotations
@@ -19,24 +25,14 @@ from typing import TypeAlias
 
 from hedgerow.errors import SpecError
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import (
-    DIGEST,
-    PROTOCOL,
-    SIGNATURE,
-    Buffer,
-    Reader,
-    digest,
-    u8,
-    u16,
-    u64,
-)
-from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, verify
+from hedgerow.secagg.encoding import DIGEST, SIGNATURE, Buffer, Reader, digest, u8, u16, u64
+from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, is_signed, verify
+from hedgerow.study.consortium import PROTOCOL
 
 RUN_ID = 16
-NO_RUN = bytes(RUN_ID)
 NO_EPOCH = bytes(DIGEST)
-_RATIONAL = re.compile(r"[0-9]+/[1-9][0-9]*|inf")
-_LONGEST_RATIONAL = 4096
+_HEAD = 8 + DIGEST
+_RATIONAL = re.compile(r"[0-9]{1,64}/[1-9][0-9]{0,63}|inf")
 
 Head: TypeAlias = tuple[int, bytes]
 """How many entries a ledger has, and the hash of the last."""
@@ -51,10 +47,11 @@ class MessageKind(IntEnum):
     SIGNED_SET = 6
     UNMASK = 7
     SHARES = 8
+    JOIN = 9
 
 
 def is_rational(text: str) -> bool:
-    return len(text) <= _LONGEST_RATIONAL and _RATIONAL.fullmatch(text) is not None
+    return _RATIONAL.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class LedgerHead:
     """The end of a site's chain of charges, opaque to this room.
 
     `seq` counts entries and `head` is the hash of the last one; zero and zeros when there is
-    none. `spent` is what this study has cost so far: "n/d", or "inf".
+    none. `spent` is what this study has cost so far: "n/d", at most 64 digits each, or "inf".
     """
 
     seq: int
@@ -88,6 +85,7 @@ def follows(later: Head, earlier: Head) -> bool:
     return later[0] > earlier[0] or later == earlier
 
 
+# --------------------------------------------------------------------------------- header
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     kind: MessageKind
@@ -96,6 +94,7 @@ class Header:
     epoch_id: bytes
     round: int
     sender: int
+    receiver: int
     ledger: LedgerHead
 
     def to_bytes(self) -> bytes:
@@ -109,10 +108,10 @@ class Header:
                 self.epoch_id,
                 u64(self.round),
                 u16(self.sender),
-                u64(self.ledger.seq),
-                self.ledger.head,
+                u16(self.receiver),
                 u16(len(spent)),
                 spent,
+                _head_bytes(self.ledger.position),
             )
         )
 
@@ -126,47 +125,155 @@ class Header:
             study_hash=reader.take(DIGEST),
             run_id=reader.take(RUN_ID),
             epoch_id=reader.take(DIGEST),
-            round=reader.u64(),
+            round=reader.count(),
             sender=(sender := reader.u16()),
+            receiver=reader.u16(),
             ledger=_read_ledger(reader, sender),
         )
 
 
 def _read_ledger(reader: Reader, sender: int) -> LedgerHead:
-    seq, head = reader.u64(), reader.take(DIGEST)
     spent = reader.take(reader.u16()).decode("ascii", errors="replace")
-    require((seq == 0) == (head == bytes(DIGEST)), Code.BAD_MESSAGE)
     require(spent == "" if sender == COORDINATOR else is_rational(spent), Code.BAD_MESSAGE)
+    seq, head = _read_head(reader)
+    require((seq == 0) == (head == bytes(DIGEST)), Code.BAD_MESSAGE)
     return LedgerHead(seq, head, spent)
 
 
+def _head_bytes(head: Head) -> bytes:
+    return u64(head[0]) + head[1]
+
+
+def _read_head(reader: Reader) -> Head:
+    return reader.count(), reader.take(DIGEST)
+
+
+# ------------------------------------------------------------------------ what is signed
+@dataclass(frozen=True, slots=True)
+class SignedHead:
+    """A site's own word for where its ledger stood, without the message in which it said so.
+
+    `rest` is the hash of all the rest of that message: enough to check the signature.
+    """
+
+    head: Head
+    rest: bytes
+    signature: bytes
+
+    WIDTH = _HEAD + DIGEST + SIGNATURE
+
+    def to_bytes(self) -> bytes:
+        return _head_bytes(self.head) + self.rest + self.signature
+
+    @classmethod
+    def read(cls, data: Buffer) -> SignedHead:
+        reader = Reader(data)
+        found = cls(_read_head(reader), reader.take(DIGEST), reader.take(SIGNATURE))
+        reader.finish()
+        return found
+
+    def is_by(self, site: bytes) -> bool:
+        """Did the site with this key say so, as a site and of its own ledger?"""
+        return is_signed(site, self.signature, _signed(0, self.head, self.rest))
+
+
+@dataclass(frozen=True, slots=True)
+class SignedHeader:
+    """A message without its body: what it says about its sender's ledger can still be checked.
+
+    It is the receipt for what the message cost.
+    """
+
+    header: Header
+    body_hash: bytes
+    signature: bytes
+
+    def to_bytes(self) -> bytes:
+        return self.header.to_bytes() + self.body_hash + self.signature
+
+    @classmethod
+    def read(cls, data: Buffer) -> SignedHeader:
+        reader = Reader(data)
+        found = cls(Header.read(reader), reader.take(DIGEST), reader.take(SIGNATURE))
+        reader.finish()
+        return found
+
+    @property
+    def signed_head(self) -> SignedHead:
+        rest = digest("rest", self.header.to_bytes()[:-_HEAD], self.body_hash)
+        return SignedHead(self.header.ledger.position, rest, self.signature)
+
+    def verify(self, key: bytes) -> None:
+        claim = self.signed_head
+        signed = _signed(self.header.sender, claim.head, claim.rest)
+        verify(key, self.signature, signed, Code.BAD_SIGNATURE)
+
+
+def _signed(sender: int, head: Head, rest: bytes) -> bytes:
+    """A coordinator writes heads of others: its signature must not pass for a site's."""
+    role = "coordinator" if sender == COORDINATOR else "site"
+    return digest(role, _head_bytes(head), rest)
+
+
+# ------------------------------------------------------------------------------- messages
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """A message taken apart; nothing in it is believed before `verify`."""
 
-    header: Header
-    header_bytes: memoryview
+    receipt: SignedHeader
     body: memoryview
-    signature: bytes
 
     @classmethod
     def parse(cls, message: Buffer) -> Envelope:
         reader = Reader(message)
         header = Header.read(reader)
-        start, data = len(message) - reader.remaining, memoryview(message)
         body = reader.view(reader.remaining - SIGNATURE)
-        return cls(header, data[:start], body, reader.take(SIGNATURE))
+        return cls(SignedHeader(header, digest("body", body), reader.take(SIGNATURE)), body)
+
+    @property
+    def header(self) -> Header:
+        return self.receipt.header
 
     def verify(self, roster: Roster) -> None:
-        signed = digest(self.header.kind.name, self.header_bytes, self.body)
-        key = roster.key_of(self.header.sender)
-        verify(key, self.signature, signed, Code.BAD_SIGNATURE)
+        self.receipt.verify(roster.key_of(self.header.sender))
 
 
 def seal_message(identity: Identity, header: Header, body: bytes) -> bytes:
     """The finished message."""
-    head = header.to_bytes()
-    return b"".join((head, body, identity.sign(digest(header.kind.name, head, body))))
+    unsigned = SignedHeader(header, digest("body", body), b"").signed_head
+    signature = identity.sign(_signed(header.sender, unsigned.head, unsigned.rest))
+    return b"".join((header.to_bytes(), body, signature))
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Writes and signs messages under one name in one study."""
+
+    identity: Identity
+    me: int
+    study_hash: bytes
+
+    def seal(
+        self,
+        kind: MessageKind,
+        body: bytes,
+        run_id: bytes,
+        epoch_id: bytes,
+        round: int,
+        receiver: int,
+        ledger: LedgerHead,
+    ) -> bytes:
+        header = Header(
+            kind=kind,
+            study_hash=self.study_hash,
+            run_id=run_id,
+            epoch_id=epoch_id,
+            round=round,
+            sender=self.me,
+            receiver=receiver,
+            ledger=ledger,
+        )
+        return seal_message(self.identity, header, body)
 
 
 def open_envelope(

@@ -8,39 +8,65 @@ mask cannot be used for two vectors. (A copied running machine is not covered.)
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest, ids, u64
-from hedgerow.secagg.envelope import NO_EPOCH, NO_RUN, Head, LedgerHead, MessageKind, open_envelope
+from hedgerow.secagg.envelope import (
+    NO_EPOCH,
+    Head,
+    MessageKind,
+    SignedHead,
+    SignedHeader,
+    open_envelope,
+)
 from hedgerow.secagg.graph import Graph
-from hedgerow.secagg.keys import Roster, agree, pair_seed, root, share_key
+from hedgerow.secagg.keys import EVERYBODY, Roster, agree, pair_seed, root, share_key
 from hedgerow.secagg.messages import Keys
 from hedgerow.secagg.parameters import Parameters
+
+Invitation: TypeAlias = tuple[bytes, int]
+"""Run and attempt of a JOIN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """One site's KEYS, its signature checked."""
+    """One site's KEYS, its signature checked; the heads in it are not."""
 
-    sender: int
+    receipt: SignedHeader
+    attempt: int
     ephemeral: bytes
-    ledger: LedgerHead
-    heads: Mapping[int, Head]
+    heads: Mapping[int, SignedHead]
     message: bytes
+
+    @property
+    def sender(self) -> int:
+        return self.receipt.header.sender
+
+    @property
+    def head(self) -> Head:
+        return self.receipt.header.ledger.position
+
+    @property
+    def invitation(self) -> Invitation:
+        """The JOIN that it answers."""
+        return self.receipt.header.run_id, self.attempt
 
 
 def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
     envelope = open_envelope(message, MessageKind.KEYS, study_hash, roster)
     header = envelope.header
     require(header.sender < len(roster.sites), Code.UNKNOWN_KEY)
-    fresh = (header.run_id, header.epoch_id, header.round) == (NO_RUN, NO_EPOCH, 0)
-    require(fresh, Code.BAD_MESSAGE)
+    to_all = (header.epoch_id, header.round, header.receiver) == (NO_EPOCH, 0, EVERYBODY)
+    require(to_all, Code.BAD_MESSAGE)
     keys = Keys.read(envelope.body)
-    return Joining(header.sender, keys.ephemeral, header.ledger, keys.heads, message)
+    return Joining(envelope.receipt, keys.attempt, keys.ephemeral, keys.heads, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +89,17 @@ class Epoch:
 
 
 def form_epoch(
-    joining: Iterable[Joining], run_id: bytes, study_hash: bytes, parameters: Parameters
+    joining: Iterable[Joining], invitation: Invitation, study_hash: bytes, parameters: Parameters
 ) -> Epoch:
     """The epoch these sites make, in whatever order their KEYS arrived."""
     everyone = sorted(joining, key=lambda one: one.sender)
     require(len(everyone) >= parameters.threshold, Code.TOO_FEW)
+    require({one.invitation for one in everyone} == {invitation}, Code.BAD_MESSAGE)
     ephemerals = {one.sender: one.ephemeral for one in everyone}
     different = len(set(ephemerals.values()))  # less if a sender or a key comes twice
     require(different == len(everyone), Code.DUPLICATE_KEY)
-    epoch_id = digest("epoch", study_hash, run_id, *(one.message for one in everyone))
-    return Epoch(run_id, epoch_id, ephemerals, parameters.graph(epoch_id))
+    epoch_id = digest("epoch", study_hash, invitation[0], *(one.message for one in everyone))
+    return Epoch(invitation[0], epoch_id, ephemerals, parameters.graph(epoch_id))
 
 
 @dataclass(slots=True)
@@ -85,6 +112,7 @@ class Joined:
     process: int
     last_round: int = 0
     """Highest round masked in this epoch, whether or not it was ever stored or sent."""
+    lock: AbstractContextManager[Any] = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
     def agree(cls, epoch: Epoch, me: int, private: X25519PrivateKey, process: int) -> Joined:
@@ -98,8 +126,9 @@ class Joined:
         A second vector under one mask would show the difference of the two.
         """
         require(self.process == os.getpid(), Code.UNKNOWN_KEY)  # a forked copy has the same keys
-        require(round > self.last_round, Code.OLD_ROUND)
-        self.last_round = round
+        with self.lock:
+            require(round > self.last_round, Code.OLD_ROUND)
+            self.last_round = round
 
     def peers_in(self, participants: Iterable[int]) -> list[int]:
         return [site for site in participants if site in self.roots]

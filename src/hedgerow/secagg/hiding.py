@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,6 +58,12 @@ def check_vector(vector: Int64) -> None:
             f"a {vector.dtype} array of shape {vector.shape} cannot be masked; "
             "use int64, one axis, 1 to 2^32 numbers."
         )
+
+
+def check_picks(picks: Iterable[int]) -> None:
+    wrong = [pick for pick in picks if not 0 <= pick < 2**32]
+    if wrong:
+        raise SpecError(f"{wrong[0]} is no index of a selection; use 0 to 2^32 - 1.")
 
 
 def _masked(vector: Int64, self_key: bytes, seeds: Mapping[int, bytes], me: int) -> UInt64:

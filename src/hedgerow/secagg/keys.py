@@ -22,8 +22,12 @@ from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import SEED, digest, ids
 from hedgerow.secagg.shamir import PRIME
 
-COORDINATOR = 2**16 - 1  # the sender id of the coordinator, which has no place in the ring
+COORDINATOR = 2**16 - 1  # the id of the coordinator, which has no place in the ring
+EVERYBODY = 2**16 - 2  # the receiver of what is relayed to all
 PUBLIC_KEY = 32
+_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = frozenset((0, 1, PRIME - 1, _ORDER_8, PRIME - _ORDER_8))
+"""The second coordinates of the eight points of small order on the curve of Ed25519."""
 _NONCE = bytes(12)  # a share key seals one share, so the nonce may be fixed
 
 
@@ -50,6 +54,11 @@ class Identity:
     def fingerprint(self) -> str:
         return fingerprint(self.public)
 
+    def derive(self, purpose: str) -> bytes:
+        """A secret of its own for something else than signing; the same for as long as the key."""
+        info = digest("derive", purpose.encode())
+        return HKDF(SHA256(), SEED, salt=None, info=info).derive(self.to_bytes())
+
     def sign(self, message: bytes) -> bytes:
         return self._key.sign(message)
 
@@ -71,6 +80,11 @@ class Roster:
         for name, key in enumerate(everyone):
             if len(key) != PUBLIC_KEY:
                 raise SpecError(f"key {name} of the roster has {len(key)} bytes; use 32.")
+            if is_weak(key):
+                raise SpecError(
+                    f"key {name} of the roster is not one that anybody can hold alone; "
+                    "make a new one with `Identity.generate`."
+                )
             if key in everyone[:name]:
                 raise SpecError(
                     f"keys {everyone.index(key)} and {name} of the roster are the same; "
@@ -82,6 +96,17 @@ class Roster:
             return self.coordinator
         require(sender < len(self.sites), Code.UNKNOWN_KEY)
         return self.sites[sender]
+
+    @property
+    def fingerprints(self) -> frozenset[str]:
+        """Of all sites: what a person pins who has compared every one of them."""
+        return frozenset(map(fingerprint, self.sites))
+
+
+def is_weak(key: bytes) -> bool:
+    """A point of small order, for which signatures on anything can be made, or an odd spelling."""
+    second = int.from_bytes(key, "little") & (2**255 - 1)
+    return second >= PRIME or second in _SMALL_ORDER
 
 
 def check_pins(roster: Roster, me: int, pinned: Collection[str], threshold: int) -> None:
@@ -95,10 +120,15 @@ def check_pins(roster: Roster, me: int, pinned: Collection[str], threshold: int)
 
 
 def verify(public: bytes, signature: bytes, message: bytes, code: Code) -> None:
+    require(is_signed(public, signature, message), code)
+
+
+def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
     try:
         _loaded(public).verify(signature, message)
     except (InvalidSignature, ValueError):
-        raise PartyRefused(code.value) from None
+        return False
+    return True
 
 
 @lru_cache(maxsize=4096)

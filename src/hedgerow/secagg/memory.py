@@ -5,7 +5,7 @@
 | KEYS | nothing: the key lives in the process alone |
 | the first answer in a new run | the old run is closed |
 | MASKED | charge, high water and the round's record, in one transaction |
-| a signature on a set, or SHARES | the set opened for the round |
+| a signature on a set, or SHARES | the set opened for the round, as an entry of the ledger |
 
 Durable means that it survives power loss, not only the end of the process.
 """
@@ -21,12 +21,14 @@ from hedgerow.secagg.encoding import (
     SEED,
     Reader,
     bytes_field,
+    digest,
+    ids,
     members_field,
     table_field,
     u16,
     u64,
 )
-from hedgerow.secagg.envelope import RUN_ID, Head, LedgerHead
+from hedgerow.secagg.envelope import RUN_ID, Head, LedgerHead, SignedHead, SignedHeader
 from hedgerow.secagg.shamir import WIDTH
 
 
@@ -78,12 +80,12 @@ class StoredRound:
         record = cls(
             run_id=reader.take(RUN_ID),
             epoch_id=reader.take(DIGEST),
-            round=reader.u64(),
+            round=reader.count(),
             request=reader.take(DIGEST),
             participants=reader.members(),
             context=reader.take(DIGEST),
             ledger=LedgerHead(
-                reader.u64(), reader.take(DIGEST), reader.take(reader.u16()).decode("ascii")
+                reader.count(), reader.take(DIGEST), reader.take(reader.u16()).decode("ascii")
             ),
             own_share=reader.take(WIDTH),
             seeds=reader.table(SEED),
@@ -92,6 +94,11 @@ class StoredRound:
         )
         reader.finish()
         return record
+
+
+def set_hash(members: tuple[int, ...]) -> bytes:
+    """A set of members, as it is written down."""
+    return digest("members", ids(members))
 
 
 class Memory(Protocol):
@@ -123,14 +130,15 @@ class Memory(Protocol):
         again. Refuses with `OldRound` a round that is not above the high water.
         """
 
-    def opened_set(self, run_id: bytes, round: int) -> tuple[int, ...] | None:
-        """The set of members this site has signed or opened in the round."""
+    def opened_set(self, run_id: bytes, round: int) -> bytes | None:
+        """The hash of the set that this site has signed or opened in the round."""
 
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> None:
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
         """Writes the only set this site will ever sign or open in the round. Durable on return.
 
-        The same set again does nothing. Refuses with `SecondSet` any other one. Test and
-        write are one step: two callers at once cannot both succeed with different sets.
+        Gives the ledger's end after that entry. The same set again writes nothing and gives
+        the same end. Refuses with `SecondSet` any other one. Test and write are one step: two
+        callers at once cannot both succeed with different sets.
         """
 
     def head_at(self, seq: int) -> bytes | None:
@@ -139,8 +147,11 @@ class Memory(Protocol):
     def highest_head(self, peer: bytes) -> Head | None:
         """The highest head ever seen of the peer with this public key, in any study."""
 
-    def see_head(self, peer: bytes, head: Head) -> None:
-        """Keeps the higher of the stored head and `head`.
+    def signed_head(self, peer: bytes) -> SignedHead | None:
+        """The same with the peer's signature, where it was kept."""
+
+    def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
+        """Keeps `receipt` unless a higher head of the peer is known.
 
         Need not be durable on return: losing it loses evidence against the peer, not privacy.
         """
@@ -158,9 +169,9 @@ class MemoryInRam:
         self._closed: set[bytes] = set()
         self._records: dict[tuple[bytes, int], StoredRound] = {}
         self._high_water: dict[bytes, int] = {}
-        self._sets: dict[tuple[bytes, int], tuple[int, ...]] = {}
+        self._sets: dict[tuple[bytes, int], bytes] = {}
         self._own: dict[int, bytes] = {}
-        self._peers: dict[bytes, Head] = {}
+        self._peers: dict[bytes, SignedHeader] = {}
 
     def current_run(self) -> bytes | None:
         return self._current
@@ -186,12 +197,14 @@ class MemoryInRam:
             self._records.pop(next(iter(self._records)))
         self._high_water[record.run_id] = record.round
 
-    def opened_set(self, run_id: bytes, round: int) -> tuple[int, ...] | None:
+    def opened_set(self, run_id: bytes, round: int) -> bytes | None:
         return self._sets.get((run_id, round))
 
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> None:
-        kept = self._sets.setdefault((run_id, round), members)
-        require(kept == members, Code.SECOND_SET)
+    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
+        wanted = set_hash(members)
+        kept = self._sets.setdefault((run_id, round), wanted)
+        require(kept == wanted, Code.SECOND_SET)
+        return self._records[run_id, round].ledger
 
     def head_at(self, seq: int) -> bytes | None:
         return self._own.get(seq)
@@ -201,7 +214,14 @@ class MemoryInRam:
         self._own[head[0]] = head[1]
 
     def highest_head(self, peer: bytes) -> Head | None:
-        return self._peers.get(peer)
+        seen = self._peers.get(peer)
+        return None if seen is None else seen.header.ledger.position
 
-    def see_head(self, peer: bytes, head: Head) -> None:
-        self._peers[peer] = max(head, self._peers.get(peer, head))
+    def signed_head(self, peer: bytes) -> SignedHead | None:
+        seen = self._peers.get(peer)
+        return None if seen is None else seen.signed_head
+
+    def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
+        seen = self.highest_head(peer)
+        if seen is None or receipt.header.ledger.position > seen:
+            self._peers[peer] = receipt

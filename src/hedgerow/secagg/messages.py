@@ -1,9 +1,10 @@
-"""Bodies of the eight messages of a secure sum, to bytes and back.
+"""Bodies of the nine messages of a secure sum, to bytes and back.
 
-KEYS        site -> all         ephemeral key, nonce, highest head seen of each peer
+JOIN        coordinator -> site number of the attempt to form an epoch
+KEYS        site -> all         attempt, ephemeral key, nonce, highest signed head of each peer
 OPEN        coordinator -> site the KEYS of everybody who takes part in the epoch
-ROUND       coordinator -> site bundle and participants
-MASKED      site -> coordinator masked vector, commitment, sealed shares
+ROUND       coordinator -> site questions, definitions of what they name, participants
+MASKED      site -> coordinator masked vector, picks, commitment, sealed shares
 SURVIVORS   coordinator -> site members whose vectors arrived (only if somebody is lost)
 SIGNED_SET  site -> coordinator its signature on those members
 UNMASK      coordinator -> site members, certificate, the shares sealed for this site
@@ -28,38 +29,52 @@ from hedgerow.secagg.encoding import (
     members_field,
     table_field,
     u16,
+    u32,
     u64,
 )
-from hedgerow.secagg.envelope import Head
+from hedgerow.secagg.envelope import SignedHead
 from hedgerow.secagg.keys import PUBLIC_KEY
 from hedgerow.secagg.masks import MASK_WORD, UInt64
 from hedgerow.secagg.shamir import WIDTH
 
 LONGEST_VECTOR = 2**32
-_HEAD = 8 + DIGEST
+PICK = np.dtype(">u4")
+MOST_ATTEMPTS = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    attempt: int
+
+    def to_bytes(self) -> bytes:
+        return u32(self.attempt)
+
+    @classmethod
+    def read(cls, body: Buffer) -> Join:
+        reader = Reader(body)
+        attempt = reader.u32()
+        reader.finish()
+        return cls(attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
+    attempt: int
     ephemeral: bytes
     nonce: bytes
-    heads: dict[int, Head]
+    heads: dict[int, SignedHead]
 
     def to_bytes(self) -> bytes:
-        heads = {peer: u64(seq) + head for peer, (seq, head) in self.heads.items()}
-        return self.ephemeral + self.nonce + table_field(heads)
+        heads = {peer: head.to_bytes() for peer, head in self.heads.items()}
+        return u32(self.attempt) + self.ephemeral + self.nonce + table_field(heads)
 
     @classmethod
     def read(cls, body: Buffer) -> Keys:
         reader = Reader(body)
-        ephemeral, nonce = reader.take(PUBLIC_KEY), reader.take(SEED)
-        heads = reader.table(_HEAD)
+        attempt, ephemeral, nonce = reader.u32(), reader.take(PUBLIC_KEY), reader.take(SEED)
+        heads = reader.table(SignedHead.WIDTH)
         reader.finish()
-        return cls(ephemeral, nonce, {p: _head(raw) for p, raw in heads.items()})
-
-
-def _head(raw: bytes) -> Head:
-    return int.from_bytes(raw[:8], "big"), raw[8:]
+        return cls(attempt, ephemeral, nonce, {p: SignedHead.read(h) for p, h in heads.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,39 +94,59 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Round:
+    """`bundle` is the questions, the same for all; `definitions` is what this site may lack."""
+
     bundle: bytes
     participants: tuple[int, ...]
+    definitions: bytes = b""
 
     def to_bytes(self) -> bytes:
-        return bytes_field(self.bundle) + members_field(self.participants)
+        asked = bytes_field(self.bundle) + bytes_field(self.definitions)
+        return asked + members_field(self.participants)
 
     @classmethod
     def read(cls, body: Buffer) -> Round:
         reader = Reader(body)
-        bundle, participants = reader.bytes_field(), reader.members()
+        bundle, definitions = reader.bytes_field(), reader.bytes_field()
+        participants = reader.members()
         reader.finish()
-        return cls(bundle, participants)
+        return cls(bundle, participants, definitions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Masked:
+    """`picks` is an index for each selection that was asked, in the clear."""
+
     vector: UInt64
     commitment: bytes
     sealed: dict[int, bytes]
+    picks: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
         vector = np.ascontiguousarray(self.vector, dtype=MASK_WORD)
-        return b"".join((u64(len(vector)), vector.data, self.commitment, table_field(self.sealed)))
+        picks = np.array(self.picks, dtype=PICK).tobytes()
+        return b"".join(
+            (
+                u64(len(vector)),
+                vector.data,
+                u32(len(self.picks)),
+                picks,
+                self.commitment,
+                table_field(self.sealed),
+            )
+        )
 
     @classmethod
-    def read(cls, body: Buffer, dim: int) -> Masked:
-        """`dim` is what the bundle asked for; another length is refused before it is read."""
+    def read(cls, body: Buffer, dim: int, picks: int = 0) -> Masked:
+        """`dim` and `picks` are what was asked; other lengths are refused before they are read."""
         reader = Reader(body)
         require(reader.u64() == dim, Code.BAD_MESSAGE)
         vector = np.frombuffer(reader.view(dim * MASK_WORD.itemsize), dtype=MASK_WORD)
+        require(reader.u32() == picks, Code.BAD_MESSAGE)
+        picked = np.frombuffer(reader.view(picks * PICK.itemsize), dtype=PICK)
         commitment, sealed = reader.take(DIGEST), reader.table(SEALED_SHARE)
         reader.finish()
-        return cls(vector, commitment, sealed)
+        return cls(vector, commitment, sealed, tuple(picked.tolist()))
 
 
 @dataclass(frozen=True, slots=True)

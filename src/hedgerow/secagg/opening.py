@@ -27,11 +27,12 @@ class BadShares(RoundFailed):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A sum, the members it is over, and their signatures (none if nobody was lost)."""
+    """A sum, the members it is over, their signatures (none if nobody was lost) and their picks."""
 
     values: Int64
     members: tuple[int, ...]
     certificate: Mapping[int, bytes]
+    picks: Mapping[int, tuple[int, ...]]
 
 
 def givers(member: int, near: Iterable[int], answers: Mapping[int, Shares]) -> tuple[int, ...]:

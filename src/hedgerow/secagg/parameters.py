@@ -1,7 +1,4 @@
-"""How many sites there are, how many may collude, and how many must survive.
-
-These numbers belong to the study that every site approved; no message can change them.
-"""
+"""The study's numbers as the secure sum uses them, and who shares masks with whom."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from dataclasses import dataclass
 
 from hedgerow.errors import SpecError
 from hedgerow.secagg.graph import Graph, Neighbourhood, neighbourhood
+from hedgerow.study.consortium import Consortium
 
-MOST_PARTIES = 2**16 - 2  # ids are 16 bits wide and the last one is the coordinator's
 FULL_GRAPH_UP_TO = 200
 
 
@@ -35,20 +32,13 @@ class Sparse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """`threshold` = fewest survivors that may be opened = shares that rebuild = certificate size.
+class Parameters(Consortium):
+    """The study's numbers, and who shares masks with whom."""
 
-    Of any opened sum at least `honest = threshold - colluders` summands come from honest
-    sites; noise is calibrated to that many shares.
-    """
-
-    parties: int
-    colluders: int
-    threshold: int
     sparse: Sparse | None = None
 
     def __post_init__(self) -> None:
-        _check_counts(self.parties, self.colluders, self.threshold)
+        Consortium.__post_init__(self)
         if self.sparse is not None:
             if self.parties <= FULL_GRAPH_UP_TO:
                 raise SpecError(
@@ -58,14 +48,13 @@ class Parameters:
             _ = self.neighbourhood  # a study for which no degree exists is refused now
 
     @classmethod
-    def default(cls, parties: int) -> Parameters:
-        """A third may collude, a fifth may be lost; of two or three sites nobody may be lost."""
-        lost = 0 if parties <= 3 else max(1, parties // 5)
-        return cls(parties=parties, colluders=max(1, (parties - 1) // 3), threshold=parties - lost)
+    def of(cls, study: Consortium) -> Parameters:
+        """The full graph over the sites of a study."""
+        return cls(parties=study.parties, colluders=study.colluders, threshold=study.threshold)
 
-    @property
-    def honest(self) -> int:
-        return self.threshold - self.colluders
+    @classmethod
+    def default(cls, parties: int) -> Parameters:
+        return cls.of(Consortium.default(parties))
 
     @property
     def neighbourhood(self) -> Neighbourhood:
@@ -79,13 +68,3 @@ class Parameters:
         if self.sparse is None:
             return Graph.full(self.parties)
         return Graph.ring(self.parties, self.neighbourhood.degree, epoch_id)
-
-
-def _check_counts(parties: int, colluders: int, threshold: int) -> None:
-    if not 2 <= parties <= MOST_PARTIES:
-        raise SpecError(f"{parties} sites cannot form a sum; use 2 to {MOST_PARTIES}.")
-    if not 1 <= colluders < threshold <= parties:
-        raise SpecError(
-            f"{colluders} colluders and a threshold of {threshold} do not fit {parties} sites; "
-            "use 1 <= colluders < threshold <= sites."
-        )

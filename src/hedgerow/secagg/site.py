@@ -1,6 +1,6 @@
 """A site's half of a secure sum, as steps: bytes in, bytes out, no socket and no clock.
 
-    keys -> open -> (begin -> mask -> [sign_set] -> unmask) for every round
+    join -> open -> (begin -> mask -> [sign_set] -> unmask) for every round
 
 After Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine
 learning": pairwise masks that cancel in the sum, and a self-mask that only a threshold of
@@ -22,40 +22,31 @@ signers. Nobody's self-mask comes off without that many honest sites who list it
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.secagg.certificate import check_certificate, set_digest
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import DIGEST, SEED, digest
+from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import (
-    NO_EPOCH,
-    NO_RUN,
+    Author,
     Envelope,
-    Head,
     Header,
     LedgerHead,
     MessageKind,
-    follows,
     open_envelope,
-    seal_message,
 )
-from hedgerow.secagg.epoch import Joined, Joining, form_epoch, read_keys
-from hedgerow.secagg.hiding import check_vector, hide
-from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, open_share
+from hedgerow.secagg.heads import Heads
+from hedgerow.secagg.hiding import check_picks, check_vector, hide
+from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, check_pins, open_share
 from hedgerow.secagg.masks import Int64
+from hedgerow.secagg.membership import Membership
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
-from hedgerow.secagg.messages import (
-    Keys,
-    Open,
-    Round,
-    Shares,
-    SignedSet,
-    Survivors,
-    Unmask,
-)
+from hedgerow.secagg.messages import Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.shamir import Entropy
 
@@ -79,17 +70,35 @@ class Fresh:
     epoch_id: bytes
     round: int
     bundle: bytes
+    definitions: bytes
     participants: tuple[int, ...]
     context: bytes
 
 
 Begun = Resend | Fresh
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def one_at_a_time(
+    step: Callable[Concatenate[Site, Given], Made],
+) -> Callable[Concatenate[Site, Given], Made]:
+    """Two threads must not both find that a round is new, or a key unused."""
+
+    @wraps(step)
+    def alone(site: Site, /, *given: Given.args, **named: Given.kwargs) -> Made:
+        with site.lock:
+            return step(site, *given, **named)
+
+    return alone
 
 
 class Site:
     """One site in one study. `me` is its place in the roster.
 
-    Refuses with a constant code; see codes.py. `memory` must be durable, see memory.py.
+    `pins` are the fingerprints of peers that this site's own people have compared; a study in
+    which too few are known is refused. Refuses with a constant code; see codes.py. `memory`
+    must be durable, see memory.py.
     """
 
     def __init__(
@@ -101,55 +110,32 @@ class Site:
         study_hash: bytes,
         memory: Memory,
         entropy: Entropy = os.urandom,
+        *,
+        pins: Collection[str],
     ) -> None:
         if len(roster.sites) != parameters.parties or roster.sites[me] != identity.public:
             raise SpecError(
                 f"place {me} of a roster of {len(roster.sites)} does not hold this site's key, "
                 f"or the study is not for {parameters.parties} sites; compare roster and study."
             )
-        self._identity, self._roster, self._me = identity, roster, me
-        self._parameters, self._study_hash = parameters, study_hash
-        self._memory, self._entropy = memory, entropy
-        self._private: X25519PrivateKey | None = None
-        self._process = 0
-        self._own_keys = b""
-        self._joined: Joined | None = None
+        check_pins(roster, me, pins, parameters.threshold)
+        self.roster, self.study_hash, self.lock = roster, study_hash, threading.RLock()
+        self._parameters, self._memory, self._entropy = parameters, memory, entropy
+        self._author = Author(identity, me, study_hash)
+        self._heads = Heads(memory, roster, me)
+        self._membership = Membership(self._author, self._heads, parameters, entropy)
 
-    def keys(self, ledger: LedgerHead) -> bytes:
-        """KEYS with a new ephemeral key; the epoch before it makes no more vectors."""
-        self._private = X25519PrivateKey.from_private_bytes(self._entropy(SEED))
-        self._process = os.getpid()
-        self._joined = None
-        body = Keys(
-            self._private.public_key().public_bytes_raw(), self._entropy(SEED), self._seen_heads()
-        )
-        header = self._header(MessageKind.KEYS, NO_RUN, NO_EPOCH, 0, ledger)
-        self._own_keys = seal_message(self._identity, header, body.to_bytes())
-        return self._own_keys
+    @one_at_a_time
+    def join(self, message: bytes, ledger: LedgerHead) -> bytes:
+        """JOIN -> KEYS. The same JOIN again gets the same KEYS, while the process lives."""
+        return self._membership.keys(self._received(message, MessageKind.JOIN), ledger)
 
+    @one_at_a_time
     def open(self, message: bytes) -> None:
         """OPEN: joins the epoch that this process' KEYS are part of."""
-        envelope = self._received(message, MessageKind.OPEN)
-        header = envelope.header
-        if self._joined is not None:  # one key, one epoch; the same OPEN again changes nothing
-            joined = self._joined.epoch
-            require(
-                (header.run_id, header.epoch_id) == (joined.run_id, joined.id), Code.UNKNOWN_KEY
-            )
-            return
-        keys = Open.read(envelope.body).keys
-        if self._private is None or self._own_keys not in keys:
-            raise PartyRefused(Code.UNKNOWN_KEY.value)
-        joining = [read_keys(one, self._roster, self._study_hash) for one in keys]
-        epoch = form_epoch(joining, header.run_id, self._study_hash, self._parameters)
-        require((header.epoch_id, header.round) == (epoch.id, 0), Code.BAD_MESSAGE)
-        self._check_heads(joining)
-        fresh = Joined.agree(epoch, self._me, self._private, self._process)
-        self._memory.open_run(header.run_id)
-        for one in joining:
-            self._memory.see_head(self._roster.sites[one.sender], one.ledger.position)
-        self._joined = fresh
+        self._membership.open(self._received(message, MessageKind.OPEN))
 
+    @one_at_a_time
     def begin(self, message: bytes) -> Begun:
         """ROUND: all checks that need neither policy, nor data, nor budget."""
         envelope = self._received(message, MessageKind.ROUND)
@@ -162,29 +148,48 @@ class Site:
             require(same == (header.epoch_id, request, asked.participants), Code.ROUND_ID_USED)
             return Resend(header.run_id, header.round, stored.message)
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
-        joined = self._current(header.epoch_id)
+        joined = self._membership.current(header.epoch_id)
         require(header.round > joined.last_round, Code.OLD_ROUND)
         epoch = joined.epoch
         require(len(asked.participants) >= self._parameters.threshold, Code.TOO_FEW)
-        require(self._me in asked.participants, Code.BAD_SET)
+        require(self._author.me in asked.participants, Code.BAD_SET)
         require(set(asked.participants) <= set(epoch.ephemerals), Code.BAD_SET)
         context = epoch.context(header.round, request, asked.participants)
         return Fresh(
-            header.run_id, epoch.id, header.round, asked.bundle, asked.participants, context
+            header.run_id,
+            epoch.id,
+            header.round,
+            asked.bundle,
+            asked.definitions,
+            asked.participants,
+            context,
         )
 
-    def mask(self, fresh: Fresh, vector: Int64, ledger: LedgerHead) -> StoredRound:
+    def mask(
+        self, fresh: Fresh, vector: Int64, ledger: LedgerHead, picks: tuple[int, ...] = ()
+    ) -> StoredRound:
         """The MASKED message and all that must be stored with the charge before it is sent.
 
         `ledger` is the ledger's end after that charge. Stores nothing and sends nothing. The
-        round is used up by the call: a second one for it is refused.
+        round is used up by the call: a second one for it is refused. Called inside the memory's
+        transaction, so it must not wait for a step that waits for the memory: only the use of
+        the round is locked.
         """
         check_vector(vector)
-        joined = self._current(fresh.epoch_id)
+        check_picks(picks)
+        joined = self._membership.current(fresh.epoch_id)
         joined.use(fresh.round)
         threshold = self._parameters.neighbourhood.threshold
         hidden = hide(vector, joined, fresh.context, fresh.participants, threshold, self._entropy)
-        header = self._header(MessageKind.MASKED, fresh.run_id, fresh.epoch_id, fresh.round, ledger)
+        message = self._author.seal(
+            MessageKind.MASKED,
+            replace(hidden.masked, picks=picks).to_bytes(),
+            fresh.run_id,
+            fresh.epoch_id,
+            fresh.round,
+            COORDINATOR,
+            ledger,
+        )
         return StoredRound(
             run_id=fresh.run_id,
             epoch_id=fresh.epoch_id,
@@ -193,22 +198,24 @@ class Site:
             participants=fresh.participants,
             context=fresh.context,
             ledger=ledger,
-            message=seal_message(self._identity, header, hidden.masked.to_bytes()),
+            message=message,
             own_share=hidden.own_share,
             seeds=hidden.seeds,
             share_keys=hidden.share_keys,
         )
 
+    @one_at_a_time
     def sign_set(self, message: bytes) -> bytes:
         """SURVIVORS: binds this site to one set of members and signs it."""
         envelope = self._received(message, MessageKind.SURVIVORS)
         record = self._record_of(envelope.header)
         members = Survivors.read(envelope.body).members
         self._check_members(members, record)
-        self._memory.open_set(record.run_id, record.round, members)
-        body = SignedSet(self._identity.sign(set_digest(record.context, members)))
-        return self._reply(MessageKind.SIGNED_SET, record, body.to_bytes())
+        ledger = self._memory.open_set(record.run_id, record.round, members)
+        body = SignedSet(self._author.identity.sign(set_digest(record.context, members)))
+        return self._reply(MessageKind.SIGNED_SET, record, ledger, body.to_bytes())
 
+    @one_at_a_time
     def unmask(self, message: bytes) -> bytes:
         """UNMASK: shares of the members' self-masks, and this round's seeds towards the lost."""
         envelope = self._received(message, MessageKind.UNMASK)
@@ -217,47 +224,21 @@ class Site:
         self._check_members(asked.members, record)
         self._check_opening(asked, record)
         shares = self._open_shares(asked, record)
-        self._memory.open_set(record.run_id, record.round, asked.members)
+        ledger = self._memory.open_set(record.run_id, record.round, asked.members)
         lost = set(record.participants) - set(asked.members)
         seeds = {peer: seed for peer, seed in record.seeds.items() if peer in lost}
-        return self._reply(MessageKind.SHARES, record, Shares(shares, seeds).to_bytes())
+        return self._reply(MessageKind.SHARES, record, ledger, Shares(shares, seeds).to_bytes())
 
     def _received(self, message: bytes, kind: MessageKind) -> Envelope:
-        envelope = open_envelope(message, kind, self._study_hash, self._roster)
+        envelope = open_envelope(message, kind, self.study_hash, self.roster)
         header = envelope.header
         require(header.sender == COORDINATOR, Code.UNKNOWN_KEY)
-        self._check_own_head(header.ledger.seq, header.ledger.head)
+        require(header.receiver == self._author.me, Code.BAD_MESSAGE)
+        self._heads.meet(header.ledger.position)
         return envelope
-
-    def _check_own_head(self, seq: int, head: bytes) -> None:
-        """Somebody holds a head of mine: it must be on my chain, else my file went back."""
-        mine = bytes(DIGEST) if seq == 0 else self._memory.head_at(seq)
-        require(mine == head, Code.LEDGER_ROLLED_BACK)
-
-    def _check_heads(self, joining: list[Joining]) -> None:
-        for one in joining:
-            if self._me in one.heads:
-                self._check_own_head(*one.heads[self._me])
-            seen = self._memory.highest_head(self._roster.sites[one.sender])
-            if seen is not None:
-                require(follows(one.ledger.position, seen), Code.LEDGER_ROLLED_BACK)
-
-    def _seen_heads(self) -> dict[int, Head]:
-        seen = {
-            peer: self._memory.highest_head(key)
-            for peer, key in enumerate(self._roster.sites)
-            if peer != self._me
-        }
-        return {peer: head for peer, head in seen.items() if head is not None}
 
     def _require_open_run(self, header: Header) -> None:
         require(header.run_id == self._memory.current_run(), Code.RUN_SUPERSEDED)
-
-    def _current(self, epoch_id: bytes) -> Joined:
-        joined = self._joined
-        if joined is None or joined.epoch.id != epoch_id:
-            raise PartyRefused(Code.UNKNOWN_KEY.value)
-        return joined
 
     def _record_of(self, header: Header) -> StoredRound:
         self._require_open_run(header)
@@ -269,7 +250,7 @@ class Site:
 
     def _check_members(self, members: tuple[int, ...], record: StoredRound) -> None:
         require(len(members) >= self._parameters.threshold, Code.TOO_FEW)
-        require(self._me in members, Code.BAD_SET)
+        require(self._author.me in members, Code.BAD_SET)
         require(set(members) <= set(record.participants), Code.BAD_SET)
 
     def _check_opening(self, asked: Unmask, record: StoredRound) -> None:
@@ -278,32 +259,22 @@ class Site:
             require(not asked.certificate, Code.BAD_CERTIFICATE)
             return
         threshold = self._parameters.threshold
-        check_certificate(asked.certificate, asked.members, record.context, self._roster, threshold)
+        check_certificate(asked.certificate, asked.members, record.context, self.roster, threshold)
 
     def _open_shares(self, asked: Unmask, record: StoredRound) -> dict[int, bytes]:
         """My share of every member's self-mask: those sealed for me, and my own."""
         wanted = set(asked.members) & set(record.share_keys)
         require(set(asked.sealed) == wanted, Code.BAD_SHARE)
-        shares = {self._me: record.own_share}
+        shares = {self._author.me: record.own_share}
         for peer in wanted:
             key, sealed = record.share_keys[peer], asked.sealed[peer]
-            shares[peer] = open_share(key, record.context, peer, self._me, sealed)
+            shares[peer] = open_share(key, record.context, peer, self._author.me, sealed)
         return shares
 
-    def _reply(self, kind: MessageKind, record: StoredRound, body: bytes) -> bytes:
+    def _reply(
+        self, kind: MessageKind, record: StoredRound, ledger: LedgerHead, body: bytes
+    ) -> bytes:
         """An answer about a stored round, the same bytes whenever it is asked for."""
-        header = self._header(kind, record.run_id, record.epoch_id, record.round, record.ledger)
-        return seal_message(self._identity, header, body)
-
-    def _header(
-        self, kind: MessageKind, run_id: bytes, epoch_id: bytes, round: int, ledger: LedgerHead
-    ) -> Header:
-        return Header(
-            kind=kind,
-            study_hash=self._study_hash,
-            run_id=run_id,
-            epoch_id=epoch_id,
-            round=round,
-            sender=self._me,
-            ledger=ledger,
+        return self._author.seal(
+            kind, body, record.run_id, record.epoch_id, record.round, COORDINATOR, ledger
         )

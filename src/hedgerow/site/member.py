@@ -67,7 +67,7 @@ class Member:
         if self.study.entry_cost == 0:
             return []
         what = "labels, randomised once per record for the whole run"
-        return [Charge(EVERYONE, self.study.entry_cost, what, self.study.name)]
+        return [self.study.charge(EVERYONE, self.study.entry_cost, what)]
 
     def charges(self, bundle: Sequence[Query]) -> list[Charge]:
         """What the bundle costs a record, by region: to be reserved before `respond`."""

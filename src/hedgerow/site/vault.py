@@ -9,66 +9,74 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import cast
 
-from hedgerow.errors import LedgerUnavailable, PartyRefused, SpecError
+from hedgerow.errors import LedgerBroken, LedgerUnavailable, SpecError
 from hedgerow.privacy.ledger.charges import Charge, Receipt
-from hedgerow.privacy.ledger.events import Head, cost_text
+from hedgerow.privacy.ledger.events import cost_of_text, short_text
 from hedgerow.privacy.ledger.head_file import Anchor
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
-from hedgerow.privacy.ledger.store import Hook, Store, connect, no_hook
-from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.envelope import LedgerHead
-from hedgerow.secagg.keys import Identity, verify
-from hedgerow.secagg.memory import StoredRound
-
-ROUNDS_KEPT = 2
-"""Records hold whole vectors and the secrets to open them; older rounds are answered for."""
-
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS runs (study TEXT, run BLOB, open INTEGER, high_water INTEGER, "
-    "PRIMARY KEY (study, run))",
-    "CREATE TABLE IF NOT EXISTS outbox (study TEXT, run BLOB, round INTEGER, record BLOB, "
-    "beside BLOB, PRIMARY KEY (study, run, round))",
-    "CREATE TABLE IF NOT EXISTS opened (study TEXT, run BLOB, round INTEGER, members TEXT, "
-    "PRIMARY KEY (study, run, round))",
-    "CREATE TABLE IF NOT EXISTS peers (key BLOB PRIMARY KEY, seq INTEGER, head BLOB)",
-    "CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB)",
+from hedgerow.privacy.ledger.store import (
+    Hook,
+    Store,
+    connect,
+    copy_private,
+    make_private,
+    no_hook,
+    sync_file,
 )
+from hedgerow.secagg.envelope import LedgerHead, MessageKind, SignedHeader
+from hedgerow.secagg.keys import COORDINATOR, Identity, is_signed
+from hedgerow.secagg.memory import StoredRound
+from hedgerow.site.study_memory import ROUNDS_KEPT, PeerHeads, StudyMemory, round_name
+from hedgerow.site.vault_layout import Tables, bring_up_to_date, check_version
+
+__all__ = ["ROUNDS_KEPT", "StudyMemory", "Vault", "open_ledger"]
+
+_OF_A_ROUND = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
+"""Messages whose ledger head is that of the very entry that was written to send them."""
 
 
 @contextmanager
 def open_ledger(path: Path, identity: Identity, anchor: Path) -> Iterator[SqliteLedger]:
     """The ledger alone, to read it or to approve a study while another process serves."""
     with closing(Store(connect(path))) as store:
+        check_version(store)
         yield _ledger(store, identity, anchor)
 
 
 class Vault:
     """The file of a site that serves. One process at a time holds it."""
 
-    def __init__(self, store: Store, ledger: SqliteLedger, lock: sqlite3.Connection) -> None:
-        self._store, self.ledger, self._lock = store, ledger, lock
-        self._seen: dict[bytes, Head] = {}
-        with store.transaction():
-            for statement in _SCHEMA:
-                store.execute(statement)
-        ledger.verify()
+    def __init__(
+        self, store: Store, identity: Identity, anchor: Path, lock: sqlite3.Connection
+    ) -> None:
+        check_version(store)
+        store.check()
+        self.ledger = _ledger(store, identity, anchor)
+        self._store, self._identity, self._lock = store, identity, lock
+        self._tables = Tables(store, identity.derive("rows of a vault"))
+        self._peers = PeerHeads(store, self._tables)
+        bring_up_to_date(store, self._tables)
+        self.ledger.verify()
+        self._tables.check()
 
     @classmethod
     def open(cls, path: Path, identity: Identity, anchor: Path, *, hook: Hook = no_hook) -> Vault:
         """`anchor` should lie where a restored backup does not bring it back.
 
-        Raises LedgerRolledBack if the file is older than the anchor, LedgerBroken if its chain
+        The folder of `path` is made, for its owner alone, if it is not there. Raises
+        LedgerRolledBack if the file is older than the anchor, LedgerBroken if anything in it
         does not verify, LedgerUnavailable if another process serves from it.
         """
+        path = path.resolve()  # the same file by another name must meet the same lock
+        make_private(path.parent)
         with ExitStack() as opened:
-            lock = opened.enter_context(closing(_exclusive(path.with_name(path.name + ".lock"))))
+            lock = opened.enter_context(closing(_exclusive(path)))
             store = opened.enter_context(closing(Store(connect(path), hook)))
-            vault = cls(store, _ledger(store, identity, anchor), lock)
+            vault = cls(store, identity, anchor, lock)
             opened.pop_all()
         return vault
 
@@ -76,8 +84,15 @@ class Vault:
         self._store.close()
         self._lock.close()
 
+    # -------------------------------------------------------------------------------- serving
     def memory(self, study: str) -> StudyMemory:
-        return StudyMemory(self._store, self.ledger, study, self._seen)
+        return StudyMemory(self._store, self.ledger, self._tables, self._peers, study)
+
+    def head(self, study: str) -> LedgerHead:
+        """Where the ledger ends, and what the study has cost: for KEYS."""
+        with self._store.transaction():
+            spent = self.ledger.spent(study)
+            return LedgerHead(*self.ledger.head(), short_text(spent))
 
     def release(
         self,
@@ -85,192 +100,131 @@ class Vault:
         run_id: bytes,
         round: int,
         mask: Callable[[LedgerHead], StoredRound],
-        beside: bytes = b"",
     ) -> bytes:
         """The message to send, once its charge, its round id and itself are durable.
 
-        `mask` gets the ledger's end after the charge and makes the record of the round. `beside`
-        is what leaves with the message, such as the index of a selection: it must not be drawn
-        again either. On any error nothing may be sent and, unless the disk failed at the very
-        last, nothing is kept.
+        `mask` gets the ledger's end after the charge and makes the record of the round. On any
+        error nothing may be sent and, unless the disk failed at the very last, nothing is kept.
         """
         with self._store.transaction():
-            receipt = self.ledger.reserve(charges, f"{run_id.hex()}/{round}")
-            record = mask(_position(receipt))
+            receipt = self.ledger.reserve(charges, round_name(run_id, round))
+            record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
             _check_record(record, run_id, round, receipt)
-            self.memory(receipt.study).store(record, beside)
+            self.memory(receipt.study).store(record)
         return record.message
+
+    def secret(self, study: str) -> bytes:
+        """32 bytes for the study's secret draws per record; durable before they are first seen.
+
+        Drawn before the study's first charge and never again: with another secret a record
+        would be in two folds, and pay in one.
+        """
+        with self._store.transaction():
+            found = self._tables.secrets.get(study)
+            if found is None:
+                self._require_unspent(study)
+                found = study, os.urandom(32)
+                self._tables.secrets.put(*found)
+        return bytes(found[1])
 
     def close_study(self, study: str) -> None:
         """Ends a study: no more charges, and nothing left that could open its rounds."""
         with self._store.transaction():
             self.ledger.close(study)
-            self._store.execute("UPDATE runs SET open = 0 WHERE study = ?", study)
-            self._store.execute("DELETE FROM outbox WHERE study = ?", study)
-            self._store.execute("DELETE FROM secrets WHERE name = ?", study)
+            self.memory(study).close_runs()
+            self._tables.secrets.delete(study=study)
 
-    def secret(self, study: str) -> bytes:
-        """32 bytes for the study's secret draws per record; durable before they are first seen.
+    def _require_unspent(self, study: str) -> None:
+        if self.ledger.has_charged(study):
+            raise LedgerBroken(
+                f"study {study[:16]!r} was charged and its secret is gone: records would be drawn "
+                "into other folds than those that paid. Close it, and approve a new study."
+            )
 
-        A fold that was drawn again after a restart would put a record into two folds.
+    # --------------------------------------------------------------------------- losing the file
+    def backup(self, path: Path) -> None:
+        """Writes a copy from which `restore` can go on; answers that may be re-sent stay out."""
+        self._store.copy(path)
+        with closing(Store(connect(path))) as copied:
+            copied.execute("DELETE FROM outbox")
+        sync_file(path)
+
+    @classmethod
+    def restore(
+        cls,
+        backup: Path,
+        path: Path,
+        identity: Identity,
+        anchor: Path,
+        held: Iterable[bytes] = (),
+    ) -> Vault:
+        """Serves from a backup; studies open in it count as fully spent until `reconcile`.
+
+        `held` are receipts of this site that others hold. They tell, with the anchor, which
+        entries the backup lacks.
         """
-        with self._store.transaction():
-            fresh = os.urandom(32)
-            self._store.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", study, fresh)
-            found = self._store.execute("SELECT value FROM secrets WHERE name = ?", study)
-        return cast(bytes, found[0][0])
+        receipts = [_verified(one, identity) for one in held]
+        path = path.resolve()
+        make_private(path.parent)
+        with closing(_exclusive(path)):
+            copy_private(backup, path)
+            with open_ledger(path, identity, anchor) as ledger:
+                ledger.restore(receipt.header.ledger.position for receipt in receipts)
+        return cls.open(path, identity, anchor)
+
+    def reconcile(self, held: Iterable[bytes]) -> None:
+        """Takes this site's own receipts for what was lost: with one for each entry, all is known.
+
+        Receipts are headers of messages that this site has signed; coordinators keep them.
+        Studies then go on from what they had really spent.
+        """
+        self.ledger.reconcile(_as_receipt(_verified(one, self._identity)) for one in held)
+
+    def receipts(self) -> dict[bytes, bytes]:
+        """By peer, its highest signed header: to be given back to it if it lost its file."""
+        return self._peers.receipts()
 
 
-class StudyMemory:
-    """The vault's part for one study: what `hedgerow.secagg.site.Site` must not forget."""
+def _verified(receipt: bytes, identity: Identity) -> SignedHeader:
+    found = SignedHeader.read(receipt)
+    if found.header.sender == COORDINATOR:
+        raise SpecError("a coordinator's letter is no receipt; give headers of site messages.")
+    found.verify(identity.public)
+    return found
 
-    def __init__(
-        self, store: Store, ledger: SqliteLedger, study: str, seen: dict[bytes, Head]
-    ) -> None:
-        self._store, self._ledger, self._study, self._seen = store, ledger, study, seen
 
-    # ----------------------------------------------------------------------------------- runs
-    def current_run(self) -> bytes | None:
-        found = self._store.execute(
-            "SELECT run FROM runs WHERE study = ? AND open = 1", self._study
-        )
-        return cast(bytes, found[0][0]) if found else None
-
-    def open_run(self, run_id: bytes) -> None:
-        with self._store.transaction():
-            found = self._run(run_id)
-            require(found is None or bool(found[0]), Code.RUN_SUPERSEDED)
-            if found is None:
-                self._close_run()
-                self._store.execute("INSERT INTO runs VALUES (?, ?, 1, 0)", self._study, run_id)
-
-    def high_water(self, run_id: bytes) -> int:
-        found = self._run(run_id)
-        return found[1] if found else 0
-
-    # --------------------------------------------------------------------------------- rounds
-    def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
-        found = self._kept("record", run_id, round)
-        return StoredRound.from_bytes(found) if found is not None else None
-
-    def beside(self, run_id: bytes, round: int) -> bytes | None:
-        """What left together with the round's message."""
-        return self._kept("beside", run_id, round)
-
-    def store(self, record: StoredRound, beside: bytes = b"") -> None:
-        with self._store.transaction():
-            require(record.run_id == self.current_run(), Code.RUN_SUPERSEDED)
-            require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
-            self._store.execute(
-                "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)",
-                self._study, record.run_id, record.round, record.to_bytes(), beside,
-            )  # fmt: skip
-            self._store.execute(
-                "UPDATE runs SET high_water = ? WHERE study = ? AND run = ?",
-                record.round, self._study, record.run_id,
-            )  # fmt: skip
-            self._forget_old_rounds(record.run_id)
-            self._keep_seen_heads()
-
-    def opened_set(self, run_id: bytes, round: int) -> tuple[int, ...] | None:
-        found = self._store.execute(
-            "SELECT members FROM opened WHERE study = ? AND run = ? AND round = ?",
-            self._study, run_id, round,
-        )  # fmt: skip
-        return tuple(map(int, str(found[0][0]).split())) if found else None
-
-    def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> None:
-        with self._store.transaction():
-            kept = self.opened_set(run_id, round)
-            require(kept in (None, members), Code.SECOND_SET)
-            if kept is None:
-                self._store.execute(
-                    "INSERT INTO opened VALUES (?, ?, ?, ?)",
-                    self._study, run_id, round, " ".join(map(str, members)),
-                )  # fmt: skip
-
-    # ---------------------------------------------------------------------------------- heads
-    def head_at(self, seq: int) -> bytes | None:
-        return self._ledger.head_at(seq)
-
-    def highest_head(self, peer: bytes) -> Head | None:
-        found = self._store.execute("SELECT seq, head FROM peers WHERE key = ?", peer)
-        stored = cast(Head, found[0]) if found else None
-        return max((h for h in (stored, self._seen.get(peer)) if h is not None), default=None)
-
-    def see_head(self, peer: bytes, head: Head) -> None:
-        """Kept in memory and written with the next round: forgetting it costs evidence only."""
-        known = self.highest_head(peer)
-        self._seen[peer] = head if known is None else max(head, known)
-
-    # -------------------------------------------------------------------------------- the file
-    def _run(self, run_id: bytes) -> tuple[int, int] | None:
-        """(is it open, its high water)"""
-        found = self._store.execute(
-            "SELECT open, high_water FROM runs WHERE study = ? AND run = ?", self._study, run_id
-        )
-        return cast(tuple[int, int], found[0]) if found else None
-
-    def _close_run(self) -> None:
-        """For good: a later run takes over, and nothing is left that could open old rounds."""
-        self._store.execute("UPDATE runs SET open = 0 WHERE study = ?", self._study)
-        self._store.execute("DELETE FROM outbox WHERE study = ?", self._study)
-
-    def _kept(self, column: str, run_id: bytes, round: int) -> bytes | None:
-        """Stored bytes that may leave again, once the anchor knows of their charge."""
-        found = self._store.execute(
-            f"SELECT {column} FROM outbox WHERE study = ? AND run = ? AND round = ?",
-            self._study, run_id, round,
-        )  # fmt: skip
-        if not found:
-            return None
-        self._ledger.settle()
-        return cast(bytes, found[0][0])
-
-    def _forget_old_rounds(self, run_id: bytes) -> None:
-        rounds = self._store.execute(
-            "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round DESC",
-            self._study, run_id,
-        )  # fmt: skip
-        for (old,) in rounds[ROUNDS_KEPT:]:
-            self._store.execute(
-                "DELETE FROM outbox WHERE study = ? AND run = ? AND round = ?",
-                self._study, run_id, old,
-            )  # fmt: skip
-
-    def _keep_seen_heads(self) -> None:
-        for peer, (seq, head) in self._seen.items():
-            self._store.execute("INSERT OR REPLACE INTO peers VALUES (?, ?, ?)", peer, seq, head)
+def _as_receipt(signed: SignedHeader) -> Receipt:
+    header = signed.header
+    of_round = header.kind in _OF_A_ROUND
+    return Receipt(
+        study=header.study_hash.hex(),
+        round_id=round_name(header.run_id, header.round) if of_round else "",
+        seq=header.ledger.seq,
+        head=header.ledger.head,
+        spent=cost_of_text(header.ledger.spent),
+    )
 
 
 def _ledger(store: Store, identity: Identity, anchor: Path) -> SqliteLedger:
     def is_ours(signature: bytes, message: bytes) -> bool:
-        try:
-            verify(identity.public, signature, message, Code.BAD_SIGNATURE)
-        except PartyRefused:
-            return False
-        return True
+        return is_signed(identity.public, signature, message)
 
     return SqliteLedger(store, sign=identity.sign, verify=is_ours, anchor=Anchor(anchor))
 
 
 def _exclusive(path: Path) -> sqlite3.Connection:
     """SQLite's own lock on a file of its own: held until closed, or until the process ends."""
-    lock = connect(path, busy_seconds=0.0)
+    lock = connect(path.with_name(path.name + ".lock"), busy_seconds=0.0)
     try:
         lock.execute("PRAGMA journal_mode=OFF")
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         lock.close()
         raise LedgerUnavailable(
-            f"another process serves from {path.with_suffix('')}; one at a time may. "
+            f"another process serves from {path}; one at a time may. "
             "Stop the other one, or wait for it."
         ) from error
     return lock
-
-
-def _position(receipt: Receipt) -> LedgerHead:
-    return LedgerHead(receipt.seq, receipt.head, cost_text(receipt.spent))
 
 
 def _check_record(record: StoredRound, run_id: bytes, round: int, receipt: Receipt) -> None:

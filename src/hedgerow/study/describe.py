@@ -139,7 +139,7 @@ def words_of_grouping(by: Groups) -> Phrase:
 # --------------------------------------------------------------------------------- words of queries
 def charges_of(bundle: Sequence[Query], study: Study) -> list[Charge]:
     """What the bundle costs a record, by region."""
-    return [Charge(q.region, study.cost(q), describe(q, study), study.name) for q in bundle]
+    return [study.charge(q.region, study.cost(q), describe(q, study)) for q in bundle]
 
 
 def phrase_of(query: Query) -> Phrase:

@@ -6,8 +6,6 @@ derives them itself and a coordinator cannot name its own.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -19,6 +17,7 @@ from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise import sampling
 from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
@@ -39,9 +38,11 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
+from hedgerow.study.consortium import PROTOCOL, Consortium, check_counts
+from hedgerow.study.hashing import content_hash
+from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
-PROTOCOL_VERSION = 1
 NOISE_LAW_VERSION = 1
 
 COARSE_LATTICE = 64
@@ -71,8 +72,13 @@ class Study:
     """The part of the budget that no query may have: it pays for rounds that fail."""
     label_reports: BloomReports | None = None
     """Under placement `label`: noisy bits instead of k-ary randomised response."""
+    sites: tuple[bytes, ...] = ()
+    """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
+    coordinator: bytes = b""
 
     def __post_init__(self) -> None:
+        check_counts(self.parties, self.colluders, self.threshold)
+        self._check_keys()
         if self.placement is Placement.NOWHERE:
             return
         conversions.check_promise(self.epsilon, self.delta)
@@ -100,6 +106,15 @@ class Study:
             )
         self._check_reports()
 
+    def _check_keys(self) -> None:
+        named = bool(self.sites) or bool(self.coordinator)
+        if named and (len(self.sites) != self.parties or not self.coordinator):
+            raise SpecError(
+                f"the study names {len(self.sites)} keys of {self.parties} sites and "
+                f"{'a' if self.coordinator else 'no'} coordinator's; name all of them, or none "
+                "in a simulation."
+            )
+
     def _check_reports(self) -> None:
         reports = self.label_reports
         if reports is None:
@@ -125,6 +140,11 @@ class Study:
     def honest(self) -> int:
         """Noise shares counted on: fewest survivors less tolerated colluders."""
         return self.threshold - self.colluders
+
+    @property
+    def parameters(self) -> Consortium:
+        """The numbers of the secure sum; refused unless a sum that hides them can be formed."""
+        return Consortium(parties=self.parties, colluders=self.colluders, threshold=self.threshold)
 
     @property
     def measure(self) -> Measure:
@@ -176,6 +196,10 @@ class Study:
     @property
     def limit(self) -> Cost:
         return math.inf if self.placement is Placement.NOWHERE else self.total
+
+    def charge(self, region: Region, cost: Cost, what: str) -> Charge:
+        """A line of a ledger, on this study's account and in its measure."""
+        return Charge(region, cost, what, self.account, self.measure)
 
     def cost(self, query: Query) -> Cost:
         """What a record in the query's region pays."""
@@ -311,10 +335,13 @@ class Study:
             "parties": self.parties,
             "colluders": self.colluders,
             "threshold": self.threshold,
+            "sites": [key.hex() for key in self.sites],
+            "coordinator": self.coordinator.hex(),
             "records_per_person": self.records_per_person,
             "retry_reserve": str(self.retry_reserve),
             "label_reports": None if self.label_reports is None else self._reports_to_dict(),
-            "protocol": PROTOCOL_VERSION,
+            "lattice": self.lattice,
+            "protocol": PROTOCOL,
             "noise_law": NOISE_LAW_VERSION,
         }
 
@@ -324,9 +351,12 @@ class Study:
 
     @cached_property
     def hash(self) -> bytes:
-        """Over the parsed content, so that spelling does not matter and versions do."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(b"hedgerow/study/1/" + text.encode()).digest()
+        return content_hash(self.to_dict())
+
+    @cached_property
+    def account(self) -> str:
+        """Its key in every ledger: the hash, since a name can be given twice."""
+        return self.hash.hex()
 
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)

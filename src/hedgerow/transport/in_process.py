@@ -7,7 +7,7 @@ then draws all shares of the noise, so the statement says "simulated".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -16,10 +16,10 @@ from hedgerow.coordinator.federation import Collected, Federation
 from hedgerow.coordinator.record import Listener, silent
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import Charge, Ledger, MemoryLedger
-from hedgerow.privacy.ledger.events import cost_text
+from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import BoundQuery, Query, SumQuery
-from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg.coordinator import Coordinator, SecureSum
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import MemoryInRam, StoredRound
@@ -30,6 +30,9 @@ from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport.endpoint import Endpoint
 from hedgerow.transport.wire import Sender
+
+Step = Callable[[int, bytes], bytes]
+"""What a site does with a letter."""
 
 
 def open_federation(
@@ -65,7 +68,7 @@ class OneHolder:
         return Collected(response.vector, (response.picks,), 8 * len(response.vector), asked)
 
     def spent(self) -> Cost:
-        return self.ledger.spent(self.study.name)
+        return self.ledger.spent(self.study.account)
 
 
 class RamSafe(MemoryInRam):
@@ -74,7 +77,6 @@ class RamSafe(MemoryInRam):
     def __init__(self, limit: Cost) -> None:
         super().__init__()
         self.ledger = MemoryLedger(limit)
-        self._beside: dict[tuple[bytes, int], bytes] = {}
 
     def release(
         self,
@@ -82,16 +84,11 @@ class RamSafe(MemoryInRam):
         run_id: bytes,
         round: int,
         mask: Callable[[LedgerHead], StoredRound],
-        beside: bytes = b"",
     ) -> bytes:
         receipt = self.ledger.reserve(charges, f"round {round}")
-        record = mask(LedgerHead(receipt.seq, receipt.head, cost_text(receipt.spent)))
+        record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
         self.store(record)
-        self._beside = {(run_id, round): beside}
         return record.message
-
-    def beside(self, run_id: bytes, round: int) -> bytes | None:
-        return self._beside.get((run_id, round))
 
 
 class SecureLink:
@@ -102,47 +99,70 @@ class SecureLink:
         identities = [Identity.generate() for _ in holders]
         coordinator = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), coordinator.public)
-        parameters = Parameters(
-            parties=study.parties, colluders=study.colluders, threshold=study.threshold
-        )
+        parameters = Parameters.of(study.parameters)
         self.coordinator = Coordinator(coordinator, roster, parameters, study.hash)
         self.endpoints = [
-            self._endpoint(rows, identity, roster, place, parameters)
+            self._endpoint(rows, identity, roster, place)
             for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
         ]
-        keys = [endpoint.site.keys(EMPTY_LEDGER) for endpoint in self.endpoints]
-        for place, message in self.coordinator.open(keys).items():
-            self.endpoints[place].site.open(message)
         self.sender = Sender()
+        self.join(lambda place: EMPTY_LEDGER)
 
-    def _endpoint(
-        self, rows: Rows, identity: Identity, roster: Roster, me: int, parameters: Parameters
-    ) -> Endpoint:
+    def _endpoint(self, rows: Rows, identity: Identity, roster: Roster, me: int) -> Endpoint:
         safe = RamSafe(self.study.limit)
-        site = Site(identity, roster, me, parameters, self.study.hash, safe)
+        parameters = Parameters.of(self.study.parameters)
+        site = Site(
+            identity, roster, me, parameters, self.study.hash, safe, pins=roster.fingerprints
+        )
         member = Member(self.study, rows)
         enter(member, safe.ledger)
-        return Endpoint(member, site, safe, safe)
+        return Endpoint(member, site, safe)
+
+    def join(self, head: Callable[[int], LedgerHead]) -> None:
+        """A new epoch; `head` is where the ledger of the site at a place ends."""
+        keys = self.ask(
+            self.coordinator.join(),
+            lambda place, letter: self.endpoints[place].site.join(letter, head(place)),
+        )
+        for place, letter in self.coordinator.open(keys.values()).items():
+            self.endpoints[place].site.open(letter)
+
+    def ask(self, letters: Mapping[int, bytes], step: Step) -> dict[int, bytes]:
+        """The answers of the sites that were reached: here, of all."""
+        return {place: step(place, letter) for place, letter in letters.items()}
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
-        size = sum(int(np.prod(q.shape)) for q in bundle if isinstance(q, SumQuery | BoundQuery))
-        secure = self.coordinator.start(self.sender.encode(bundle), max(size, 1))
+        secure = self._start(bundle)
         requests = secure.requests()
-        replies = {site: self.endpoints[site].answer(ask) for site, ask in requests.items()}
-        for reply in replies.values():
-            secure.accept_masked(reply.masked)
-        secure.close()
+        masked = self.ask(requests, lambda place, letter: self.endpoints[place].answer(letter))
+        for answer in masked.values():
+            secure.accept_masked(answer)
+        signed = self.ask(secure.close(), lambda k, letter: self.endpoints[k].site.sign_set(letter))
+        for signature in signed.values():
+            secure.accept_signature(signature)
         letters = secure.unmask()
-        shares = {k: self.endpoints[k].site.unmask(letter) for k, letter in letters.items()}
+        shares = self.ask(letters, lambda k, letter: self.endpoints[k].site.unmask(letter))
         for share in shares.values():
             secure.accept_shares(share)
+        opened = secure.opened()
         return Collected(
-            secure.opened().values,
-            tuple(reply.picks for reply in replies.values()),
-            len(replies[0].masked) + len(shares[0]),
-            len(requests[0]) + len(letters[0]),
+            opened.values,
+            tuple(opened.picks[place] for place in opened.members),
+            _longest(masked) + _longest(signed) + _longest(shares),
+            _longest(requests) + _longest(letters),
         )
+
+    def _start(self, bundle: Sequence[Query]) -> SecureSum:
+        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
+        size = sum(int(np.prod(q.shape)) for q in summed)
+        picks = len(bundle) - len(summed)
+        return self.coordinator.start(self.sender.encode(bundle), max(size, 1), picks=picks)
 
     def spent(self) -> Cost:
         receipts = [head.spent for head in self.coordinator.heads.values()]
         return math.inf if "inf" in receipts else max(Fraction(spent) for spent in receipts)
+
+
+def _longest(messages: Mapping[int, bytes]) -> int:
+    """What one site sends or gets: all have the same length, to a few digits of what they spent."""
+    return max(map(len, messages.values()), default=0)

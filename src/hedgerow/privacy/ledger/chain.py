@@ -1,8 +1,12 @@
 """Entries that cannot be changed, moved or left out without it being seen.
 
-Each entry holds the hash of the one before it and is signed. Whoever holds the signing key and
-the file can still write another history; that is noticed only by those who remember a head
-(`anchor`, the coordinator, the peers).
+Each entry holds the hash of all before it, their signatures included, and is signed. So the
+signature of the last one vouches for all: reading a ledger takes one pass of hashing and one
+signature to check. Whoever holds the signing key and the file can still write another history;
+that is noticed only by those who remember a head (`anchor`, the coordinator, the peers).
+
+Entries of version 1 held the hash of the entry before them without its signature. They are read
+as they are; as long as no newer entry follows, each one's own signature is checked.
 """
 
 from __future__ import annotations
@@ -12,14 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hedgerow.errors import LedgerBroken
-from hedgerow.privacy.ledger.charges import Receipt
-from hedgerow.privacy.ledger.events import Event, cost_text, to_json
+from hedgerow.privacy.ledger.charges import NO_HEAD
+from hedgerow.privacy.ledger.events import Event, to_json
 
 Sign = Callable[[bytes], bytes]
 Verify = Callable[[bytes, bytes], bool]
 """(signature, message) -> is it this site's own?"""
 
-_DOMAIN = b"hedgerow/ledger/1/"
+_VERSION_1, _VERSION_2 = b"hedgerow/ledger/1/entry", b"hedgerow/ledger/2/entry"
+_LINK = b"hedgerow/ledger/2/link"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +35,42 @@ class Entry:
     signature: bytes
 
 
-def seal_entry(seq: int, previous: bytes, event: Event, sign: Sign) -> Entry:
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The end of a chain: its last number and head, and the hash of everything up to there."""
+
+    seq: int
+    head: bytes
+    everything: bytes
+
+    @property
+    def position(self) -> tuple[int, bytes]:
+        return self.seq, self.head
+
+    def after(self, entry: Entry) -> Link:
+        whole = _digest(_LINK, self.everything, entry.head, entry.signature)
+        return Link(entry.seq, entry.head, whole)
+
+
+START = Link(0, NO_HEAD, NO_HEAD)
+
+
+def seal_entry(seq: int, end: Link, event: Event, sign: Sign) -> Entry:
     body = to_json(event)
-    head = _digest("entry", str(seq), previous, body)
+    head = _digest(_VERSION_2, str(seq), end.everything, body)
     return Entry(seq, body, head, sign(head))
 
 
-def check(entry: Entry, previous: bytes, verify: Verify) -> None:
-    """Refuses an entry that does not follow `previous` or that this site did not sign."""
-    if entry.head != _digest("entry", str(entry.seq), previous, entry.body):
-        raise LedgerBroken(_broken(entry.seq, "does not follow from the entry before it"))
+def vouches(entry: Entry, end: Link) -> bool:
+    """Refuses an entry that does not follow; says whether it covers the signatures before it."""
+    if entry.head == _digest(_VERSION_2, str(entry.seq), end.everything, entry.body):
+        return True
+    if entry.head == _digest(_VERSION_1, str(entry.seq), end.head, entry.body):
+        return False
+    raise LedgerBroken(_broken(entry.seq, "does not follow from the entry before it"))
+
+
+def check_signature(entry: Entry, verify: Verify) -> None:
     if not verify(entry.signature, entry.head):
         raise LedgerBroken(_broken(entry.seq, "is not signed by this site"))
 
@@ -49,33 +80,13 @@ def check_seq(entry: Entry, expected: int) -> None:
         raise LedgerBroken(_broken(expected, f"is missing; {entry.seq} stands in its place"))
 
 
-def sign_receipt(receipt: Receipt, sign: Sign) -> bytes:
-    return sign(_receipt_digest(receipt))
-
-
-def receipt_is_ours(receipt: Receipt, verify: Verify) -> bool:
-    return verify(receipt.signature, _receipt_digest(receipt))
-
-
-def _receipt_digest(receipt: Receipt) -> bytes:
-    return _digest(
-        "receipt",
-        receipt.study,
-        receipt.round_id,
-        str(receipt.seq),
-        receipt.head,
-        cost_text(receipt.spent),
-    )
-
-
-def _digest(tag: str, *parts: str | bytes) -> bytes:
+def _digest(tag: bytes, *parts: str | bytes) -> bytes:
     """SHA-256 of each part behind its own length, so that no two lists hash the same bytes."""
-    state = hashlib.sha256(_DOMAIN + tag.encode())
+    pieces = [tag]
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        state.update(len(data).to_bytes(8, "big"))
-        state.update(data)
-    return state.digest()
+        pieces += (len(data).to_bytes(8, "big"), data)
+    return hashlib.sha256(b"".join(pieces)).digest()
 
 
 def _broken(seq: int, what: str) -> str:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from hedgerow.errors import BudgetExceeded, SpecError
-from hedgerow.privacy.accounting.budget import Cost, checked_cost
+from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.values.regions import Region
 
 NO_HEAD = bytes(32)
@@ -23,12 +23,17 @@ NO_HEAD = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a record in `region` pays; `what` tells a person what for."""
+    """What a record in `region` pays; `what` tells a person what for.
+
+    `study` is the key of the study's account: its hash, so that two studies of one name do not
+    share a budget. `measure` says what the cost counts; a ledger adds up one kind only.
+    """
 
     region: Region
     cost: Cost
     what: str
     study: str
+    measure: Measure
 
     def __post_init__(self) -> None:
         checked_cost(self.cost)
@@ -38,7 +43,7 @@ class Charge:
 class Receipt:
     """Says that a round is paid for: the end of the ledger after its charge.
 
-    `spent` is what the whole study has cost so far. A durable ledger signs its receipts.
+    `spent` is what the whole study has cost so far.
     """
 
     study: str
@@ -46,7 +51,6 @@ class Receipt:
     seq: int
     head: bytes
     spent: Cost
-    signature: bytes = b""
 
 
 class Ledger(Protocol):
@@ -150,6 +154,24 @@ def study_of(charges: Sequence[Charge], round_id: str) -> str:
     return studies.pop()
 
 
+def measure_of(charges: Sequence[Charge], round_id: str) -> Measure:
+    measures = {charge.measure for charge in charges}
+    if len(measures) != 1:
+        raise SpecError(
+            f"round {round_id!r} counts in {len(measures)} measures; costs of one kind add up, "
+            "so charge one."
+        )
+    return measures.pop()
+
+
+def require_measure(found: Measure, allowed: Measure, round_id: str) -> None:
+    if found is not allowed:
+        raise SpecError(
+            f"round {round_id!r} counts in {found.value}; this budget counts in "
+            f"{allowed.value}. Nothing was charged. Approve the study in its own measure."
+        )
+
+
 def require_new(round_id: str, study: str, used: bool) -> None:
     if used:
         raise SpecError(
@@ -184,6 +206,7 @@ class MemoryLedger:
         self.entries: list[tuple[str, tuple[Charge, ...]]] = []
         self._rounds: set[tuple[str, str]] = set()
         self._tally = Tally()
+        self._measure: Measure | None = None
         self._head = NO_HEAD
 
     @property
@@ -194,7 +217,8 @@ class MemoryLedger:
         return self._tally.of(study)
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
-        study = study_of(charges, round_id)
+        study, measure = study_of(charges, round_id), measure_of(charges, round_id)
+        require_measure(measure, self._measure or measure, round_id)
         require_new(round_id, study, used=(study, round_id) in self._rounds)
         changes = self._tally.add(charges)
         try:
@@ -202,6 +226,7 @@ class MemoryLedger:
         except BudgetExceeded:
             self._tally.undo(changes)
             raise
+        self._measure = measure
         self._rounds.add((study, round_id))
         self.entries.append((round_id, tuple(charges)))
         self._head = hashlib.sha256(self._head + round_id.encode()).digest()

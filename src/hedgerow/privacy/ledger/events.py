@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hedgerow.errors import LedgerBroken
 from hedgerow.privacy.accounting.budget import Cost, Measure
-from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.ledger.charges import Charge, measure_of
 from hedgerow.values.regions import Fold, Region, Split, Step, Test
+
+MOST_DIGITS = 64
+_PLACES = 40
 
 Head = tuple[int, bytes]
 """How many entries a ledger has, and the hash of the last."""
@@ -30,11 +34,15 @@ class LifetimeSet:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """A study may spend up to `cap`; all of it counts against the lifetime from now on."""
+    """A study may spend up to `cap`; all of it counts against the lifetime from now on.
+
+    `study` is its hash, `name` what people call it.
+    """
 
     study: str
     measure: Measure
     cap: Cost
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,19 @@ class Charged:
     study: str
     round_id: str
     charges: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetOpened:
+    """The one set of sites whose sum this site helps to open in a round; `members` is its hash.
+
+    An entry like a charge: a copy of the file that has forgotten it is seen to be old.
+    """
+
+    study: str
+    round_id: str
+    members: bytes
+    spent: Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +86,25 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Receipts for all that was lost were found: what each study had really spent."""
+    """Receipts for all that was lost were found: what each study had really spent, and where."""
 
     spent: tuple[tuple[str, Cost], ...]
+    rounds: tuple[tuple[str, str], ...] = ()
 
 
-Event = LifetimeSet | Approved | Charged | Closed | Restored | Reconciled
+Event = LifetimeSet | Approved | Charged | SetOpened | Closed | Restored | Reconciled
+Approvals = Callable[[str], Measure]
+"""The measure in which a study was approved."""
 
 
 def to_json(event: Event) -> str:
     return json.dumps(_fields(event), separators=(",", ":"), ensure_ascii=True)
 
 
-def from_json(text: str) -> Event:
+def from_json(text: str, approved: Approvals) -> Event:
+    """`approved` is asked where a charge does not name its measure: version 1 did not."""
     try:
-        return _event(json.loads(text))
+        return _event(json.loads(text), approved)
     except (ValueError, KeyError, TypeError) as error:
         raise LedgerBroken(
             f"an entry of the ledger cannot be read ({error}); "
@@ -90,6 +115,18 @@ def from_json(text: str) -> Event:
 def cost_text(cost: Cost) -> str:
     """A rational as n/d, whatever is not one as inf."""
     return f"{cost.numerator}/{cost.denominator}" if isinstance(cost, Fraction) else "inf"
+
+
+def short_text(cost: Cost) -> str:
+    """The same for a message, where a number has 64 digits at most: rounded up if it has more."""
+    if isinstance(cost, Fraction) and _digits(cost) > MOST_DIGITS:
+        cost = Fraction(math.ceil(cost * 10**_PLACES), 10**_PLACES)
+        return cost_text(cost) if _digits(cost) <= MOST_DIGITS else "inf"
+    return cost_text(cost)
+
+
+def _digits(cost: Fraction) -> int:
+    return len(str(max(cost.numerator, cost.denominator)))
 
 
 def cost_of_text(text: str) -> Cost:
@@ -104,35 +141,49 @@ def _fields(event: Event) -> dict[str, Any]:
     match event:
         case LifetimeSet(measure, limit):
             return kind | {"measure": measure.name, "limit": cost_text(limit)}
-        case Approved(study, measure, cap):
-            return kind | {"study": study, "measure": measure.name, "cap": cost_text(cap)}
+        case Approved(study, measure, cap, name):
+            named = {"study": study, "name": name}
+            return kind | named | {"measure": measure.name, "cap": cost_text(cap)}
         case Charged(study, round_id, charges):
             lines = [_charge_fields(charge) for charge in charges]
-            return kind | {"study": study, "round": round_id, "charges": lines}
+            counted = {"measure": measure_of(charges, round_id).name, "charges": lines}
+            return kind | {"study": study, "round": round_id} | counted
+        case SetOpened(study, round_id, members, spent):
+            place = {"study": study, "round": round_id}
+            return kind | place | {"members": members.hex(), "spent": cost_text(spent)}
         case Closed(study):
             return kind | {"study": study}
         case Restored(after, lost):
             return kind | {"after": after, "lost": [[seq, head.hex()] for seq, head in lost]}
-        case Reconciled(spent):
-            return kind | {"spent": [[study, cost_text(cost)] for study, cost in spent]}
+        case Reconciled(told, rounds):
+            costs = [[study, cost_text(cost)] for study, cost in told]
+            return kind | {"spent": costs, "rounds": list(map(list, rounds))}
 
 
-def _event(raw: dict[str, Any]) -> Event:
+def _event(raw: dict[str, Any], approved: Approvals) -> Event:
     match raw["kind"]:
         case "LifetimeSet":
             return LifetimeSet(Measure[raw["measure"]], cost_of_text(raw["limit"]))
         case "Approved":
-            return Approved(raw["study"], Measure[raw["measure"]], cost_of_text(raw["cap"]))
+            measure, cap = Measure[raw["measure"]], cost_of_text(raw["cap"])
+            return Approved(raw["study"], measure, cap, raw.get("name", ""))
         case "Charged":
-            charges = tuple(_charge(line, raw["study"]) for line in raw["charges"])
-            return Charged(raw["study"], raw["round"], charges)
+            study = raw["study"]
+            measure = Measure[raw["measure"]] if "measure" in raw else approved(study)
+            charges = tuple(_charge(line, study, measure) for line in raw["charges"])
+            return Charged(study, raw["round"], charges)
+        case "SetOpened":
+            members, spent = bytes.fromhex(raw["members"]), cost_of_text(raw["spent"])
+            return SetOpened(raw["study"], raw["round"], members, spent)
         case "Closed":
             return Closed(raw["study"])
         case "Restored":
             lost = tuple((seq, bytes.fromhex(head)) for seq, head in raw["lost"])
             return Restored(raw["after"], lost)
         case "Reconciled":
-            return Reconciled(tuple((s, cost_of_text(c)) for s, c in raw["spent"]))
+            told = tuple((study, cost_of_text(cost)) for study, cost in raw["spent"])
+            rounds = tuple((study, round_id) for study, round_id in raw.get("rounds", ()))
+            return Reconciled(told, rounds)
     raise ValueError(f"unknown kind {raw['kind']!r}")
 
 
@@ -141,9 +192,9 @@ def _charge_fields(charge: Charge) -> dict[str, Any]:
     return {"what": charge.what, "cost": cost_text(charge.cost), "region": region}
 
 
-def _charge(raw: dict[str, Any], study: str) -> Charge:
+def _charge(raw: dict[str, Any], study: str, measure: Measure) -> Charge:
     region: Region = tuple(_step(step) for step in raw["region"])
-    return Charge(region, cost_of_text(raw["cost"]), raw["what"], study)
+    return Charge(region, cost_of_text(raw["cost"]), raw["what"], study, measure)
 
 
 def _step_fields(step: Step) -> list[Any]:

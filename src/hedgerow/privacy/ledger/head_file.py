@@ -36,6 +36,8 @@ class Anchor:
             new = not self._path.exists()
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
+                if new:
+                    os.fchmod(descriptor, 0o600)
                 _write_all(descriptor, f"\n{head[0]} {head[1].hex()}\n".encode("ascii"))
                 os.fsync(descriptor)
             finally:

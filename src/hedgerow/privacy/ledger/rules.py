@@ -15,7 +15,14 @@ from functools import singledispatchmethod
 from hedgerow.errors import BudgetExceeded, SpecError
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
-from hedgerow.privacy.ledger.charges import Tally, require_new, require_within, shown
+from hedgerow.privacy.ledger.charges import (
+    Tally,
+    measure_of,
+    require_measure,
+    require_new,
+    require_within,
+    shown,
+)
 from hedgerow.privacy.ledger.events import (
     Approved,
     Charged,
@@ -24,7 +31,17 @@ from hedgerow.privacy.ledger.events import (
     LifetimeSet,
     Reconciled,
     Restored,
+    SetOpened,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSet:
+    """The hash of a set, the number of its entry, and what its study had cost by then."""
+
+    members: bytes
+    seq: int
+    spent: Cost
 
 
 @dataclass(slots=True)
@@ -33,11 +50,13 @@ class Account:
 
     measure: Measure
     cap: Cost
+    name: str = ""
     open: bool = True
     doubtful: bool = False
     recovered: Cost = Fraction(0)
     tally: Tally = field(default_factory=Tally)
     rounds: set[str] = field(default_factory=set)
+    sets: dict[str, OpenedSet] = field(default_factory=dict)
 
     @property
     def spent(self) -> Cost:
@@ -63,10 +82,13 @@ class Books:
     """The state after some events."""
 
     def __init__(self) -> None:
+        self.seq = 0
         self.lifetime: LifetimeSet | None = None
         self.accounts: dict[str, Account] = {}
         self.lost_heads: dict[int, bytes] = {}
         self.missing: set[int] = set()
+        self.restored = 0
+        """Number of the entry that last declared this file an older copy."""
 
     def account(self, study: str) -> Account:
         if study not in self.accounts:
@@ -75,6 +97,9 @@ class Books:
             )
         return self.accounts[study]
 
+    def measure(self, study: str) -> Measure:
+        return self.account(study).measure
+
     @property
     def committed(self) -> Cost:
         """What all studies hold of the lifetime: caps while open, spending once closed."""
@@ -82,7 +107,12 @@ class Books:
 
     def apply(self, event: Event) -> None:
         """Takes an event in, or raises and changes nothing."""
-        self._apply(event)
+        before, self.seq = self.seq, next_seq(self.seq, event)
+        try:
+            self._apply(event)
+        except BaseException:
+            self.seq = before
+            raise
 
     @singledispatchmethod
     def _apply(self, event: Event) -> None:
@@ -106,7 +136,7 @@ class Books:
             raise SpecError(
                 f"study {event.study!r} was approved before; give a new one a new name."
             )
-        account = Account(event.measure, checked_cost(event.cap))
+        account = Account(event.measure, checked_cost(event.cap), event.name)
         if self.lifetime is None:
             raise SpecError("this site has no lifetime budget; set one before approving a study.")
         committed = self._committed([*self.accounts.values(), account])
@@ -121,6 +151,8 @@ class Books:
     @_apply.register
     def _(self, event: Charged) -> None:
         account = self.account(event.study)
+        measure = measure_of(event.charges, event.round_id)
+        require_measure(measure, account.measure, event.round_id)
         require_new(event.round_id, event.study, used=event.round_id in account.rounds)
         if not account.open:
             raise SpecError(f"study {event.study!r} is closed; approve a new study.")
@@ -134,6 +166,16 @@ class Books:
         account.rounds.add(event.round_id)
 
     @_apply.register
+    def _(self, event: SetOpened) -> None:
+        account = self.account(event.study)
+        if event.round_id not in account.rounds or event.round_id in account.sets:
+            raise SpecError(
+                f"a set of round {event.round_id!r} was opened before, or the round was never "
+                "charged; a round is charged first, and opens one set."
+            )
+        account.sets[event.round_id] = OpenedSet(event.members, self.seq, event.spent)
+
+    @_apply.register
     def _(self, event: Closed) -> None:
         account = self.account(event.study)
         if not account.open:
@@ -142,6 +184,7 @@ class Books:
 
     @_apply.register
     def _(self, event: Restored) -> None:
+        self.restored = self.seq
         self.lost_heads |= dict(event.lost)
         self.missing |= set(range(event.after + 1, event.last + 1))
         for account in self.accounts.values():
@@ -150,8 +193,11 @@ class Books:
     @_apply.register
     def _(self, event: Reconciled) -> None:
         told = [(self.account(study), checked_cost(spent)) for study, spent in event.spent]
+        used = [(self.account(study), round_id) for study, round_id in event.rounds]
         for account, spent in told:
             account.recovered, account.tally = max(spent, account.known), Tally()
+        for account, round_id in used:
+            account.rounds.add(round_id)
         for account in self.accounts.values():
             account.doubtful = False
         self.missing.clear()

@@ -8,15 +8,13 @@ Rules and what a rollback can and cannot hide: docs/proofs/ledger.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from hedgerow.errors import HedgerowError, LedgerBroken, LedgerRolledBack
+from hedgerow.errors import LedgerBroken, LedgerRolledBack
 from hedgerow.privacy.accounting.budget import Cost, Measure
-from hedgerow.privacy.ledger import chain
 from hedgerow.privacy.ledger.chain import Entry, Sign, Verify
-from hedgerow.privacy.ledger.charges import NO_HEAD, Charge, Receipt, study_of
+from hedgerow.privacy.ledger.charges import Charge, Receipt, study_of
 from hedgerow.privacy.ledger.events import (
     Approved,
     Charged,
@@ -26,21 +24,13 @@ from hedgerow.privacy.ledger.events import (
     LifetimeSet,
     Reconciled,
     Restored,
+    SetOpened,
     from_json,
 )
 from hedgerow.privacy.ledger.head_file import Anchor
-from hedgerow.privacy.ledger.rules import Account, Books, next_seq
+from hedgerow.privacy.ledger.rules import Books, OpenedSet
 from hedgerow.privacy.ledger.store import Store
-
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS ledger (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, "
-    "head BLOB NOT NULL, signature BLOB NOT NULL)",
-    "CREATE TRIGGER IF NOT EXISTS ledger_keeps_entries BEFORE UPDATE ON ledger "
-    "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
-    "CREATE TRIGGER IF NOT EXISTS ledger_loses_none BEFORE DELETE ON ledger "
-    "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
-)
-_START: Head = (0, NO_HEAD)
+from hedgerow.privacy.ledger.stored_chain import StoredChain
 
 
 class SqliteLedger:
@@ -54,30 +44,35 @@ class SqliteLedger:
         verify: Verify,
         anchor: Anchor | None = None,
     ) -> None:
-        self._store, self._sign, self._verify, self._anchor = store, sign, verify, anchor
-        self._books, self._end = Books(), _START
-        with store.transaction():
-            for statement in _SCHEMA:
-                store.execute(statement)
+        self._store, self._chain = store, StoredChain(store, sign, verify, anchor)
 
     # ------------------------------------------------------------------------------- spending
     def set_lifetime(self, measure: Measure, limit: Cost) -> None:
         """The site's own policy over all studies, in epsilon (pure studies only) or in rho."""
         self._write(LifetimeSet(measure, limit))
 
-    def approve(self, study: str, measure: Measure, cap: Cost) -> None:
-        """Lets a study spend up to `cap`, all of which leaves the lifetime budget at once."""
-        self._write(Approved(study, measure, cap))
+    def approve(self, study: str, measure: Measure, cap: Cost, name: str = "") -> None:
+        """Lets a study spend up to `cap`, all of which leaves the lifetime budget at once.
+
+        `study` is its hash (`Study.account`); `name` is for people.
+        """
+        self._write(Approved(study, measure, cap, name))
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
         """Charges a round; inside a transaction of the store it becomes durable with that."""
         study = study_of(charges, round_id)
-        self._write(Charged(study, round_id, tuple(charges)))
-        seq, head = self._end
-        receipt = Receipt(
-            study=study, round_id=round_id, seq=seq, head=head, spent=self._account(study).spent
-        )
-        return replace(receipt, signature=chain.sign_receipt(receipt, self._sign))
+        with self._current() as books:
+            self._chain.append(Charged(study, round_id, tuple(charges)))
+            seq, head = self._chain.end.position
+            spent = books.account(study).spent
+        return Receipt(study=study, round_id=round_id, seq=seq, head=head, spent=spent)
+
+    def open_set(self, study: str, round_id: str, members: bytes) -> OpenedSet:
+        """Writes down the only set, by its hash, that this site will ever open in a round."""
+        with self._current() as books:
+            account = books.account(study)
+            self._chain.append(SetOpened(study, round_id, members, account.spent))
+            return account.sets[round_id]
 
     def close(self, study: str) -> None:
         """Ends a study for good; what it did not spend returns to the lifetime budget."""
@@ -85,56 +80,60 @@ class SqliteLedger:
 
     # -------------------------------------------------------------------------------- reading
     def spent(self, study: str) -> Cost:
-        with self._store.transaction():
-            self._catch_up()
-            return self._account(study).spent
+        with self._current() as books:
+            return books.account(study).spent
 
     def cap(self, study: str) -> Cost:
-        with self._store.transaction():
-            self._catch_up()
-            return self._account(study).cap
+        with self._current() as books:
+            return books.account(study).cap
 
     def committed(self) -> Cost:
         """What all studies together hold of the lifetime budget, in its measure."""
-        with self._store.transaction():
-            self._catch_up()
-            return self._books.committed
+        with self._current() as books:
+            return books.committed
+
+    def opened(self, study: str, round_id: str) -> OpenedSet | None:
+        """The set that was opened in a round, if any."""
+        with self._current() as books:
+            return books.account(study).sets.get(round_id)
+
+    def has_charged(self, study: str) -> bool:
+        """Has any round of the study been charged, or lost in a restore?"""
+        with self._current() as books:
+            account = books.accounts.get(study)
+            return account is not None and bool(account.rounds or account.spent)
+
+    def restored(self) -> int:
+        """Number of the entry that last declared this file an older copy; 0 if none did."""
+        with self._current() as books:
+            return books.restored
 
     def entries(self) -> Iterator[tuple[Entry, Event]]:
-        for entry in self._entries(after=0):
-            yield entry, from_json(entry.body)
+        """All entries; they were checked when this ledger was last used."""
+        for entry in self._chain.entries():
+            yield entry, from_json(entry.body, self._chain.books.measure)
 
     def settle(self) -> None:
         """Makes sure that the anchor has what the file has, before stored bytes are sent again."""
-        with self._store.transaction():
-            self._catch_up()
+        with self._current():
+            pass
 
     # ---------------------------------------------------------------------------------- trust
     def head(self) -> Head:
-        found = self._store.execute("SELECT seq, head FROM ledger ORDER BY seq DESC LIMIT 1")
-        return cast(Head, found[0]) if found else _START
+        return self._chain.head()
 
     def head_at(self, seq: int) -> bytes | None:
         """The head after `seq` entries, also of entries known to be lost; None if never there."""
-        if seq == 0:
-            return NO_HEAD
-        found = self._store.execute("SELECT head FROM ledger WHERE seq = ?", seq)
-        return cast(bytes, found[0][0]) if found else self._books.lost_heads.get(seq)
+        return self._chain.head_at(seq)
 
     def meet(self, head: Head) -> None:
         """Somebody holds this head of ours: it must be on our chain."""
-        if self.head_at(head[0]) != head[1]:
-            raise LedgerRolledBack(
-                f"somebody holds entry {head[0]} of this ledger, and this file "
-                f"{_relation(head[0], self.head()[0])}. It is an older or another copy; nothing "
-                "may be charged to it. Find the newest copy, or declare the restore."
-            )
+        self._chain.meet(head)
 
     def verify(self) -> None:
         """Reads everything again: links, signatures, sums, and the anchor."""
         with self._store.transaction():
-            self._books, self._end = Books(), _START
-            self._catch_up()
+            self._chain.read_again()
 
     def restore(self, lost: Iterable[Head] = ()) -> None:
         """Declares that this file is an older copy.
@@ -143,112 +142,63 @@ class SqliteLedger:
         Every study open at this time counts as fully spent until `reconcile`.
         """
         with self._store.transaction():
-            self._read_new()
-            own = {entry.seq: entry.head for entry in self._entries(after=0)}
-            known = dict(lost) | (self._anchor.heads() if self._anchor else {})
-            for seq, head in known.items():
-                if own.get(seq, head) != head:
-                    raise LedgerBroken(
-                        f"two different entries {seq} of this ledger exist: two copies were in "
-                        "use and both spent. Retire this site's key; start a new ledger whose "
-                        "lifetime budget leaves out what both have spent."
-                    )
+            self._chain.read_new()
+            own = {entry.seq: entry.head for entry in self._chain.entries()}
+            known = dict(lost) | self._chain.anchored()
+            _require_one_history(own, known)
             strange = tuple(sorted((s, h) for s, h in known.items() if s not in own))
-            self._append(Restored(self._end[0], strange))
+            self._chain.append(Restored(self._chain.end.seq, strange))
 
     def reconcile(self, receipts: Iterable[Receipt]) -> None:
-        """Believes this site's own receipts, if there is one for every entry that was lost."""
-        with self._store.transaction():
-            self._catch_up()
-            found = [r for r in receipts if chain.receipt_is_ours(r, self._verify)]
-            unknown = self._books.missing - {receipt.seq for receipt in found}
-            if unknown:
-                raise LedgerRolledBack(
-                    f"entries {_some(unknown)} were lost and no receipt tells what they charged; "
-                    "studies stay fully spent. Ask coordinators for the receipts they hold."
-                )
+        """Believes receipts, which the caller has verified, if no entry that was lost lacks one.
+
+        A receipt without a round does not say what its entry was, only what was spent by then.
+        """
+        found = list(receipts)
+        with self._current() as books:
+            self._check_receipts(found, books)
             spent: dict[str, Cost] = {}
             for receipt in found:
                 spent[receipt.study] = max(receipt.spent, spent.get(receipt.study, receipt.spent))
-            self._append(Reconciled(tuple(sorted(spent.items()))))
+            rounds = {(r.study, r.round_id) for r in found if r.round_id}
+            self._chain.append(Reconciled(tuple(sorted(spent.items())), tuple(sorted(rounds))))
 
-    # ------------------------------------------------------------------------------- the chain
-    def _account(self, study: str) -> Account:
-        return self._books.account(study)
+    def _check_receipts(self, receipts: Iterable[Receipt], books: Books) -> None:
+        """Each is of this chain, and together they tell what every lost entry was."""
+        told = set()
+        for receipt in receipts:
+            if self.head_at(receipt.seq) or receipt.seq not in books.missing:
+                self.meet((receipt.seq, receipt.head))
+            if receipt.round_id:
+                told.add(receipt.seq)
+        unknown = books.missing - told
+        if unknown:
+            raise LedgerRolledBack(
+                f"entries {_some(unknown)} were lost and no receipt tells what they charged; "
+                "studies stay fully spent. Ask coordinators for the receipts they hold."
+            )
+
+    # ----------------------------------------------------------------------------- transactions
+    @contextmanager
+    def _current(self) -> Iterator[Books]:
+        """A transaction in which the books are those of the file, and the anchor agrees."""
+        with self._store.transaction():
+            self._chain.catch_up()
+            yield self._chain.books
 
     def _write(self, event: Event) -> None:
-        with self._store.transaction():
-            self._catch_up()
-            self._append(event)
+        with self._current():
+            self._chain.append(event)
 
-    def _append(self, event: Event) -> None:
-        """Rules first, then the row; the anchor follows once the row is durable."""
-        self._books.apply(event)
-        seq, previous = self._end
-        entry = chain.seal_entry(next_seq(seq, event), previous, event, self._sign)
-        self._store.execute(
-            "INSERT INTO ledger VALUES (?, ?, ?, ?)",
-            entry.seq, entry.body, entry.head, entry.signature,
-        )  # fmt: skip
-        self._end = entry.seq, entry.head
-        self._store.after_commit(self._raise_anchor)
 
-    def _catch_up(self) -> None:
-        """Makes the books agree with the file, and the file with the anchor."""
-        self._read_new()
-        self._check_anchor()
-
-    def _read_new(self) -> None:
-        """Other processes write, transactions fail: what was read may be too short or too long."""
-        seq, head = self._end
-        if self._stored_head(seq) != head:
-            self._books, self._end = Books(), _START
-        for entry in self._entries(after=self._end[0]):
-            self._take(entry)
-
-    def _take(self, entry: Entry) -> None:
-        chain.check(entry, self._end[1], self._verify)
-        event = from_json(entry.body)
-        chain.check_seq(entry, next_seq(self._end[0], event))
-        try:
-            self._books.apply(event)
-        except HedgerowError as error:
+def _require_one_history(own: Mapping[int, bytes], known: Mapping[int, bytes]) -> None:
+    for seq, head in known.items():
+        if own.get(seq, head) != head:
             raise LedgerBroken(
-                f"entry {entry.seq} of the ledger breaks its own rules: {error}"
-            ) from error
-        self._end = entry.seq, entry.head
-
-    def _entries(self, after: int) -> Iterator[Entry]:
-        rows = self._store.execute(
-            "SELECT seq, body, head, signature FROM ledger WHERE seq > ? ORDER BY seq", after
-        )
-        return (Entry(*cast(tuple[int, str, bytes, bytes], row)) for row in rows)
-
-    def _stored_head(self, seq: int) -> bytes:
-        found = self._store.execute("SELECT head FROM ledger WHERE seq = ?", seq)
-        return cast(bytes, found[0][0]) if found else NO_HEAD
-
-    def _check_anchor(self) -> None:
-        if self._anchor is None:
-            return
-        latest = self._anchor.latest()
-        for head in latest.items():
-            self.meet(head)
-        if not latest and self._end[0] > 1:
-            raise LedgerRolledBack(
-                "the anchor of this ledger is missing, so an older copy could not be told from "
-                "the newest. Bring the anchor back, or declare the restore."
+                f"two different entries {seq} of this ledger exist: two copies were in use and "
+                "both spent. Retire this site's key; start a new ledger whose lifetime budget "
+                "leaves out what both have spent."
             )
-        self._store.after_commit(self._raise_anchor)
-
-    def _raise_anchor(self) -> None:
-        """Also heals an anchor that a crash left one entry behind."""
-        if self._anchor is not None and self._end[0] > max(self._anchor.latest(), default=0):
-            self._anchor.append(self._end)
-
-
-def _relation(seq: int, end: int) -> str:
-    return f"ends at {end}" if seq > end else f"has another entry {seq}"
 
 
 def _some(numbers: set[int]) -> str:

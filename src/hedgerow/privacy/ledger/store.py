@@ -49,6 +49,47 @@ def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connectio
         ) from error
 
 
+def make_private(directory: Path) -> None:
+    """Makes a folder that only its owner can look into, whatever the process' umask."""
+    try:
+        directory.mkdir()
+        directory.chmod(0o700)
+        sync_directory(directory.parent)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"the folder {directory} cannot be made ({error}); nothing was charged and nothing "
+            "sent. Check that the folder above it exists and belongs to this user."
+        ) from error
+
+
+def copy_private(source: Path, target: Path) -> None:
+    """Copies a file that nobody has open into a new one that only its owner can read."""
+    try:
+        content = source.read_bytes()
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as copy:
+            os.fchmod(descriptor, 0o600)
+            copy.write(content)
+        sync_file(target)
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"{source} cannot be copied to {target} ({error}); nothing was overwritten. "
+            "Move away what is there, or make room, then try again."
+        ) from error
+
+
+def sync_file(path: Path) -> None:
+    """Makes a file that nobody has open, and its name, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(path.parent)
+
+
 def sync_directory(directory: Path) -> None:
     """Makes a new file's name as durable as its content."""
     descriptor = os.open(directory, os.O_RDONLY)
@@ -65,13 +106,40 @@ class Store:
         self._connection, self._hook = connection, hook
         self._lock = threading.RLock()
         self._depth = 0
+        self.transactions = 0
+        """How many were begun; within one of them nobody else writes."""
         self._after: list[Callable[[], None]] = []
-        with _translated():
+        with _reading():
             self._configure()
 
     def execute(self, sql: str, *values: object) -> list[tuple[object, ...]]:
-        with self._lock, _translated():
+        with self._lock, _reading():
             return self._connection.execute(sql, values).fetchall()
+
+    def create(self, statement: str) -> None:
+        """Runs a CREATE statement, spelled as SQLite will keep it, unless it was run before."""
+        if statement not in self.layout():
+            self.execute(statement)
+
+    def layout(self) -> set[str]:
+        """The statements that made the tables and triggers of this file."""
+        found = self.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {str(sql) for (sql,) in found}
+
+    def check(self) -> None:
+        """Refuses a file whose pages do not fit together."""
+        found = self.execute("PRAGMA integrity_check(1)")
+        if found != [("ok",)]:
+            raise LedgerBroken(
+                f"the site's file is damaged ({found[0][0]}); nothing was sent. "
+                "Restore the last good copy, then reconcile it."
+            )
+
+    def copy(self, path: Path) -> None:
+        """Writes a consistent copy into a new file that only its owner can read."""
+        connect(path).close()
+        with self._lock, _translated():
+            self._connection.execute("VACUUM INTO ?", (str(path),))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -88,6 +156,7 @@ class Store:
             try:
                 with _translated(), self._rolled_back_on_error():
                     self._connection.execute("BEGIN IMMEDIATE")
+                    self.transactions += 1
                     self._hook("begun")
                     yield
                     self._hook("written")
@@ -136,6 +205,19 @@ class Store:
                 f"SQLite reports synchronous={found}; {EXTRA} is needed for charges that survive "
                 "power loss. Use SQLite 3.12 or newer."
             )
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """A damaged file may hold text that is none, in its rows and in its own messages."""
+    try:
+        with _translated():
+            yield
+    except UnicodeDecodeError as error:
+        raise LedgerBroken(
+            f"the site's file holds text that cannot be read ({error.reason}); nothing was sent. "
+            "Restore the last good copy, then reconcile it."
+        ) from error
 
 
 @contextmanager

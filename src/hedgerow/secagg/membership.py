@@ -1,0 +1,85 @@
+"""How a site comes into an epoch: invited by JOIN, it shows KEYS, and OPEN says who is there.
+
+A key belongs to the process that made it and to one invitation. The same invitation again gets
+the same KEYS, so that a lost answer costs nothing; a new one ends the epoch before it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from hedgerow.errors import PartyRefused
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import SEED
+from hedgerow.secagg.envelope import NO_EPOCH, Author, Envelope, LedgerHead, MessageKind
+from hedgerow.secagg.epoch import Invitation, Joined, form_epoch, read_keys
+from hedgerow.secagg.heads import Heads
+from hedgerow.secagg.keys import EVERYBODY
+from hedgerow.secagg.messages import Join, Keys, Open
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.shamir import Entropy
+
+
+class Membership:
+    """A site's place in the present epoch, for as long as its process lives."""
+
+    def __init__(
+        self, author: Author, heads: Heads, parameters: Parameters, entropy: Entropy
+    ) -> None:
+        self._author, self._heads = author, heads
+        self._parameters, self._entropy = parameters, entropy
+        self._invited: Invitation = (b"", 0)
+        self._private: X25519PrivateKey | None = None
+        self._process = 0
+        self._own_keys = b""
+        self.joined: Joined | None = None
+
+    def keys(self, invitation: Envelope, ledger: LedgerHead) -> bytes:
+        """KEYS with a new ephemeral key; the epoch before it makes no more vectors."""
+        header = invitation.header
+        require((header.epoch_id, header.round) == (NO_EPOCH, 0), Code.BAD_MESSAGE)
+        invited = header.run_id, Join.read(invitation.body).attempt
+        if invited != self._invited:
+            self._check(invited)
+            self._own_keys = self._new_keys(invited, ledger)
+        return self._own_keys
+
+    def open(self, opening: Envelope) -> None:
+        """Joins the epoch that this process' KEYS are part of."""
+        header = opening.header
+        if self.joined is not None:  # one key, one epoch; the same OPEN again changes nothing
+            epoch = self.joined.epoch
+            require((header.run_id, header.epoch_id) == (epoch.run_id, epoch.id), Code.UNKNOWN_KEY)
+            return
+        keys = Open.read(opening.body).keys
+        if self._private is None or self._own_keys not in keys:
+            raise PartyRefused(Code.UNKNOWN_KEY.value)
+        joining = [read_keys(one, self._heads.roster, self._author.study_hash) for one in keys]
+        epoch = form_epoch(joining, self._invited, self._author.study_hash, self._parameters)
+        expected = (epoch.run_id, epoch.id, 0)
+        require((header.run_id, header.epoch_id, header.round) == expected, Code.BAD_MESSAGE)
+        self._heads.check(joining)
+        fresh = Joined.agree(epoch, self._author.me, self._private, self._process)
+        self._heads.memory.open_run(header.run_id)
+        self._heads.keep(joining)
+        self.joined = fresh
+
+    def current(self, epoch_id: bytes) -> Joined:
+        if self.joined is None or self.joined.epoch.id != epoch_id:
+            raise PartyRefused(Code.UNKNOWN_KEY.value)
+        return self.joined
+
+    def _check(self, invited: Invitation) -> None:
+        """Attempts only count up, or a letter from the past could end the present epoch."""
+        (run_id, attempt), (known, last) = invited, self._invited
+        require(attempt > last, Code.OLD_ROUND if run_id == known else Code.RUN_SUPERSEDED)
+
+    def _new_keys(self, invited: Invitation, ledger: LedgerHead) -> bytes:
+        private = X25519PrivateKey.from_private_bytes(self._entropy(SEED))
+        public, nonce = private.public_key().public_bytes_raw(), self._entropy(SEED)
+        body = Keys(invited[1], public, nonce, self._heads.told()).to_bytes()
+        self._private, self._process = private, os.getpid()
+        self.joined, self._invited = None, invited
+        return self._author.seal(MessageKind.KEYS, body, invited[0], NO_EPOCH, 0, EVERYBODY, ledger)

@@ -1,0 +1,183 @@
+"""One round, as the coordinator sees it: masked vectors in, the sum of those who arrived out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hedgerow.errors import RoundFailed, SpecError, TooFewParties
+from hedgerow.secagg import masks
+from hedgerow.secagg.certificate import set_digest
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.envelope import Envelope, MessageKind
+from hedgerow.secagg.keys import verify
+from hedgerow.secagg.masks import MASK_WORD
+from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.opening import Opened, check_commitments, givers, rebuild, take_masks_off
+
+if TYPE_CHECKING:
+    from hedgerow.secagg.coordinator import Coordinator
+
+
+class SecureSum:
+    """One round.
+
+    requests -> accept_masked ... -> close -> accept_signature ... -> unmask ->
+    accept_shares ... -> opened. `close` returns no messages when nobody was lost. `receipts`
+    are the signed headers that came, by site and ledger position: what a site needs if its
+    ledger is ever lost.
+    """
+
+    def __init__(
+        self,
+        run: Coordinator,
+        round: int,
+        bundle: bytes,
+        dim: int,
+        picks: int,
+        participants: tuple[int, ...],
+    ) -> None:
+        self.round, self.participants = round, participants
+        self.members: tuple[int, ...] | None = None
+        self.receipts: dict[int, dict[int, bytes]] = {site: {} for site in participants}
+        self._run, self._bundle, self._dim, self._picks = run, bundle, dim, picks
+        epoch = run.epoch
+        self._context = epoch.context(round, digest("bundle", bundle), participants)
+        self._peers = {
+            site: epoch.graph.neighbours(site) & set(participants) for site in participants
+        }
+        self._total = np.zeros(dim, MASK_WORD)
+        self._commitments: dict[int, bytes] = {}
+        self._picked: dict[int, tuple[int, ...]] = {}
+        self._sealed: dict[int, dict[int, bytes]] = {}
+        self._certificate: dict[int, bytes] = {}
+        self._answers: dict[int, Shares] = {}
+
+    def requests(self, definitions: Mapping[int, bytes] | None = None) -> dict[int, bytes]:
+        """ROUND for every participant, with the definitions that each may lack."""
+        missing = definitions or {}
+
+        def body(site: int) -> bytes:
+            return Round(self._bundle, self.participants, missing.get(site, b"")).to_bytes()
+
+        return self._letters(MessageKind.ROUND, self.participants, body)
+
+    def accept_masked(self, message: bytes) -> None:
+        """Adds up one MASKED; a late one, after `close`, is refused and stays closed for ever."""
+        envelope = self._read(message, MessageKind.MASKED)
+        sender = envelope.header.sender
+        require(self.members is None, Code.OLD_ROUND, sender)
+        require(sender in self.participants, Code.BAD_SET, sender)
+        if sender in self._commitments:
+            return
+        masked = Masked.read(envelope.body, self._dim, self._picks)
+        require(set(masked.sealed) == self._peers[sender], Code.BAD_MESSAGE, sender)
+        np.add(self._total, masked.vector, out=self._total)
+        self._commitments[sender], self._sealed[sender] = masked.commitment, masked.sealed
+        self._picked[sender] = masked.picks
+
+    def close(self) -> dict[int, bytes]:
+        """Those who arrived are the members; SURVIVORS for each of them if somebody is lost."""
+        members, needed = tuple(sorted(self._commitments)), self._run.parameters.threshold
+        if len(members) < needed:
+            raise TooFewParties(
+                f"round {self.round}: {len(members)} of {len(self.participants)} sites sent a "
+                f"vector, {needed} are needed. Nothing was opened; the charge stays. Ask again "
+                "in a new round."
+            )
+        self.members = members
+        if members == self.participants:
+            return {}
+        body = Survivors(members).to_bytes()
+        return self._letters(MessageKind.SURVIVORS, members, lambda _: body)
+
+    def accept_signature(self, message: bytes) -> None:
+        envelope = self._read(message, MessageKind.SIGNED_SET)
+        sender, members = envelope.header.sender, self._settled()
+        require(sender in members, Code.BAD_SET, sender)
+        signature = SignedSet.read(envelope.body).signature
+        signed = set_digest(self._context, members)
+        verify(self._run.roster.sites[sender], signature, signed, Code.BAD_CERTIFICATE)
+        self._certificate[sender] = signature
+
+    def unmask(self) -> dict[int, bytes]:
+        """UNMASK for every member, each with the shares that were sealed for it."""
+        members, needed = self._settled(), self._run.parameters.threshold
+        if self._lost() and len(self._certificate) < needed:
+            raise RoundFailed(
+                f"round {self.round}: {len(self._certificate)} sites signed the set of "
+                f"survivors, {needed} are needed. Nothing was opened; the charge stays. Wait "
+                "for more signatures, or ask again in a new round."
+            )
+        return self._letters(MessageKind.UNMASK, members, self._unmask_body)
+
+    def accept_shares(self, message: bytes) -> None:
+        envelope = self._read(message, MessageKind.SHARES)
+        sender, members = envelope.header.sender, set(self._settled())
+        require(sender in members, Code.BAD_SET, sender)
+        answer, peers = Shares.read(envelope.body), self._peers[sender]
+        require(set(answer.shares) == (peers & members) | {sender}, Code.BAD_MESSAGE, sender)
+        require(set(answer.seeds) == peers - members, Code.BAD_MESSAGE, sender)
+        self._answers[sender] = answer
+
+    def missing(self) -> str | None:
+        """Why the sum cannot be opened yet, or None when it can."""
+        needed = self._run.parameters.neighbourhood.threshold
+        for member in self._settled():
+            if len(self._givers(member)) < needed:
+                return f"fewer than {needed} sites gave their share for site {member}"
+            if self._peers[member] & self._lost() and member not in self._answers:
+                return f"site {member} has not told its seeds towards the lost"
+        return None
+
+    def opened(self) -> Opened:
+        """The sum without its masks, once the answers suffice."""
+        reason = self.missing()
+        if reason is not None:
+            raise RoundFailed(
+                f"round {self.round}: {reason}. Nothing was opened; the charge stays. Wait for "
+                "its answer, or ask again in a new round."
+            )
+        secrets = {member: self._self_secret(member) for member in self._settled()}
+        check_commitments(self.round, secrets, self._context, self._commitments)
+        self_keys = (masks.self_key(self._context, secret) for secret in secrets.values())
+        total = self._total.copy()
+        take_masks_off(total, self_keys, self._answers)
+        return Opened(
+            masks.centred(total), self._settled(), dict(self._certificate), dict(self._picked)
+        )
+
+    def _read(self, message: bytes, kind: MessageKind) -> Envelope:
+        envelope = self._run.read(message, kind, self.round)
+        sender, ledger = envelope.header.sender, envelope.header.ledger
+        self.receipts.setdefault(sender, {})[ledger.seq] = envelope.receipt.to_bytes()
+        return envelope
+
+    def _self_secret(self, member: int) -> int:
+        enough = self._run.parameters.neighbourhood.threshold
+        return rebuild(member, self._givers(member)[:enough], self._answers)
+
+    def _givers(self, member: int) -> tuple[int, ...]:
+        return givers(member, self._peers[member], self._answers)
+
+    def _unmask_body(self, site: int) -> bytes:
+        members = self._settled()
+        sealed = {peer: self._sealed[peer][site] for peer in members if peer in self._peers[site]}
+        certificate = self._certificate if self._lost() else {}
+        return Unmask(members, certificate, sealed).to_bytes()
+
+    def _settled(self) -> tuple[int, ...]:
+        if self.members is None:
+            raise SpecError(f"round {self.round} is still open; call close first.")
+        return self.members
+
+    def _lost(self) -> frozenset[int]:
+        return frozenset(self.participants) - set(self._settled())
+
+    def _letters(
+        self, kind: MessageKind, sites: Iterable[int], body: Callable[[int], bytes]
+    ) -> dict[int, bytes]:
+        return {site: self._run.letter(kind, site, self.round, body(site)) for site in sites}

@@ -1,0 +1,25 @@
+"""The one hash of a study's content: headers, accounts and approvals all use it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def content_hash(content: dict[str, Any]) -> bytes:
+    """Over parsed content: order and spelling do not matter, values and versions do."""
+    text = json.dumps(exact(content), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(b"hedgerow/study/2/" + text.encode()).digest()
+
+
+def exact(value: Any) -> Any:
+    """The same content without floats, whose spelling is not the same everywhere."""
+    if isinstance(value, float):
+        numerator, denominator = value.as_integer_ratio()
+        return f"{numerator}/{denominator}"
+    if isinstance(value, dict):
+        return {key: exact(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [exact(part) for part in value]
+    return value

@@ -1,0 +1,88 @@
+"""Sites that serve from vaults, joined to a coordinator that may lose letters: for tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from hedgerow.privacy.accounting.budget import Cost, Measure
+from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
+from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.site import Site
+from hedgerow.site.member import Member
+from hedgerow.site.rows import Rows
+from hedgerow.site.vault import Vault
+from hedgerow.study.terms import Study
+from hedgerow.transport.endpoint import Endpoint
+from hedgerow.transport.in_process import SecureLink
+from hedgerow.transport.wire import Sender
+
+
+class DurableLink(SecureLink):
+    """Sites that serve from vaults; `restart` stops all of them and lets them join again.
+
+    `deaf` sites never get letters of a kind; of `mute` ones the answers to it are lost.
+    """
+
+    def __init__(
+        self, study: Study, rows: Sequence[Rows], folder: Path, caps: Sequence[Cost] | None = None
+    ) -> None:
+        self.study, self.rows, self.folder = study, rows, folder
+        self.identities = [Identity.generate() for _ in rows]
+        self.own_identity = Identity.generate()
+        self.roster = Roster(tuple(i.public for i in self.identities), self.own_identity.public)
+        self.parameters = Parameters.of(study.parameters)
+        self.deaf: dict[MessageKind, Collection[int]] = {}
+        self.mute: dict[MessageKind, Collection[int]] = {}
+        self.vaults = [self._vault(k) for k in range(len(rows))]
+        for vault, cap in zip(self.vaults, caps or [study.limit] * len(rows), strict=True):
+            vault.ledger.set_lifetime(Measure.ZCDP, math.inf if cap == math.inf else Fraction(10))
+            vault.ledger.approve(study.account, study.measure, cap, study.name)
+        self.heads: Mapping[int, LedgerHead] = {}
+        self._start_anew()
+
+    def _vault(self, k: int) -> Vault:
+        place = self.folder / f"site{k}"
+        return Vault.open(place / "vault.sqlite", self.identities[k], self.folder / f"anchor{k}")
+
+    def _start_anew(self) -> None:
+        self.coordinator = Coordinator(
+            self.own_identity, self.roster, self.parameters, self.study.hash, self.heads
+        )
+        self.endpoints = [self._served(k) for k in range(len(self.vaults))]
+        self.join(lambda k: self.vaults[k].head(self.study.account))
+        self.sender = Sender()
+
+    def _served(self, k: int) -> Endpoint:
+        memory, pins = self.vaults[k].memory(self.study.account), self.roster.fingerprints
+        site = Site(
+            self.identities[k], self.roster, k, self.parameters, self.study.hash, memory, pins=pins
+        )
+        return Endpoint(Member(self.study, self.rows[k]), site, self.vaults[k])
+
+    def restart(self) -> None:
+        self.heads = dict(self.coordinator.heads)
+        for vault in self.vaults:
+            vault.close()
+        self.vaults = [self._vault(k) for k in range(len(self.rows))]
+        self._start_anew()
+
+    def ask(
+        self, letters: Mapping[int, bytes], step: Callable[[int, bytes], bytes]
+    ) -> dict[int, bytes]:
+        kinds = {Envelope.parse(letter).header.kind for letter in letters.values()}
+        deaf = {k for kind in kinds for k in self.deaf.get(kind, ())}
+        mute = {k for kind in kinds for k in self.mute.get(kind, ())}
+        heard = {k: letter for k, letter in letters.items() if k not in deaf}
+        return {k: a for k, a in super().ask(heard, step).items() if k not in mute}
+
+    def spent_at_sites(self) -> list[Cost]:
+        return [vault.ledger.spent(self.study.account) for vault in self.vaults]
+
+    def close(self) -> None:
+        for vault in self.vaults:
+            vault.close()

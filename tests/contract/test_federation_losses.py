@@ -1,0 +1,329 @@
+"""Sites that fall silent inside a federation, and a coordinator that stops: what it costs."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext, suppress
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from contract.durable_link import DurableLink
+from contract.worlds import TWO, holders, sample, study
+from hedgerow.errors import HedgerowError, RoundFailed, SpecError, TooFewParties
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.queries import Count, LocalChoice, Score, Scoring, SumQuery, Whole
+from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg.envelope import MessageKind
+from hedgerow.secagg.keys import Identity
+from hedgerow.secagg.site import Site, one_at_a_time
+from hedgerow.site.member import Member
+from hedgerow.transport.endpoint import Endpoint
+from hedgerow.values.regions import EVERYONE, Split, cells
+
+PARTIES, THRESHOLD = 5, 4
+OWNERS = np.arange(150) % PARTIES
+SHARE = Fraction(1, 10)
+COUNT = SumQuery(EVERYONE, Count(), Whole(), SHARE)
+SPLITS = tuple(Split("age", TWO.grids[0].digest, cells(range(c))) for c in (2, 4))
+CHOICE = LocalChoice(EVERYONE, SPLITS, Scoring(Score.GINI), SHARE)
+
+
+def linked(folder, placement):
+    X, y = sample(150, TWO)
+    the_study = study(TWO, PARTIES, placement)
+    return DurableLink(the_study, holders(X, y, OWNERS, PARTIES, TWO), folder)
+
+
+@pytest.fixture
+def link(tmp_path):
+    """Without noise, so that sums can be compared."""
+    link = linked(tmp_path, Placement.NOWHERE)
+    assert link.parameters.threshold == THRESHOLD
+    yield link
+    link.close()
+
+
+@pytest.fixture
+def noisy(tmp_path):
+    link = linked(tmp_path, Placement.SHARES)
+    yield link
+    link.close()
+
+
+def rows_of(sites):
+    return int(np.isin(OWNERS, sites).sum())
+
+
+# --------------------------------------------------------------------------------- the slow path
+def test_a_site_that_never_gets_the_question_is_left_out_of_the_sum(link):
+    link.deaf[MessageKind.ROUND] = [4]
+    assert link.round(1, [COUNT]).total.tolist() == [rows_of([0, 1, 2, 3])]
+
+
+def test_a_vector_that_is_lost_on_its_way_is_left_out_and_stays_charged(link):
+    link.mute[MessageKind.ROUND] = [2]
+    assert link.round(1, [COUNT]).total.tolist() == [rows_of([0, 1, 3, 4])]
+    assert link.vaults[2].ledger.spent(link.study.account) == float("inf")
+
+
+def test_a_site_that_falls_silent_after_its_vector_arrived_counts(link):
+    link.deaf[MessageKind.UNMASK] = [1]
+    assert link.round(1, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
+
+
+def test_a_site_that_was_lost_in_one_round_is_there_in_the_next(link):
+    link.deaf[MessageKind.ROUND] = [4]
+    link.round(1, [COUNT])
+    link.deaf.clear()
+    assert link.round(2, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
+
+
+def test_picks_are_those_of_the_members_in_their_order(link):
+    every = link.round(1, [CHOICE, COUNT])
+    assert len(every.picks) == PARTIES
+    link.deaf[MessageKind.ROUND] = [0]
+    some = link.round(2, [CHOICE, COUNT])
+    assert some.picks == every.picks[1:]  # without noise each site picks its best split
+    assert some.total.tolist() == [rows_of([1, 2, 3, 4])]
+
+
+def test_a_round_of_choices_alone_is_opened_like_any_other(link):
+    got = link.round(1, [CHOICE])
+    assert (len(got.picks), got.total.tolist()) == (PARTIES, [0])
+
+
+# ----------------------------------------------------------------------------------- void rounds
+def test_a_round_with_too_few_vectors_is_void_and_its_charge_stays(noisy):
+    noisy.mute[MessageKind.ROUND] = [3, 4]
+    with pytest.raises(TooFewParties, match="the charge stays"):
+        noisy.round(1, [COUNT])
+    cost = SHARE * noisy.study.total
+    assert noisy.spent_at_sites() == [cost] * PARTIES
+    noisy.mute.clear()
+    noisy.round(2, [COUNT])  # another round: fresh noise, another charge
+    assert noisy.spent_at_sites() == [2 * cost] * PARTIES
+
+
+def test_a_lost_site_and_a_lost_answer_make_a_round_void_and_the_next_one_counts(noisy):
+    noisy.deaf = {MessageKind.ROUND: [4], MessageKind.UNMASK: [0]}
+    with pytest.raises(RoundFailed, match="the charge stays"):
+        noisy.round(1, [COUNT])
+    noisy.deaf.clear()
+    noisy.round(2, [COUNT])
+    cost = SHARE * noisy.study.total
+    assert noisy.spent_at_sites() == [2 * cost] * 4 + [cost]
+
+
+def test_a_set_that_too_few_sign_is_not_opened(noisy):
+    noisy.deaf = {MessageKind.ROUND: [4], MessageKind.SURVIVORS: [0]}
+    with pytest.raises(RoundFailed, match="3 sites signed"):
+        noisy.round(1, [COUNT])
+
+
+# ---------------------------------------------------------------------- a coordinator that stops
+def stopped_after_masked(link):
+    """A round whose MASKED have all arrived; gives what was durable before ROUND left."""
+    before = {
+        "run_id": link.coordinator.run_id,
+        "keys": link.coordinator.keys,
+        "round": 1,
+        "heads": dict(link.coordinator.heads),
+    }
+    secure = link._start([COUNT])
+    letters = secure.requests()
+    answers = link.ask(letters, lambda k, letter: link.endpoints[k].answer(letter))
+    return before, letters, answers
+
+
+def resumed(link, before):
+    return Coordinator.resume(
+        link.own_identity, link.roster, link.parameters, link.study.hash, **before
+    )
+
+
+def test_a_resumed_run_asks_in_the_same_bytes_and_costs_nothing_more(noisy):
+    before, letters, answers = stopped_after_masked(noisy)
+    charged = noisy.spent_at_sites()
+    noisy.coordinator = resumed(noisy, before)
+    noisy.sender = type(noisy.sender)()
+    secure = noisy._start([COUNT])
+    assert secure.requests() == letters
+    again = noisy.ask(letters, lambda k, letter: noisy.endpoints[k].answer(letter))
+    assert again == answers
+    assert noisy.spent_at_sites() == charged == [SHARE * noisy.study.total] * PARTIES
+
+
+def test_a_resumed_run_opens_the_round_that_was_under_way(link):
+    before, _, _ = stopped_after_masked(link)
+    link.coordinator = resumed(link, before)
+    link.sender = type(link.sender)()
+    assert link.round(1, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
+    assert link.round(2, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
+    assert link.coordinator.attempt == 1
+
+
+def test_sites_that_restarted_meanwhile_still_answer_for_the_round(link):
+    before, _, answers = stopped_after_masked(link)
+    for k in range(PARTIES):
+        link.vaults[k].close()
+        link.vaults[k] = link._vault(k)
+        link.endpoints[k] = link._served(k)
+    link.coordinator = resumed(link, before)
+    link.sender = type(link.sender)()
+    assert link.round(1, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
+    with pytest.raises(HedgerowError, match="UnknownKey"):  # for new vectors they need new keys
+        link.round(2, [COUNT])
+    link.join(lambda k: link.vaults[k].head(link.study.account))
+    assert link.round(3, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
+    assert answers
+
+
+def test_a_new_run_would_pay_for_the_round_again(noisy):
+    """The twin."""
+    stopped_after_masked(noisy)
+    once = noisy.spent_at_sites()
+    noisy.restart()
+    noisy.round(1, [COUNT])
+    assert noisy.spent_at_sites() == [2 * spent for spent in once]
+
+
+def test_a_run_is_resumed_with_its_own_keys_only(noisy):
+    before, _, _ = stopped_after_masked(noisy)
+    with pytest.raises(HedgerowError, match="BadMessage"):
+        resumed(noisy, before | {"run_id": bytes(16)})
+    with pytest.raises(HedgerowError, match="TooFew"):
+        resumed(noisy, before | {"keys": ()})
+
+
+# -------------------------------------------------------------------------- two threads, one site
+def answered_by_two_threads(link, monkeypatch):
+    """Both threads hold the same ROUND; each waits a while for the other inside the site."""
+    both, got, failed = threading.Barrier(2), [], []
+    endpoint, respond = link.endpoints[0], link.endpoints[0].member.respond
+
+    def meet_and_respond(*given):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=0.3)
+        return respond(*given)
+
+    def answer(letter):
+        try:
+            got.append(endpoint.answer(letter))
+        except HedgerowError as error:
+            failed.append(error)
+
+    monkeypatch.setattr(endpoint.member, "respond", meet_and_respond)
+    letter = link._start([COUNT]).requests()[0]
+    threads = [threading.Thread(target=answer, args=(letter,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return got, failed
+
+
+def test_two_threads_that_ask_one_site_get_the_same_bytes_for_one_charge(noisy, monkeypatch):
+    got, failed = answered_by_two_threads(noisy, monkeypatch)
+    assert failed == []
+    assert len(got) == 2
+    assert got[0] == got[1]
+    assert noisy.spent_at_sites()[0] == SHARE * noisy.study.total
+
+
+def test_without_the_lock_the_second_thread_would_be_turned_away(noisy, monkeypatch):
+    """The twin: still one charge and one vector, since the vault's transaction decides."""
+    noisy.endpoints[0]._lock = nullcontext()
+    got, failed = answered_by_two_threads(noisy, monkeypatch)
+    assert (len(got), len(failed)) == (1, 1)
+    assert noisy.spent_at_sites()[0] == SHARE * noisy.study.total
+
+
+class Impatient:
+    """A lock that says so instead of waiting for ever."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+
+    def __enter__(self):
+        if not self.lock.acquire(timeout=1.0):
+            raise TimeoutError("two threads wait for each other")
+
+    def __exit__(self, *error):
+        self.lock.release()
+
+
+def opened_while_the_next_is_masked(link, monkeypatch, mask):
+    """One thread masks round 2 inside the vault's transaction; then another opens round 1."""
+    first = link._start([COUNT])
+    for answer in link.ask(first.requests(), lambda k, m: link.endpoints[k].answer(m)).values():
+        first.accept_masked(answer)
+    first.close()
+    opening, asking = first.unmask()[0], link._start([COUNT]).requests()[0]
+    site, failed = link.endpoints[0].site, []
+    masking, opening_now = threading.Event(), threading.Event()
+    site.lock, received = Impatient(), site._received
+
+    def mask_once_the_other_has_begun(*given):
+        masking.set()
+        opening_now.wait(timeout=2.0)
+        return mask(*given)
+
+    def receive(message, kind):
+        if kind is MessageKind.UNMASK:  # this thread has the site's lock, and wants the vault
+            opening_now.set()
+        return received(message, kind)
+
+    def attempt(step, message):
+        try:
+            step(message)
+        except TimeoutError as error:
+            failed.append(str(error))
+
+    monkeypatch.setattr(Site, "mask", mask_once_the_other_has_begun)
+    monkeypatch.setattr(site, "_received", receive)
+    thread = threading.Thread(target=attempt, args=(link.endpoints[0].answer, asking))
+    thread.start()
+    masking.wait(timeout=5.0)
+    attempt(site.unmask, opening)
+    thread.join()
+    return failed
+
+
+def test_a_round_is_opened_while_the_next_one_is_masked(noisy, monkeypatch):
+    assert opened_while_the_next_is_masked(noisy, monkeypatch, Site.mask) == []
+
+
+def test_a_mask_that_waited_for_other_steps_would_stop_both(noisy, monkeypatch):
+    """The twin."""
+    waiting = one_at_a_time(Site.mask)
+    failed = opened_while_the_next_is_masked(noisy, monkeypatch, waiting)
+    assert failed == ["two threads wait for each other"]
+
+
+# ----------------------------------------------------------------------------- one study for all
+def test_a_site_does_not_speak_for_another_study_or_other_sites(noisy):
+    endpoint = noisy.endpoints[0]
+    other = study(TWO, PARTIES, Placement.SHARES, epsilon="2")
+    endpoint.member.study = other
+    with pytest.raises(SpecError, match="speaks for another study"):
+        Endpoint(endpoint.member, endpoint.site, noisy.vaults[0])
+
+
+def test_a_site_keeps_to_the_roster_that_the_study_names(noisy):
+    keys = {"sites": noisy.roster.sites, "coordinator": noisy.roster.coordinator}
+    named = study(TWO, PARTIES, Placement.SHARES, **keys)
+    site = site_of(noisy, named)
+    assert Endpoint(Member(named, noisy.rows[0]), site, noisy.vaults[0])
+    others = tuple(Identity.generate().public for _ in range(PARTIES))
+    strange = study(TWO, PARTIES, Placement.SHARES, **(keys | {"sites": others}))
+    with pytest.raises(SpecError, match="other sites"):
+        Endpoint(Member(strange, noisy.rows[0]), site_of(noisy, strange), noisy.vaults[0])
+
+
+def site_of(link, the_study):
+    """Site 0 of the link's roster, whatever the study says."""
+    memory, pins = link.vaults[0].memory(the_study.account), link.roster.fingerprints
+    numbers = link.parameters
+    return Site(link.identities[0], link.roster, 0, numbers, the_study.hash, memory, pins=pins)

@@ -1,0 +1,101 @@
+"""A study's numbers and its one hash: what is refused, and what tells two studies apart."""
+
+import json
+import math
+from dataclasses import fields, replace
+
+import pytest
+
+from contract.worlds import THREE, TWO, VALUE, study
+from hedgerow.errors import SpecError
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.study import hashing, terms
+from hedgerow.study.consortium import Consortium
+from hedgerow.values.schema import Numeric, Schema
+
+
+@pytest.mark.parametrize(
+    ("parties", "colluders", "threshold"),
+    [(3, 1, 1000), (3, 1, 4), (3, 3, 3), (3, 2, 1), (3, -1, 2), (5, 0, 0)],
+)
+def test_a_study_counts_on_no_more_shares_of_noise_than_there_are(parties, colluders, threshold):
+    good = study(TWO, parties)
+    with pytest.raises(SpecError, match="do not fit"):
+        replace(good, colluders=colluders, threshold=threshold)
+
+
+def test_a_secure_sum_needs_two_sites_and_one_colluder():
+    assert study(TWO, 5).parameters == Consortium(parties=5, colluders=1, threshold=4)
+    in_the_clear = replace(study(TWO, 5), colluders=0, threshold=5)  # a paper's own setting
+    with pytest.raises(SpecError, match="use 1 or more"):
+        in_the_clear.parameters  # noqa: B018
+    with pytest.raises(SpecError, match="cannot form a sum"):
+        study(TWO, 1).parameters  # noqa: B018
+
+
+def changed(**fields):
+    return replace(study(TWO, 3), **fields)
+
+
+SITES = tuple(bytes([i]) * 32 for i in range(3))
+CHANGES = {
+    "name": {"name": "other"},
+    "schema": {"schema": THREE},
+    "recipe": {"recipe": "other"},
+    "epsilon": {"epsilon": 2 * study(TWO, 3).epsilon},
+    "threshold": {"threshold": 2},
+    "placement": {"placement": Placement.SILO},
+    "people": {"records_per_person": 2},
+    "reserve": {"retry_reserve": study(TWO, 3).epsilon / 20},
+    "roster": {"sites": SITES, "coordinator": b"c" * 32},
+    "another roster": {"sites": SITES[::-1], "coordinator": b"c" * 32},
+    "another coordinator": {"sites": SITES, "coordinator": b"d" * 32},
+}
+
+
+def test_everything_that_was_approved_is_in_the_hash():
+    hashes = {changed(**change).hash for change in CHANGES.values()} | {changed().hash}
+    assert len(hashes) == len(CHANGES) + 1
+    assert changed().hash == changed().hash
+    assert changed().account == changed().hash.hex()
+
+
+@pytest.mark.parametrize("version", ["PROTOCOL", "NOISE_LAW_VERSION"])
+def test_versions_are_in_the_hash(monkeypatch, version):
+    before = changed().hash
+    monkeypatch.setattr(terms, version, 99)
+    assert changed().hash != before
+
+
+def test_no_float_is_hashed_and_near_ones_are_told_apart():
+    hashed = json.dumps(hashing.exact(replace(changed(), schema=VALUE).to_dict()))
+    assert not any(isinstance(leaf, float) for leaf in leaves(json.loads(hashed)))
+    assert bounded(0.1).hash != bounded(math.nextafter(0.1, 1.0)).hash
+
+
+def bounded(low):
+    schema = Schema((Numeric("age", low, 100.0, bins=8),), classes=("no", "yes"))
+    return changed(schema=schema)
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from leaves(part)
+    else:
+        yield value
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"sites": SITES}, {"coordinator": b"c" * 32}, {"sites": SITES[:2], "coordinator": b"c"}],
+)
+def test_a_study_names_all_keys_or_none(keys):
+    with pytest.raises(SpecError, match="name all of them"):
+        changed(**keys)
+
+
+def test_no_field_of_a_study_is_left_out_of_its_hash():
+    assert {field.name for field in fields(terms.Study)} <= set(changed().to_dict())
