@@ -70,7 +70,7 @@ def _code(grid: Grid, value: Any) -> int | None:
     if value is None or value != value:
         return grid.missing
     if grid.kind is ColumnKind.NUMERIC:
-        is_number = type(value) is float or (type(value) is not str and abs(value) <= EXACT_UP_TO)
+        is_number = type(value) is float or (type(value) is int and abs(value) <= EXACT_UP_TO)
         return bisect_right(grid.edges, value) if is_number else None
     text = text_of(value)
     return grid.category_code(text) if grid.other or grid.knows(text) else None
