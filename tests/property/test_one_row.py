@@ -65,14 +65,19 @@ def test_a_row_of_any_values_in_an_array(row: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(row=st.tuples(*[NUMBERS] * 5), kind=st.sampled_from(NUMERIC_TYPES))
 def test_a_row_of_numbers_in_an_array_of_any_type(row: tuple[Any, ...], kind: str) -> None:
     floats = np.array([[float(value) for value in row]])
     check_codes(floats.astype(kind))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
+@example(
+    row=(False, 0.0, True, 0.0, 0.0),
+    kinds=("category", None, None, None, None),
+    order=[0, 1, 2, 3, 4],
+)
 @given(
     row=st.tuples(*[VALUES] * 5),
     kinds=st.tuples(*[COLUMN_TYPES] * 5),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.kernels.units import BLOCK, bounded_units, clamped, quantised
+from hedgerow.kernels.units import CHECKED, bounded_units, clamped, quantised
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import LATTICE, Fractions, Gradients, Hessians, LabelReports, SumQuery, Whole
 from hedgerow.site import answer
@@ -54,7 +54,7 @@ def some_values(rng: np.random.Generator, n: int, channels: int) -> np.ndarray:
 @settings(max_examples=60, deadline=None)
 @given(
     seed=SEEDS,
-    n=st.sampled_from([0, 1, 7, BLOCK, BLOCK + 1, 3 * BLOCK]),
+    n=st.sampled_from([0, 1, 7, CHECKED, CHECKED + 1, 3 * CHECKED]),
     channels=st.integers(1, 5),
     unit=st.sampled_from([1, 3, 2**14]),
 )

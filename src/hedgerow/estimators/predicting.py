@@ -23,7 +23,7 @@ from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import Unusable, token_of
 
 PLAIN = frozenset({float, int, bool, str, type(None)})
-MOST = 2**53  # integers up to here are floating-point numbers
+EXACT_UP_TO = 2**53  # integers that floating-point numbers tell apart
 
 
 def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
@@ -70,7 +70,7 @@ def _code(grid: Grid, value: Any) -> int | None:
     if value is None or value != value:
         return grid.missing
     if grid.kind is ColumnKind.NUMERIC:
-        is_number = type(value) is float or (type(value) is not str and abs(value) <= MOST)
+        is_number = type(value) is float or (type(value) is int and abs(value) <= EXACT_UP_TO)
         return bisect_right(grid.edges, value) if is_number else None
     token = token_of(value)
     is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))

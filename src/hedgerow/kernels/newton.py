@@ -22,7 +22,7 @@ from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Kernel, as_input, helper
 from hedgerow.values.arrays import N_CODES, Codes, FloatArray, IntArray, Words
 
-BLOCK = 64  # records whose entries stay in the cache while the sums of one entry pass over them
+TILE = 64  # records whose entries stay in the cache while the sums of one entry pass over them
 
 
 def scaled_rows(
@@ -123,12 +123,12 @@ def _scaled_rows_loop(
     score: FloatArray,
 ) -> None:
     last = len(tables)
-    norm = np.empty(BLOCK)
-    for lo in range(0, len(z), BLOCK):
-        rows = z[lo : lo + BLOCK]
+    norm = np.empty(TILE)
+    for lo in range(0, len(z), TILE):
+        rows = z[lo : lo + TILE]
         norm[:] = 0.0
         for j in range(last):
-            table, cells = tables[j], codes[j, lo : lo + BLOCK]
+            table, cells = tables[j], codes[j, lo : lo + TILE]
             for r in range(cells.size):
                 value = table[np.uint64(cells[r])]
                 rows[r, j] = value
@@ -148,8 +148,8 @@ def _add_vectors_loop(
     """Sums of truncated numbers are whole and far below 2^53, so floating point adds exactly."""
     d = z.shape[1]
     firsts, seconds = np.zeros(d), np.zeros((d, d))
-    kept = np.empty(BLOCK, np.uint64)
-    for lo in range(0, len(z), BLOCK):
+    kept = np.empty(TILE, np.uint64)
+    for lo in range(0, len(z), TILE):
         n_kept = _kept(z, g, h, limit, lo, kept)
         for k in range(n_kept):
             r = kept[k]
@@ -174,7 +174,7 @@ def _add_vectors_loop(
 def _kept(z: FloatArray, g: FloatArray, h: FloatArray, limit: float, lo: int, kept: Words) -> int:
     """Numbers the records of a block whose vectors fit; returns how many there are."""
     n_kept = 0
-    for r in range(lo, min(lo + BLOCK, len(z))):
+    for r in range(lo, min(lo + TILE, len(z))):
         s, q = 0.0, 0.0
         for j in range(z.shape[1]):
             square = z[r, j] * z[r, j]

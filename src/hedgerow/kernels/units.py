@@ -18,14 +18,14 @@ from hedgerow.kernels.dispatch import Kernel, as_input, helper
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.values.arrays import FloatArray, IntArray
 
-BLOCK = 512  # records whose numbers stay in the cache between truncation and check
-LARGEST = 2.0**62  # truncated numbers are cut here; no bound allows nearly as much
-MOST = 2**52  # of a norm: below, sums in floating point are exact
+CHECKED = 512  # records at a time, so that they stay in the cache between truncation and check
+LARGEST_UNITS = 2.0**62  # truncated numbers are cut here; no bound allows nearly as much
+LARGEST_NORM = 2**52  # of a norm: below, sums in floating point are exact
 
 
 def bounded_units(values: FloatArray, unit: int, bound: Sensitivity) -> IntArray:
     """(n, C) integers in units of 1 / `unit`: quantised, then clamped, in one pass."""
-    if max(bound.l1, bound.l2_squared, values.shape[1] * bound.linf**2) > MOST:
+    if max(bound.l1, bound.l2_squared, values.shape[1] * bound.linf**2) > LARGEST_NORM:
         raise SpecError(f"{bound} is too large for {values.shape[1]} channels; lower the unit.")
     out = np.empty(values.shape, np.int64)
     norms = float(bound.l1), float(bound.l2_squared), float(bound.linf)
@@ -38,7 +38,7 @@ def quantised(values: FloatArray, unit: float) -> IntArray:
     with np.errstate(all="ignore"):
         scaled = values * unit
     finite = np.where(np.isfinite(scaled), scaled, 0.0)
-    return np.clip(finite, -LARGEST, LARGEST).astype(np.int64)
+    return np.clip(finite, -LARGEST_UNITS, LARGEST_UNITS).astype(np.int64)
 
 
 def clamped(contributions: IntArray, bound: Sensitivity) -> IntArray:
@@ -70,11 +70,11 @@ def _bounded_units_loop(
     values: FloatArray, unit: float, l1: float, l2_squared: float, linf: float, out: IntArray
 ) -> None:
     channels = out.shape[1]
-    sizes = np.empty(BLOCK * channels)
-    for lo in range(0, len(out), BLOCK):
-        rows = out[lo : lo + BLOCK]
+    sizes = np.empty(CHECKED * channels)
+    for lo in range(0, len(out), CHECKED):
+        rows = out[lo : lo + CHECKED]
         mine = sizes[: rows.size]
-        _truncate(values[lo : lo + BLOCK].ravel(), unit, mine, rows.ravel())
+        _truncate(values[lo : lo + CHECKED].ravel(), unit, mine, rows.ravel())
         if _n_beyond(mine, channels, l1, l2_squared, linf) == 0:
             continue
         for i in range(len(rows)):
