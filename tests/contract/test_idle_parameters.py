@@ -177,15 +177,10 @@ def test_a_parameter_that_nobody_reads_would_be_found():
         (hr.HistogramTreeClassifier, {"chunk": 2}, "with save_budget=True; or leave it at 1"),
         (hr.MedianForestClassifier, {"rows_per_leaf": 9.0, "max_depth": 2}, "with max_depth=None"),
         (hr.TreeClassifier, {"colluders": 1}, "one holder has all rows; name several"),
-        (
-            hr.ExtraTreesClassifier,
-            {"placement": "label", "records_per_person": 2},
-            "'curator' or 'shares' or 'silo'",
-        ),
     ],
 )
 def test_a_refusal_names_the_parameter_and_who_would_use_it(kind, options, words):
-    name = next(iter(options)) if "records_per_person" not in options else "records_per_person"
+    name = next(iter(options))
     refused = attempt(kind, 1, options)
     assert refused.startswith(f"{name} is ")
     assert words in refused

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_regressor
 
 import hedgerow as hr
-from contract.worlds import TWO, VALUE, sample
 from hedgerow.errors import SpecError
 from hedgerow.estimators import rules
 from hedgerow.estimators.base import PrivateClassifier
@@ -116,20 +114,6 @@ def test_help_shows_every_parameter_with_kind_default_and_words(kind):
 def test_no_line_of_a_docstring_but_a_list_of_choices_is_too_long(kind):
     lines = [line for line in kind.__doc__.splitlines() if " : {" not in line]
     assert max(map(len, lines)) <= 100
-
-
-@EACH
-def test_numbers_of_numpy_are_numbers(kind):
-    """Also for fits that come after: no cache keeps a number of fixed width."""
-    schema = VALUE if is_regressor(kind()) else TWO
-    X, y = sample(60, schema)
-    plain = {"epsilon": 3, "delta": 1e-6, "n_trees": 2, "max_depth": 2, "max_splits": 3}
-    plain |= {"records_per_person": 2}
-    plain = {k: v for k, v in plain.items() if k in inspect.signature(kind).parameters}
-    for cast in (lambda v: np.asarray(v)[()], lambda v: v):
-        model = kind(schema, **{name: cast(value) for name, value in plain.items()})
-        assert clone(model.fit(X, y)).get_params() == model.get_params()
-        assert 0 < model.privacy_.epsilon <= 3.0
 
 
 def test_a_declaration_is_all_that_a_new_parameter_needs():

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from hedgerow.estimators import rules
-from hedgerow.estimators.parameters import estimator, parameter, when
+from hedgerow.estimators.parameters import estimator, parameter
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.values.schema import Schema
 
@@ -70,7 +70,6 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
     records_per_person: int = parameter(
         default=1,
         rule=rules.whole(1),
-        used=(when(placement=(None, "curator", "shares", "silo", "nowhere")),),
         text="How many records one person may have; noise grows in proportion, and the promise is "
         "then one to a person.",
     )
