@@ -109,6 +109,7 @@ def study_of(
         name="simulation",
         schema=sites.schema,
         recipe=recipe.name,
+        asks=recipe.asks(sites.schema),
         epsilon=exact(epsilon, "epsilon"),
         delta=exact(delta, "delta"),
         placement=placement,

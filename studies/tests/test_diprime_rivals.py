@@ -157,4 +157,4 @@ def test_a_chain_travels_as_it_is():
     query = SelectQuery(
         EVERYONE, tuple(parting().chains.values()), Scoring(Score.GINI), Fraction(1, 3)
     )
-    assert list(Receiver().decode(Sender().encode([query]))) == [query]
+    assert Receiver().decode(Sender().encode([query]))[0] == [query]

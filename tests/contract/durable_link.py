@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from hedgerow.site.vault import Vault
 from hedgerow.study.terms import Study
 from hedgerow.transport.endpoint import Endpoint
 from hedgerow.transport.in_process import SecureLink
-from hedgerow.transport.wire import Sender
 
 
 class DurableLink(SecureLink):
@@ -54,15 +53,19 @@ class DurableLink(SecureLink):
             self.own_identity, self.roster, self.parameters, self.study.hash, self.heads
         )
         self.endpoints = [self._served(k) for k in range(len(self.vaults))]
-        self.join(lambda k: self.vaults[k].head(self.study.account))
-        self.sender = Sender()
+        self.join()
 
     def _served(self, k: int) -> Endpoint:
         memory, pins = self.vaults[k].memory(self.study.account), self.roster.fingerprints
         site = Site(
             self.identities[k], self.roster, k, self.parameters, self.study.hash, memory, pins=pins
         )
-        return Endpoint(Member(self.study, self.rows[k]), site, self.vaults[k])
+        return Endpoint(
+            Member(self.study, self.rows[k]),
+            site,
+            self.vaults[k],
+            lambda: self.vaults[k].head(self.study.account),
+        )
 
     def restart(self) -> None:
         self.heads = dict(self.coordinator.heads)
@@ -71,14 +74,12 @@ class DurableLink(SecureLink):
         self.vaults = [self._vault(k) for k in range(len(self.rows))]
         self._start_anew()
 
-    def ask(
-        self, letters: Mapping[int, bytes], step: Callable[[int, bytes], bytes]
-    ) -> dict[int, bytes]:
+    def ask(self, letters: Mapping[int, bytes]) -> dict[int, bytes]:
         kinds = {Envelope.parse(letter).header.kind for letter in letters.values()}
         deaf = {k for kind in kinds for k in self.deaf.get(kind, ())}
         mute = {k for kind in kinds for k in self.mute.get(kind, ())}
         heard = {k: letter for k, letter in letters.items() if k not in deaf}
-        return {k: a for k, a in super().ask(heard, step).items() if k not in mute}
+        return {k: a for k, a in super().ask(heard).items() if k not in mute}
 
     def spent_at_sites(self) -> list[Cost]:
         return [vault.ledger.spent(self.study.account) for vault in self.vaults]

@@ -41,7 +41,7 @@ class Watched:
         integers = sum(math.prod(q.shape) for q in queries)
         spent = self.inner.ledger.spent(self.inner.study.account)
         text = f"{spent.numerator}/{spent.denominator}"
-        self.rounds.append((integers, len(self.sender.encode(queries)), len(text)))
+        self.rounds.append((integers, self.sender.encode(queries).size, len(text)))
         return replies
 
 

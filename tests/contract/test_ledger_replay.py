@@ -72,7 +72,8 @@ def audit(the_study, bundles, entries, lengths) -> list[str]:
         faults.append(f"{len(bundles)} bundles, {len(entries)} entries")
     total = Fraction(1) if the_study.delta == 0 else the_study.total
     for bundle, (_, charges), length in zip(bundles, entries, lengths, strict=False):
-        queries = receiver.decode(bundle)
+        queries, learned = receiver.decode(bundle)
+        receiver.keep(learned)
         if len(queries) != len(charges):
             faults.append("a query without a charge")
         if sum(math.prod(q.shape) for q in queries) != length:

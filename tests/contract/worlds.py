@@ -15,6 +15,7 @@ from hedgerow.coordinator.federation import Federation
 from hedgerow.learning import builder
 from hedgerow.learning.builder import Node
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.queries import GROUPINGS, STATISTICS, QueryKind, Score
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.rows import Draws, Rows
@@ -27,6 +28,12 @@ FEATURES = (
     Numeric("dose", 0.0, 1.0, bins=6),
     Categorical("ward", ("north", "south", "west")),
 )
+EVERY_KIND = frozenset(
+    {QueryKind("SumQuery", s, g) for s in STATISTICS for g in GROUPINGS}
+    | {QueryKind(kind, score.name) for kind in ("SelectQuery", "LocalChoice") for score in Score}
+    | {QueryKind("BoundQuery")}
+)
+"""A recipe that asks anything."""
 TWO = Schema(FEATURES, classes=("no", "yes"))
 THREE = Schema(FEATURES, classes=("a", "b", "c"))
 VALUE = Schema(FEATURES, target=Target(-2.0, 6.0))
@@ -69,6 +76,7 @@ def study(
         name="test",
         schema=schema,
         recipe="test",
+        asks=EVERY_KIND,
         epsilon=Fraction(epsilon),
         delta=Fraction(delta),
         placement=placement or (Placement.CURATOR if parties == 1 else Placement.SHARES),

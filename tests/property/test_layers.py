@@ -123,8 +123,9 @@ def test_a_layer_travels_as_what_is_new_in_it(seed):
             EVERYONE, ClassCounts(3), Sides(value, some_cuts(rng, value.n_nodes, 2)), SHARE
         )
         message = sender.encode([query])
-        sizes.append(message.count(b'"Layer"'))
-        (back,) = receiver.decode(message)
+        sizes.append(message.definitions.count(b'"Layer"'))
+        (back,), learned = receiver.decode(message)
+        receiver.keep(learned)
         assert back == query
         assert back.by.layer.digest == value.digest
     assert sizes == [3, 1]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf
+from contract.worlds import EVERY_KIND
 from hedgerow.learning.choosing.scores import entropy
 from hedgerow.learning.choosing.selection import SelectionRules
 from hedgerow.privacy.accounting.budget import Placement
@@ -64,6 +65,7 @@ def study(parties: int = 1, epsilon: Fraction = Fraction(4)) -> Study:
     return Study(
         name="small",
         schema=SCHEMA,
+        asks=EVERY_KIND,
         recipe="topdown",
         epsilon=epsilon,
         delta=Fraction(0),

@@ -35,7 +35,7 @@ from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.recipes.recipe import Recipe, Trained, check_needs
+from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading import encoding
 from hedgerow.site.rows import Rows
@@ -129,6 +129,8 @@ class PrivateEstimator(CommonParameters):
             name="fit",
             schema=schema,
             recipe=recipe.name,
+            asks=recipe.asks(schema),
+            recipe_parameters=spelled_out(recipe),
             epsilon=epsilon,
             delta=delta,
             placement=placement or (Placement.CURATOR if parties == 1 else Placement.SHARES),

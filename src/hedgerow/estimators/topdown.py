@@ -32,7 +32,9 @@ def _callable(value: Any) -> Callable[[int], Callable[[int], Fraction]]:
     """A function of the depth, as a rule that also knows the number of splits."""
     if not callable(value):
         raise TypeError
-    return lambda max_splits: lambda depth: exact(value(depth), f"budget({depth})")
+    return lambda max_splits: wang.Listed(
+        tuple(exact(value(d), f"budget({d})") for d in range(1, max_splits + 1))
+    )
 
 
 BUDGETS: dict[str, Callable[[int], wang.Budget]] = {

@@ -5,10 +5,12 @@ Nothing in this room touches a row, a noise source or a ledger.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from typing import Protocol
+from fractions import Fraction
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -91,6 +93,26 @@ class Recipe(Protocol):
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         """Grows the model; `schema` is on the recipe's own grid, `rng` is public."""
         ...
+
+
+def spelled_out(recipe: Recipe) -> str:
+    """The recipe's content in one text: what sites approve, and what the study's hash covers."""
+    return json.dumps(_spelled(recipe), sort_keys=True, separators=(",", ":"))
+
+
+def _spelled(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: _spelled(getattr(value, f.name)) for f in fields(value)}
+        return {"kind": type(value).__name__, **parts}
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, tuple):
+        return [_spelled(part) for part in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float | Fraction):
+        return str(Fraction(value))
+    raise SpecError(f"a recipe holds a {type(value).__name__}, which nobody could approve.")
 
 
 def check_needs(recipe: Recipe, schema: Schema, placement: Placement, parties: int) -> None:

@@ -6,6 +6,7 @@ message names queries only. Refusals go out as constant codes; reasons stay in t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +18,7 @@ from hedgerow.kernels.noise import invert
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise import sampling, selection
-from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.privacy.noise.randomness import SecretRandomness, uniform_below
 from hedgerow.privacy.noise.response import Bits, BloomReports
 from hedgerow.queries import (
     BoundQuery,
@@ -39,6 +40,8 @@ from hedgerow.study.terms import Study
 from hedgerow.values.arrays import IntArray
 from hedgerow.values.regions import EVERYONE
 
+LOG = logging.getLogger("hedgerow.site")
+
 
 @dataclass(frozen=True)
 class Response:
@@ -46,6 +49,11 @@ class Response:
 
     vector: IntArray
     picks: tuple[int, ...]
+
+    @property
+    def summed(self) -> IntArray:
+        """A round of selections alone still sums one zero, so that it is opened like any other."""
+        return self.vector if len(self.vector) else np.zeros(1, np.int64)
 
 
 class Member:
@@ -86,6 +94,25 @@ class Member:
             self._pick(q, secret) for q in bundle if isinstance(q, SelectQuery | LocalChoice)
         )
         return Response(vector, picks)
+
+    def respond_in_any_case(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
+        """After the charge: whatever rows do to the computation, an answer of the same length.
+
+        Admission leaves no way to fail that depends on a row. Should there be one all the same,
+        answering or not must not tell: noise alone answers, and choices are drawn blindly.
+        """
+        try:
+            return self.respond(bundle, secret)
+        except Exception as error:
+            LOG.error("computed nothing; noise answered", exc_info=error)
+            return self._noise_alone(bundle, secret)
+
+    def _noise_alone(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
+        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
+        parts = [self._noise(query, secret) for query in summed]
+        chosen = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
+        picks = tuple(uniform_below(len(query.splits), secret) for query in chosen)
+        return Response(np.concatenate([np.zeros(0, np.int64), *parts]), picks)
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
         size = int(np.prod(query.shape))

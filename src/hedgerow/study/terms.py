@@ -33,6 +33,7 @@ from hedgerow.queries import (
     Count,
     LabelReports,
     Query,
+    QueryKinds,
     Selecting,
     SelectQuery,
     Summed,
@@ -44,6 +45,7 @@ from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
 NOISE_LAW_VERSION = 1
+COUNTS = ClassCounts.__name__
 
 COARSE_LATTICE = 64
 """Polya shares are drawn exactly down to a rate of 2^-15 per unit."""
@@ -61,6 +63,8 @@ class Study:
     name: str
     schema: Schema
     recipe: str
+    asks: QueryKinds
+    """What the recipe says that it may ask; a site admits nothing else."""
     epsilon: Fraction
     delta: Fraction
     placement: Placement
@@ -72,6 +76,9 @@ class Study:
     """The part of the budget that no query may have: it pays for rounds that fail."""
     label_reports: BloomReports | None = None
     """Under placement `label`: noisy bits instead of k-ary randomised response."""
+    recipe_parameters: str = ""
+    """The recipe in full, spelled out: two of equal content are one study."""
+    public_seed: int = 0
     sites: tuple[bytes, ...] = ()
     """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
     coordinator: bytes = b""
@@ -235,6 +242,14 @@ class Study:
             return self.records_per_person * Fraction(self.label_reports.epsilon_forever)
         return self.epsilon
 
+    @cached_property
+    def admitted(self) -> QueryKinds:
+        """What sites answer: where labels are told in bits, class counts are asked as bits."""
+        if self.label_reports is None:
+            return self.asks
+        told = {replace(k, what=LabelReports.__name__) for k in self.asks if k.what == COUNTS}
+        return self.asks | told
+
     def as_told(self, query: Query) -> Query:
         """The query as sites may answer it: where labels are told in bits, so are class counts."""
         if self.label_reports is None or not isinstance(query, SumQuery):
@@ -329,6 +344,9 @@ class Study:
             "name": self.name,
             "schema": self.schema.to_dict(),
             "recipe": self.recipe,
+            "recipe_parameters": self.recipe_parameters,
+            "asks": [[kind.query, kind.what, kind.by] for kind in sorted(self.asks)],
+            "public_seed": self.public_seed,
             "epsilon": str(self.epsilon),
             "delta": str(self.delta),
             "placement": self.placement.name,

@@ -1,29 +1,36 @@
-"""A site's end of a round: bytes in, checks, rows, then charge and masks together, bytes out.
+"""A site's end of the wire: `handle(bytes) -> bytes`, whatever comes.
 
-Checks that need no data come first. The answer is computed inside the site; the charge, the round
-id and the complete masked message then become durable in one transaction. If the ledger says no,
-nothing was kept and nothing leaves.
+The order of a round: who asks and whether it fits the run; what is asked, and whether the study
+admits it; the charge; then rows, noise and masks; one transaction; and only then bytes leave.
+Nothing before the charge looks at a row, and nothing after it can refuse: an answer that cannot
+be computed is noise. Outside, a refusal is a constant code; the reason is in the site's own log.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hedgerow.errors import BudgetExceeded, PartyRefused, SpecError
+from hedgerow.errors import BudgetExceeded, LedgerError, LedgerRolledBack, PartyRefused, SpecError
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.queries import Query
 from hedgerow.secagg.codes import Code
-from hedgerow.secagg.envelope import LedgerHead
+from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
 from hedgerow.secagg.memory import StoredRound
-from hedgerow.secagg.site import Resend, Site
-from hedgerow.site.member import Member, Response
+from hedgerow.secagg.site import Fresh, Resend, Site
+from hedgerow.site.member import Member
+from hedgerow.study.admission import why_not
 from hedgerow.study.terms import Study
-from hedgerow.transport.wire import Receiver
+from hedgerow.transport.wire import Bundle, Receiver
+
+LOG = logging.getLogger("hedgerow.site")
+
+REFUSED = b"hedgerow/refused/"
+REFUSAL_BYTES = 48
+"""All refusals are as long as each other."""
 
 
 class Safe(Protocol):
@@ -43,35 +50,89 @@ class Safe(Protocol):
 class Endpoint:
     """Joins a member, its half of the secure sum, and where it keeps its answers."""
 
-    def __init__(self, member: Member, site: Site, safe: Safe) -> None:
+    def __init__(
+        self, member: Member, site: Site, safe: Safe, head: Callable[[], LedgerHead]
+    ) -> None:
         check_same_study(member.study, site)
-        self.member, self.site, self.safe = member, site, safe
+        self.member, self.site, self.safe, self._head = member, site, safe, head
         self.receiver = Receiver()
         self._lock = threading.Lock()
 
-    def answer(self, message: bytes) -> bytes:
-        """ROUND -> MASKED. The same request again gets the same bytes, at no charge.
-
-        One request at a time: a second one for the same round then finds the stored answer.
-        """
+    def handle(self, message: bytes) -> bytes:
+        """Answers any message with a message or with a refusal; never raises, never explains."""
         with self._lock:
-            return self._answer(message)
+            try:
+                return self._step(message)
+            except Exception as error:
+                code = code_of(error)
+                LOG.warning("refused with %s", code.value, exc_info=error)
+                return refusal(code)
+
+    def _step(self, message: bytes) -> bytes:
+        match Envelope.parse(message).header.kind:
+            case MessageKind.JOIN:
+                self.receiver.forget()  # names live as long as an epoch
+                return self.site.join(message, self._head())
+            case MessageKind.OPEN:
+                self.site.open(message)
+                return b""
+            case MessageKind.ROUND:
+                return self._answer(message)
+            case MessageKind.SURVIVORS:
+                return self.site.sign_set(message)
+            case MessageKind.UNMASK:
+                return self.site.unmask(message)
+        raise PartyRefused(Code.BAD_MESSAGE.value)
 
     def _answer(self, message: bytes) -> bytes:
+        """ROUND -> MASKED. The same request again gets the same bytes, at no charge."""
         begun = self.site.begin(message)
         if isinstance(begun, Resend):
             return begun.message
-        bundle = self.receiver.decode(begun.bundle)
-        charges = self.member.charges(bundle)
-        response = self.member.respond(bundle, SecretRandomness())
+        bundle, learned = self.receiver.decode(Bundle(begun.bundle, begun.definitions))
+        reason = why_not(self.member.study, bundle)
+        if reason is not None:
+            LOG.warning("not admitted: %s", reason)
+            raise PartyRefused(Code.POLICY_REFUSED.value)
+        masked = self._release(begun, bundle)
+        self.receiver.keep(learned)
+        return masked
+
+    def _release(self, begun: Fresh, bundle: Sequence[Query]) -> bytes:
+        """The charge comes first; rows are read only once it stands."""
 
         def mask(head: LedgerHead) -> StoredRound:
-            return self.site.mask(begun, _vector(response), head, response.picks)
+            response = self.member.respond_in_any_case(bundle, SecretRandomness())
+            return self.site.mask(begun, response.summed, head, response.picks)
 
-        try:
-            return self.safe.release(charges, begun.run_id, begun.round, mask)
-        except BudgetExceeded:
-            raise PartyRefused(Code.BUDGET_REFUSED.value) from None
+        charges = self.member.charges(bundle)
+        return self.safe.release(charges, begun.run_id, begun.round, mask)
+
+
+# ------------------------------------------------------------------------------------- refusals
+def code_of(error: BaseException) -> Code:
+    """One constant code for every exception there is."""
+    match error:
+        case PartyRefused():
+            return Code(error.code)
+        case BudgetExceeded():
+            return Code.BUDGET_REFUSED
+        case LedgerRolledBack():
+            return Code.LEDGER_ROLLED_BACK
+        case LedgerError():
+            return Code.LEDGER_UNAVAILABLE
+    return Code.INTERNAL
+
+
+def refusal(code: Code) -> bytes:
+    return (REFUSED + code.value.encode()).ljust(REFUSAL_BYTES)
+
+
+def accepted(site: int, reply: bytes) -> bytes:
+    """The reply, unless it is a refusal: then the coordinator is told which site said no."""
+    if reply.startswith(REFUSED):
+        raise PartyRefused(reply[len(REFUSED) :].decode("ascii", "replace").strip(), site)
+    return reply
 
 
 def check_same_study(study: Study, site: Site) -> None:
@@ -83,8 +144,3 @@ def check_same_study(study: Study, site: Site) -> None:
             f"the site speaks for another study, or other sites, than {study.name!r} names; "
             "give both the same."
         )
-
-
-def _vector(response: Response) -> NDArray[np.int64]:
-    """A round of selections alone still sums one zero, so that it is opened like any other."""
-    return response.vector if len(response.vector) else np.zeros(1, np.int64)

@@ -10,15 +10,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from hedgerow.coordinator.federation import Collected, Federation
 from hedgerow.coordinator.record import Listener, silent
+from hedgerow.errors import UnsupportedQuery
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import Charge, Ledger, MemoryLedger
 from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.queries import BoundQuery, Query, SumQuery
+from hedgerow.queries import LocalChoice, Query, SelectQuery
 from hedgerow.secagg.coordinator import Coordinator, SecureSum
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.keys import Identity, Roster
@@ -27,12 +26,10 @@ from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
 from hedgerow.site.member import Member
 from hedgerow.site.rows import Rows
+from hedgerow.study.admission import length_of, why_not
 from hedgerow.study.terms import Study
-from hedgerow.transport.endpoint import Endpoint
-from hedgerow.transport.wire import Sender
-
-Step = Callable[[int, bytes], bytes]
-"""What a site does with a letter."""
+from hedgerow.transport.endpoint import Endpoint, accepted
+from hedgerow.transport.wire import Bundle, Sender
 
 
 def open_federation(
@@ -58,14 +55,16 @@ class OneHolder:
         self.study = study
         self.member = Member(study, rows)
         self.ledger = MemoryLedger(study.limit)
-        self.sender = Sender()
         enter(self.member, self.ledger)
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
+        """The same order as over a wire: admitted, charged, computed. Nothing is serialised."""
+        reason = why_not(self.study, bundle)
+        if reason is not None:
+            raise UnsupportedQuery(f"{reason}; a recipe may ask what it says that it asks.")
         self.ledger.reserve(self.member.charges(bundle), f"round {number}")
         response = self.member.respond(bundle, SecretRandomness())
-        asked = len(self.sender.encode(bundle))
-        return Collected(response.vector, (response.picks,), 8 * len(response.vector), asked)
+        return Collected(response.vector, (response.picks,), 8 * len(response.vector), 0)
 
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.account)
@@ -105,8 +104,7 @@ class SecureLink:
             self._endpoint(rows, identity, roster, place)
             for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
         ]
-        self.sender = Sender()
-        self.join(lambda place: EMPTY_LEDGER)
+        self.join()
 
     def _endpoint(self, rows: Rows, identity: Identity, roster: Roster, me: int) -> Endpoint:
         safe = RamSafe(self.study.limit)
@@ -116,32 +114,37 @@ class SecureLink:
         )
         member = Member(self.study, rows)
         enter(member, safe.ledger)
-        return Endpoint(member, site, safe)
+        return Endpoint(member, site, safe, self.head_of(safe))
 
-    def join(self, head: Callable[[int], LedgerHead]) -> None:
-        """A new epoch; `head` is where the ledger of the site at a place ends."""
-        keys = self.ask(
-            self.coordinator.join(),
-            lambda place, letter: self.endpoints[place].site.join(letter, head(place)),
-        )
-        for place, letter in self.coordinator.open(keys.values()).items():
-            self.endpoints[place].site.open(letter)
+    def head_of(self, safe: RamSafe) -> Callable[[], LedgerHead]:
+        """Where the ledger of a site ends when it joins; a simulated one begins there."""
+        return lambda: EMPTY_LEDGER
 
-    def ask(self, letters: Mapping[int, bytes], step: Step) -> dict[int, bytes]:
+    def join(self) -> None:
+        """A new epoch, in which nothing has a name yet."""
+        self.sender = Sender()
+        keys = self.ask(self.coordinator.join())
+        self.ask(self.coordinator.open(keys.values()))
+
+    def ask(self, letters: Mapping[int, bytes]) -> dict[int, bytes]:
         """The answers of the sites that were reached: here, of all."""
-        return {place: step(place, letter) for place, letter in letters.items()}
+        return {
+            place: accepted(place, self.endpoints[place].handle(letter))
+            for place, letter in letters.items()
+        }
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
-        secure = self._start(bundle)
-        requests = secure.requests()
-        masked = self.ask(requests, lambda place, letter: self.endpoints[place].answer(letter))
+        encoded = self.sender.encode(bundle)
+        secure = self._start(bundle, encoded)
+        requests = secure.requests(dict.fromkeys(range(self.study.parties), encoded.definitions))
+        masked = self.ask(requests)
         for answer in masked.values():
             secure.accept_masked(answer)
-        signed = self.ask(secure.close(), lambda k, letter: self.endpoints[k].site.sign_set(letter))
+        signed = self.ask(secure.close())
         for signature in signed.values():
             secure.accept_signature(signature)
         letters = secure.unmask()
-        shares = self.ask(letters, lambda k, letter: self.endpoints[k].site.unmask(letter))
+        shares = self.ask(letters)
         for share in shares.values():
             secure.accept_shares(share)
         opened = secure.opened()
@@ -152,11 +155,10 @@ class SecureLink:
             _longest(requests) + _longest(letters),
         )
 
-    def _start(self, bundle: Sequence[Query]) -> SecureSum:
-        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
-        size = sum(int(np.prod(q.shape)) for q in summed)
-        picks = len(bundle) - len(summed)
-        return self.coordinator.start(self.sender.encode(bundle), max(size, 1), picks=picks)
+    def _start(self, bundle: Sequence[Query], encoded: Bundle) -> SecureSum:
+        picks = sum(isinstance(query, SelectQuery | LocalChoice) for query in bundle)
+        size = max(length_of(bundle), 1)
+        return self.coordinator.start(encoded.questions, size, picks=picks)
 
     def spent(self) -> Cost:
         receipts = [head.spent for head in self.coordinator.heads.values()]

@@ -1,25 +1,38 @@
-"""Queries as bytes and back. Values only: no code travels, unknown names are refused.
+"""Queries as bytes and back. Values only: no code travels, and what is not understood is refused.
 
-Large values (trees, curves, binnings, tests) travel once per run and are named by their content
-afterwards, so that a batch of trees goes over the wire as the trees that are new.
+A bundle has two parts. The *questions* are the same for all sites; large values (trees, curves,
+models, binnings, tests, layers) stand in them as digests. The *definitions* are the values that a
+site may lack. A digest is the whole SHA-256 of a value's canonical bytes, and the receiver counts
+it itself: equal questions then mean equal values, whatever definitions a site was sent.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
 from hedgerow import queries
-from hedgerow.errors import SpecError
+from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.queries import Query
+from hedgerow.secagg.codes import Code
 from hedgerow.values import losses, models, regions
 from hedgerow.values.layers import Layer, NodeTests, layer_from_dict, layer_to_dict
 from hedgerow.values.trees import Tree
+
+MOST_BYTES = 1 << 26
+MOST_QUERIES = 4096
+MOST_NAMES = 1 << 18
+MOST_DEPTH = 32
+MOST_DIGITS = 80
+"""Of an integer: a set of 256 cells has 78."""
+RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
 
 _VALUES: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -46,126 +59,283 @@ _VALUES: dict[str, type[Any]] = {
 }
 _ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Mechanism)}
 _NAMED = (Tree, models.Curve, queries.Binning, regions.Split)
-"""Sent once, then by digest."""
+"""Sent once, then by digest; models and layers too, as what is new in them."""
 _REPEATED = (queries.Binning, regions.Split)
 """Asked about so often that their names are kept."""
 _MORE = "More"
 """A model as the trees added to one that was sent before."""
 
 
+@dataclass(frozen=True)
+class Bundle:
+    """What one round asks, in bytes; `definitions` are those that were not sent before."""
+
+    questions: bytes
+    definitions: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.questions) + len(self.definitions)
+
+
+# -------------------------------------------------------------------------------------- sending
 @dataclass
 class Sender:
-    """The coordinator's end: remembers what this run has already sent."""
+    """The coordinator's end: remembers what this epoch has already sent."""
 
-    sent: set[str] = field(default_factory=set)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    """All definitions of the epoch, by digest."""
     names: dict[Any, str] = field(default_factory=dict)
     last_model: tuple[models.Additive, str] | None = None
 
-    def encode(self, bundle: Sequence[Query]) -> bytes:
-        blobs: dict[str, Any] = {}
-        body = [self._plain(query, blobs) for query in bundle]
-        text = json.dumps({"new": blobs, "ask": body}, separators=(",", ":"), allow_nan=False)
-        return text.encode()
+    def encode(self, bundle: Sequence[Query]) -> Bundle:
+        before = len(self.blobs)
+        questions = _canonical([self._plain(query) for query in bundle])
+        return Bundle(questions, _packed(list(self.blobs.values())[before:]))
 
-    def _plain(self, value: Any, blobs: dict[str, Any]) -> Any:
+    def everything(self) -> bytes:
+        """All definitions of the epoch, for a site that says it lacks some."""
+        return _packed(list(self.blobs.values()))
+
+    def _plain(self, value: Any) -> Any:
         if isinstance(value, _REPEATED):
             if value not in self.names:
-                self.names[value] = self._named(self._content(value, blobs), blobs)
+                self.names[value] = self._named(self._content(value))
             return {"@": self.names[value]}
         if isinstance(value, _NAMED):
-            return {"@": self._named(self._content(value, blobs), blobs)}
+            return {"@": self._named(self._content(value))}
         if isinstance(value, Layer):
-            return {"@": self._layer(value, blobs)}
+            return {"@": self._layer(value)}
         if isinstance(value, NodeTests):
             return {"!": "NodeTests", "tests": value.to_dict()}
         if isinstance(value, models.Additive):
-            return {"@": self._model(value, blobs)}
+            return {"@": self._model(value)}
         if isinstance(value, tuple):
-            return [self._plain(v, blobs) for v in value]
+            return [self._plain(v) for v in value]
         if isinstance(value, Fraction):
             return {"%": str(value)}
         if isinstance(value, Enum):
             return {"#": [type(value).__name__, value.name]}
         if type(value).__name__ in _VALUES:
-            parts = {f.name: self._plain(getattr(value, f.name), blobs) for f in fields(value)}
-            return {"!": type(value).__name__, **parts}
+            return self._content(value)
         if value is None or isinstance(value, bool | int | float | str):
             return value
         raise SpecError(f"a {type(value).__name__} cannot be part of a query.")
 
-    def _model(self, model: models.Additive, blobs: dict[str, Any]) -> str:
+    def _model(self, model: models.Additive) -> str:
         """Names a model; one that grew out of the last one travels as its new trees."""
         if self.last_model is not None and self.last_model[0] is model:
             return self.last_model[1]
-        content = self._growth(model, blobs) or self._content(model, blobs)
-        self.last_model = (model, self._named(content, blobs))
+        content = self._growth(model) or self._content(model)
+        self.last_model = (model, self._named(content))
         return self.last_model[1]
 
-    def _growth(self, model: models.Additive, blobs: dict[str, Any]) -> dict[str, Any] | None:
+    def _growth(self, model: models.Additive) -> dict[str, Any] | None:
         if self.last_model is None:
             return None
         old, name = self.last_model
         done = len(old.trees)
         if replace(model, trees=()) != replace(old, trees=()) or model.trees[:done] != old.trees:
             return None
-        return {"!": _MORE, "of": name, "trees": self._plain(model.trees[done:], blobs)}
+        return {"!": _MORE, "of": name, "trees": self._plain(model.trees[done:])}
 
-    def _layer(self, layer: Layer, blobs: dict[str, Any]) -> str:
+    def _layer(self, layer: Layer) -> str:
         """Names a layer; only what it adds to the one above travels."""
-        if layer.digest not in self.sent:
-            above = None if layer.above is None else self._layer(layer.above, blobs)
-            self.sent.add(layer.digest)
-            blobs[layer.digest] = {"!": "Layer", "above": above, "new": layer_to_dict(layer)}
-        return layer.digest
+        if layer not in self.names:
+            above = None if layer.above is None else self._layer(layer.above)
+            content = {"!": "Layer", "above": above, "new": layer_to_dict(layer)}
+            self.names[layer] = self._named(content)
+        return self.names[layer]
 
-    def _named(self, content: Any, blobs: dict[str, Any]) -> str:
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-        if digest not in self.sent:
-            self.sent.add(digest)
-            blobs[digest] = content
+    def _named(self, content: Any) -> str:
+        blob = _canonical(content)
+        digest = hashlib.sha256(blob).hexdigest()
+        self.blobs.setdefault(digest, blob)
         return digest
 
-    def _content(self, value: Any, blobs: dict[str, Any]) -> Any:
+    def _content(self, value: Any) -> Any:
         if isinstance(value, Tree):
             return {"!": "Tree", "tree": value.to_dict()}
-        parts = {f.name: self._plain(getattr(value, f.name), blobs) for f in fields(value)}
+        parts = {f.name: self._plain(getattr(value, f.name)) for f in fields(value)}
         return {"!": type(value).__name__, **parts}
 
 
+def _canonical(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _packed(blobs: Sequence[bytes]) -> bytes:
+    return b"".join(struct.pack(">I", len(blob)) + blob for blob in blobs)
+
+
+# ------------------------------------------------------------------------------------ receiving
 @dataclass
 class Receiver:
-    """A site's end: remembers what this run has named."""
+    """A site's end: the names of this epoch, each counted here and kept once a round was released.
+
+    What is wrong with a message is `BadMessage`; a digest that nobody defined is `UnknownName`,
+    upon which the same questions come again with more definitions.
+    """
 
     known: dict[str, Any] = field(default_factory=dict)
 
-    def decode(self, message: bytes) -> list[Query]:
-        document = json.loads(message)
-        for digest, content in document["new"].items():
-            self.known[digest] = self._value(content)
-        return [self._value(query) for query in document["ask"]]
+    def decode(self, bundle: Bundle) -> tuple[list[Query], dict[str, Any]]:
+        """The queries, and what was learned on the way; nothing is kept yet."""
+        if bundle.size > MOST_BYTES:
+            raise PartyRefused(Code.BAD_MESSAGE.value)
+        learned: dict[str, Any] = {}
+        read = _Reading({**self.known}, learned)
+        try:
+            for blob in _unpacked(bundle.definitions):
+                read.define(blob)
+            asked = _parsed(bundle.questions)
+            return [_query(read.value(query)) for query in _listed(asked)], learned
+        except _UnknownName:
+            raise PartyRefused(Code.UNKNOWN_NAME.value) from None
+        except PartyRefused:
+            raise
+        except Exception:
+            # Whatever strange content does to a parser or to a value's own checks is one thing
+            # to the outside: it was no message.
+            raise PartyRefused(Code.BAD_MESSAGE.value) from None
 
-    def _value(self, plain: Any) -> Any:
+    def keep(self, learned: dict[str, Any]) -> None:
+        """After the round was released: names that a refused round taught are forgotten."""
+        if len(self.known) + len(learned) > MOST_NAMES:
+            raise PartyRefused(Code.BAD_MESSAGE.value)
+        self.known.update(learned)
+
+    def forget(self) -> None:
+        """At a new epoch."""
+        self.known.clear()
+
+
+class _UnknownName(Exception):
+    pass
+
+
+@dataclass
+class _Reading:
+    known: dict[str, Any]
+    learned: dict[str, Any]
+
+    def define(self, blob: bytes) -> None:
+        digest = hashlib.sha256(blob).hexdigest()
+        value = self.value(_parsed(blob))
+        if not isinstance(value, (*_NAMED, models.Additive, Layer)):
+            raise SpecError("this kind of value has no name.")
+        self.known[digest] = self.learned[digest] = value
+
+    def name(self, digest: Any) -> Any:
+        if digest not in self.known:
+            raise _UnknownName
+        return self.known[digest]
+
+    def value(self, plain: Any) -> Any:
         if isinstance(plain, list):
-            return tuple(self._value(v) for v in plain)
+            return tuple(self.value(v) for v in plain)
         if not isinstance(plain, dict):
             return plain
-        if "@" in plain:
-            return self.known[plain["@"]]
-        if "%" in plain:
-            return Fraction(plain["%"])
-        if "#" in plain:
-            kind, name = plain["#"]
-            return _ENUMS[kind][name]
+        if "!" not in plain:
+            return self._small(plain)
         kind = plain["!"]
-        if kind == "Tree":
-            return Tree.from_dict(plain["tree"])
-        if kind == "NodeTests":
-            return NodeTests.from_dict(plain["tests"])
-        if kind == "Layer":
-            above = plain["above"]
-            return layer_from_dict(plain["new"], None if above is None else self.known[above])
-        if kind == _MORE:
-            return self.known[plain["of"]].plus(*self._value(plain["trees"]))
-        parts = {k: self._value(v) for k, v in plain.items() if k != "!"}
+        special = _SPECIAL.get(kind)
+        if special is not None:
+            return special(self, plain)
+        parts = {k: self.value(v) for k, v in plain.items() if k != "!"}
+        if set(parts) != {f.name for f in fields(_VALUES[kind])}:
+            raise SpecError(f"a {kind} came with other fields.")
         return _VALUES[kind](**parts)
+
+    def _small(self, plain: dict[str, Any]) -> Any:
+        ((mark, content),) = plain.items()
+        match mark:
+            case "@":
+                return self.name(content)
+            case "%":
+                return _rational(content)
+            case "#":
+                kind, name = content
+                return _ENUMS[kind][name]
+        raise SpecError(f"{mark!r} marks no value.")
+
+    def layer(self, plain: dict[str, Any]) -> Layer:
+        above = plain["above"]
+        return layer_from_dict(plain["new"], None if above is None else self.name(above))
+
+    def more(self, plain: dict[str, Any]) -> models.Additive:
+        model = self.name(plain["of"])
+        if not isinstance(model, models.Additive):
+            raise SpecError("only a model grows.")
+        return model.plus(*self.value(plain["trees"]))
+
+
+_SPECIAL: dict[str, Callable[[_Reading, dict[str, Any]], Any]] = {
+    "Tree": lambda read, plain: Tree.from_dict(plain["tree"]),
+    "NodeTests": lambda read, plain: NodeTests.from_dict(plain["tests"]),
+    "Layer": _Reading.layer,
+    _MORE: _Reading.more,
+}
+
+
+def _parsed(text: bytes) -> Any:
+    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting."""
+    content = json.loads(
+        text, object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
+    )
+    _check_depth(content, MOST_DEPTH)
+    return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise SpecError("a key stands twice.")
+    return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise SpecError("a number has too many digits.")
+    return int(digits)
+
+
+def _no_constant(name: str) -> Any:
+    raise SpecError(f"{name} is no number.")
+
+
+def _check_depth(content: Any, left: int) -> None:
+    if left == 0:
+        raise SpecError("values are nested too deeply.")
+    if isinstance(content, dict | list):
+        for part in content.values() if isinstance(content, dict) else content:
+            if isinstance(part, dict | list):
+                _check_depth(part, left - 1)
+
+
+def _rational(text: Any) -> Fraction:
+    if not isinstance(text, str) or RATIONAL.fullmatch(text) is None:
+        raise SpecError("not a rational of at most 64 digits.")
+    return Fraction(text)
+
+
+def _unpacked(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        if at + 4 + size > len(data):
+            raise SpecError("a definition ends too soon.")
+        yield data[at + 4 : at + 4 + size]
+        at += 4 + size
+
+
+def _listed(asked: Any) -> list[Any]:
+    if not isinstance(asked, list) or not 0 < len(asked) <= MOST_QUERIES:
+        raise SpecError(f"a bundle asks 1 to {MOST_QUERIES} queries.")
+    return asked
+
+
+def _query(value: Any) -> Query:
+    if not isinstance(value, Query):
+        raise SpecError("this is no query.")
+    return value

@@ -78,19 +78,35 @@ Budget = Callable[[int], Fraction]
 """B(d): what a node at depth d = 1, 2, ... may spend, of what the leaves do not keep."""
 
 
+@dataclass(frozen=True)
+class Geometric:
+    """`first` for the root, and `ratio` times as much with every level."""
+
+    first: Fraction
+    ratio: Fraction
+
+    def __call__(self, depth: int) -> Fraction:
+        return self.first * self.ratio ** (depth - 1)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What somebody wrote down for each depth."""
+
+    shares: tuple[Fraction, ...]
+
+    def __call__(self, depth: int) -> Fraction:
+        return self.shares[depth - 1]
+
+
 def even(max_splits: int) -> Budget:
     """The same for every depth that a tree of so many splits can have."""
-    return lambda depth: Fraction(1, max_splits)
+    return Geometric(Fraction(1, max_splits), Fraction(1))
 
 
-def decay(depth: int) -> Fraction:
-    """Half for the root, and half as much with every level."""
-    return Fraction(1, 2**depth)
-
-
-def slow(depth: int) -> Fraction:
-    """A fifth for the root, and four fifths as much with every level: deep trees stay audible."""
-    return Fraction(1, 5) * Fraction(4, 5) ** (depth - 1)
+decay = Geometric(Fraction(1, 2), Fraction(1, 2))
+slow = Geometric(Fraction(1, 5), Fraction(4, 5))
+"""Falls so slowly that deep trees stay audible."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,124 @@
+"""What a site lets through, before any row is touched: `why_not(study, bundle)`.
+
+Total and data-independent: whatever a query holds, the answer is a reason or None, and it follows
+from the study and the query alone. So after a query was admitted and charged, no row can make it
+fail: types are exact, numbers finite and in range, names and grids those of the schema, and the
+noise it needs can be drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from hedgerow.errors import HedgerowError
+from hedgerow.queries import (
+    GROUPINGS,
+    STATISTICS,
+    BoundQuery,
+    CurveNewton,
+    Groups,
+    Query,
+    Statistic,
+    Summed,
+    SumQuery,
+    kind_of,
+)
+from hedgerow.study.terms import Study
+from hedgerow.values.layers import Layer, NodeTests
+from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.strict import Strict
+from hedgerow.values.trees import Tree
+
+MOST_QUERIES = 4096
+MOST_INTEGERS = 1 << 26
+MOST_CANDIDATES = 1 << 20
+MOST_SHARE_DIGITS = 10**64
+LARGEST_NORM = 1 << 51
+"""Below it the clamp of a record's integers is exact in floating point."""
+
+_STRICT = Strict(
+    kinds={
+        Statistic: tuple(STATISTICS.values()),
+        Groups: tuple(GROUPINGS.values()),
+        Loss: (LogLoss, SoftmaxLoss, SquaredLoss, FirstOrder),
+    },
+    opaque=(Tree, Layer, NodeTests),  # these check their own arrays when they are built
+)
+
+
+def why_not(study: Study, bundle: Sequence[Query]) -> str | None:
+    """Why a site must not answer this bundle, for its own log; None if it may."""
+    if not 0 < len(bundle) <= MOST_QUERIES:
+        return f"{len(bundle)} queries in one bundle; 1 to {MOST_QUERIES} are allowed"
+    reasons = (_why_not_one(study, query) for query in bundle)
+    return next(filter(None, reasons), None) or _too_long(bundle)
+
+
+def _why_not_one(study: Study, query: Query) -> str | None:
+    return (
+        _STRICT.fields(query)
+        or _not_asked(study, query)
+        or query.misfit(study.schema)
+        or _bad_share(query.share)
+        or _too_large(study, query)
+        or _cannot_be_priced(study, query)
+    )
+
+
+def _not_asked(study: Study, query: Query) -> str | None:
+    """Only what the recipe of the study says that it asks."""
+    kind = kind_of(query)
+    return None if kind in study.admitted else f"{study.recipe!r} never asks {kind}"
+
+
+def _bad_share(share: Fraction) -> str | None:
+    digits = max(abs(share.numerator), share.denominator)
+    if not 0 < share <= 1 or digits >= MOST_SHARE_DIGITS:
+        return "a share of the budget is not between 0 and 1, or has too many digits"
+    return None
+
+
+def _too_large(study: Study, query: Query) -> str | None:
+    if not isinstance(query, Summed):
+        many = len(query.splits) > MOST_CANDIDATES
+        return f"more than {MOST_CANDIDATES} candidates" if many else None
+    if math.prod(query.shape) > MOST_INTEGERS:
+        return f"more than {MOST_INTEGERS} integers"
+    return _beyond_the_clamp(study, query)
+
+
+def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
+    if isinstance(query, BoundQuery) or not query.statistic.is_fractional:
+        return None
+    unit, statistic = study.unit(query), query.statistic
+    if isinstance(statistic, CurveNewton):
+        too_large = unit**2 * (2 * statistic.dimension + 20) >= LARGEST_NORM
+    else:
+        bound = statistic.bound(unit)
+        norms = bound.l1, bound.l2_squared, statistic.channels * bound.linf**2
+        too_large = max(norms) >= LARGEST_NORM
+    return "a record's vector is too long for its unit" if too_large else None
+
+
+def _cannot_be_priced(study: Study, query: Query) -> str | None:
+    """Placements and samplers have limits of their own, all public."""
+    try:
+        study.cost(query)
+        if isinstance(query, Summed):
+            study.site_law(query)
+        elif math.isfinite(study.cost(query)):
+            study.selection_epsilon(query)
+    except (HedgerowError, OverflowError, ArithmeticError) as error:
+        return str(error)
+    return None
+
+
+def length_of(bundle: Sequence[Query]) -> int:
+    """Integers that leave each site."""
+    return sum(math.prod(q.shape) for q in bundle if isinstance(q, SumQuery | BoundQuery))
+
+
+def _too_long(bundle: Sequence[Query]) -> str | None:
+    return f"more than {MOST_INTEGERS} integers" if length_of(bundle) > MOST_INTEGERS else None

@@ -1,0 +1,355 @@
+"""A site believes nothing: what a coordinator may put into a query, and what comes of it.
+
+Each attack was run against sites that computed whatever they were asked: they gave away a number
+of rows to three digits for a ten-thousandth of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
+from hedgerow.errors import PartyRefused
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.queries import (
+    Binning,
+    BoundQuery,
+    Cells,
+    ClassCounts,
+    Count,
+    CurveNewton,
+    Fractions,
+    Gradients,
+    Hessians,
+    Leaves,
+    Score,
+    Scoring,
+    SelectQuery,
+    SumQuery,
+    TargetCells,
+    Whole,
+    sums,
+)
+from hedgerow.secagg.codes import Code
+from hedgerow.study.admission import why_not
+from hedgerow.transport import endpoint as endpoints
+from hedgerow.transport.endpoint import REFUSAL_BYTES, accepted, code_of, refusal
+from hedgerow.transport.wire import Bundle, Receiver, Sender
+from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.models import Additive, Curve
+from hedgerow.values.regions import EVERYONE, Fold, Split, Step
+from hedgerow.values.trees import Tree
+
+SHARE = Fraction(1, 10_000)
+AT_ZERO = Additive((0.0,))
+CURVE = Curve(0, ((1.0,),) * TWO.grids[0].n_cells)
+NEWTON = CurveNewton((CURVE,), 0.5, 2.0, (0.1, 0.2), 0.0)
+BINNING = Binning.of_cells(TWO)
+MERGED = Binning(((0,) * TWO.grids[0].n_cells, *BINNING.bins[1:]))
+ENDLESS = replace(CURVE, values=((math.inf,),) * TWO.grids[0].n_cells)
+
+
+def asked(statistic: Any, by: Any = Whole(), share: Any = SHARE, region: Any = EVERYONE):  # noqa: B008
+    return SumQuery(region, statistic, by, share)
+
+
+HONEST = [
+    (TWO, asked(ClassCounts(2), Cells((0, 1), BINNING))),
+    (TWO, asked(Gradients(LogLoss(), AT_ZERO))),
+    (TWO, asked(NEWTON)),
+    (THREE, asked(Gradients(SoftmaxLoss(3), Additive((0.0,) * 3)))),
+    (VALUE, asked(Fractions(-2.0, 6.0))),
+    (VALUE, asked(Gradients(SquaredLoss(-2.0, 6.0, 1.0), AT_ZERO))),
+    (TWO, BoundQuery(EVERYONE, (0,), BINNING, SHARE)),
+]
+
+FALSE_BOUNDS = {
+    "a weight below zero": (
+        VALUE,
+        asked(Gradients(SquaredLoss(-2.0, 6.0, 1.0, weight=-0.9999999), AT_ZERO)),
+    ),
+    "a weight of a million": (
+        VALUE,
+        asked(Gradients(SquaredLoss(-2.0, 6.0, 1.0, weight=1e6), AT_ZERO)),
+    ),
+    "a log-loss of numbers": (VALUE, asked(Gradients(LogLoss(), AT_ZERO))),
+    "a log-loss of three classes": (THREE, asked(Gradients(LogLoss(), AT_ZERO))),
+    "20,000 classes at one output": (
+        TWO,
+        asked(Gradients(FirstOrder(SoftmaxLoss(20_000)), AT_ZERO)),
+    ),
+    "200,000 Hessians": (TWO, asked(Hessians(FirstOrder(SoftmaxLoss(200_000)), AT_ZERO))),
+    "a radius without room": (TWO, asked(replace(NEWTON, radius=5e-324))),
+    "a range that is none": (VALUE, asked(Fractions(1.0, 1.0))),
+    "a range beyond the public one": (VALUE, asked(Fractions(-1e300, 1e300))),
+    "a curve of infinity": (TWO, asked(replace(NEWTON, curves=(ENDLESS,)))),
+}
+
+ODD = {
+    "a float for a count": (TWO, asked(ClassCounts(2.0))),
+    "a bool for a count": (TWO, asked(ClassCounts(True))),
+    "other classes": (TWO, asked(ClassCounts(3))),
+    "a text for a share": (TWO, asked(Count(), share="1/2")),
+    "a float for a share": (TWO, asked(Count(), share=0.5)),
+    "a share of nothing": (TWO, asked(Count(), share=Fraction(0))),
+    "a share below nothing": (TWO, asked(Count(), share=Fraction(-1, 2))),
+    "a share of endless digits": (TWO, asked(Count(), share=Fraction(1, 10**70))),
+    "a column that is not there": (TWO, asked(ClassCounts(2), Cells((7,), BINNING))),
+    "a column twice": (TWO, asked(ClassCounts(2), Cells((0, 0), BINNING))),
+    "a column below zero": (TWO, asked(ClassCounts(2), Cells((-1,), BINNING))),
+    "a binning of other cells": (TWO, asked(ClassCounts(2), Cells((0,), Binning(((0, 1),) * 3)))),
+    "a tree of other columns": (
+        TWO,
+        asked(Count(), Leaves((Tree.of_preorder(("elsewhere",), [(0.0,)]),))),
+    ),
+    "no tree": (TWO, asked(Count(), Leaves(()))),
+    "a test on another grid": (
+        TWO,
+        asked(Count(), region=(Step(Split("age", "0" * 16, 1), 0),)),
+    ),
+    "cells that do not exist": (
+        TWO,
+        asked(Count(), region=(Step(Split("age", TWO.grids[0].digest, 1 << 200), 0),)),
+    ),
+    "a hundred million folds": (TWO, asked(Count(), region=(Step(Fold("d", 10**8), 0),))),
+    "edges that fall": (VALUE, asked(Count(), TargetCells((1.0, 0.0)))),
+    "edges of classes": (TWO, asked(Count(), TargetCells((0.0, 1.0)))),
+    "a choice among nothing": (TWO, SelectQuery(EVERYONE, (), Scoring(Score.GINI), SHARE)),
+    "a score of numbers": (
+        TWO,
+        SelectQuery(EVERYONE, (TWO.grids[0].split_below(2),), Scoring(Score.SQUARED_ERROR), SHARE),
+    ),
+    "bounds of numbers": (VALUE, BoundQuery(EVERYONE, (0,), BINNING, SHARE)),
+    "a model that is no number": (TWO, asked(Gradients(LogLoss(), Additive((math.nan,))))),
+}
+
+
+@pytest.mark.parametrize(("schema", "query"), HONEST, ids=str)
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_what_a_recipe_would_ask_is_admitted(schema, query, delta):
+    assert why_not(study(schema, 1, delta=delta, epsilon="100"), [query]) is None
+
+
+@pytest.mark.parametrize("attack", FALSE_BOUNDS | ODD)
+def test_what_no_recipe_would_ask_is_refused(attack):
+    schema, query = (FALSE_BOUNDS | ODD)[attack]
+    reason = why_not(study(schema, 1), [query])
+    assert isinstance(reason, str)
+    assert reason
+
+
+def test_only_what_the_recipe_asks_is_admitted():
+    narrow = replace(study(TWO, 1), asks=sums(ClassCounts, Cells))
+    assert why_not(narrow, [asked(ClassCounts(2), Cells((0,), BINNING))]) is None
+    assert "never asks" in why_not(narrow, [asked(ClassCounts(2))])
+
+
+def test_bundles_have_an_end():
+    the_study = study(TWO, 1)
+    assert why_not(the_study, []) is not None
+    assert why_not(the_study, [asked(Count())] * 4097) is not None
+    assert why_not(the_study, [asked(Count())] * 4096) is None
+
+
+# ---------------------------------------------------------------------------- over real endpoints
+def linked(schema=TWO, n=90, parties=3, **options):
+    X, y = sample(n, schema)
+    fed = federation(
+        study(schema, parties, **options), holders(X, y, np.arange(n) % parties, parties, schema)
+    )
+    return fed.link
+
+
+def round_letters(link, bundle):
+    """ROUND for each site, signed by the true coordinator."""
+    return link.coordinator.start(bundle.questions, 1).requests(
+        dict.fromkeys(range(len(link.endpoints)), bundle.definitions)
+    )
+
+
+def spent(link):
+    return [e.safe.ledger.spent(link.study.account) for e in link.endpoints]
+
+
+def replies(link, bundle):
+    return [link.endpoints[k].handle(letter) for k, letter in round_letters(link, bundle).items()]
+
+
+@pytest.mark.parametrize("attack", FALSE_BOUNDS | ODD)
+def test_a_hostile_query_gets_a_constant_code_and_costs_nothing(attack):
+    schema, query = (FALSE_BOUNDS | ODD)[attack]
+    link = linked(schema)
+    try:
+        bundle = Sender().encode([query])
+    except ValueError:
+        pytest.skip("no message can hold this value")
+    found = replies(link, bundle)
+    allowed = {refusal(Code.POLICY_REFUSED), refusal(Code.BAD_MESSAGE)}
+    assert set(found) <= allowed
+    assert spent(link) == [0, 0, 0]
+    assert not any(e.receiver.known for e in link.endpoints)
+
+
+@pytest.mark.parametrize(
+    "attack", ["a weight below zero", "a log-loss of numbers", "a log-loss of three classes"]
+)
+def test_without_admission_the_clamp_still_holds(attack, monkeypatch):
+    """The second lock: a record beyond its declared bound adds nothing."""
+    schema, query = FALSE_BOUNDS[attack]
+    monkeypatch.setattr(endpoints, "why_not", lambda study, bundle: None)
+    link = linked(schema, placement=Placement.SHARES)
+    member = link.endpoints[0].member
+    unit = link.study.unit(query)
+    vector = member.answering.contributions(query.statistic, unit).astype(object)
+    bound = query.statistic.bound(unit)
+    assert all(sum(abs(v) for v in row) <= bound.l1 for row in vector)
+    assert all(sum(v * v for v in row) <= bound.l2_squared for row in vector)
+
+
+RAW = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "a number": b"5",
+    "a list of numbers": b"[5]",
+    "an empty list": b"[]",
+    "null": b"null",
+    "NaN": b"[NaN]",
+    "a key twice": b'[{"!":"Count","!":"Count"}]',
+    "an unknown kind": b'[{"!":"os.system"}]',
+    "a field too many": b'[{"!":"Count","x":1}]',
+    "a field too few": b'[{"!":"SumQuery"}]',
+    "an unknown mark": b'[{"?":1}]',
+    "an exponent": b'[{"%":"1e100000000"}]',
+    "a long rational": b'[{"%":"' + b"9" * 65 + b'"}]',
+    "a long integer": b"[" + b"9" * 5000 + b"]",
+    "deep nesting": b"[" * 5000 + b"]" * 5000,
+    "an enum that is none": b'[{"#":["Score","SECRET"]}]',
+    "a count alone": b'[{"!":"Count"}]',
+    "an unbalanced tree": b'[{"!":"Tree","tree":{"features":["a"],"tests":[],"nodes":[0]}}]',
+    "too many queries": b"[" + b",".join([b"1"] * 5000) + b"]",
+}
+
+
+@pytest.mark.parametrize("raw", RAW)
+def test_bytes_that_are_no_bundle_are_a_bad_message(raw):
+    link = linked()
+    found = replies(link, Bundle(RAW[raw], b""))
+    assert set(found) == {refusal(Code.BAD_MESSAGE)}
+    assert spent(link) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("definitions", [b"x", b"\x00\x00\x00\x09{", b"\xff" * 40])
+def test_definitions_that_are_none_are_a_bad_message(definitions):
+    link = linked()
+    bundle = Bundle(Sender().encode([asked(Count())]).questions, definitions)
+    assert set(replies(link, bundle)) == {refusal(Code.BAD_MESSAGE)}
+
+
+@pytest.mark.parametrize("message", [b"", b"x", bytes(136), bytes(400)])
+def test_bytes_that_are_no_letter_are_refused(message):
+    link = linked()
+    reply = link.endpoints[0].handle(message)
+    assert len(reply) == REFUSAL_BYTES
+    assert reply.startswith(endpoints.REFUSED)
+
+
+def test_every_exception_has_one_constant_code():
+    for error in (ValueError("secret"), MemoryError(), RecursionError(), KeyError("age")):
+        assert code_of(error) is Code.INTERNAL
+    assert {len(refusal(code)) for code in Code} == {REFUSAL_BYTES}
+    with pytest.raises(PartyRefused, match="site 2 refused with code TooFew"):
+        accepted(2, refusal(Code.TOO_FEW))
+
+
+# ------------------------------------------------------------------------------------------ names
+def test_a_name_is_the_digest_of_its_content_and_is_counted_by_the_receiver():
+    """One digest, two meanings: the second is simply another name, and nobody is fooled."""
+    one, other = (
+        Sender().encode([asked(ClassCounts(2), Cells((0,), bins))]) for bins in (BINNING, MERGED)
+    )
+    receiver = Receiver()
+    with pytest.raises(PartyRefused, match="UnknownName"):
+        receiver.decode(Bundle(one.questions, other.definitions))
+    (query,), _ = receiver.decode(one)
+    assert query.by.binning == BINNING
+
+
+def test_what_a_refused_round_taught_is_forgotten():
+    link = linked()
+    greedy = asked(ClassCounts(2), Cells((0,), BINNING), share=Fraction(1))
+    for _ in range(2):
+        bundle = Sender().encode([greedy])
+        replies(link, bundle)
+    known = [len(e.receiver.known) for e in link.endpoints]
+    later = asked(ClassCounts(2), Cells((1,), MERGED), share=Fraction(1))
+    assert set(replies(link, Sender().encode([later]))) == {refusal(Code.BUDGET_REFUSED)}
+    assert [len(e.receiver.known) for e in link.endpoints] == known
+
+
+def test_a_site_that_lacks_a_name_says_so_and_gets_the_same_questions_again():
+    link, sender = linked(), Sender()
+    query = asked(ClassCounts(2), Cells((0,), BINNING))
+    bundle = sender.encode([query])
+    assert set(replies(link, Bundle(bundle.questions, b""))) == {refusal(Code.UNKNOWN_NAME)}
+    assert spent(link) == [0, 0, 0]
+    found = replies(link, Bundle(bundle.questions, sender.everything()))
+    assert not any(reply.startswith(endpoints.REFUSED) for reply in found)
+
+
+# --------------------------------------------------------------------------------- order and rows
+@dataclass
+class Probe:
+    """How often rows were touched."""
+
+    times: int = 0
+
+
+def test_a_budget_that_says_no_says_so_before_any_row_is_touched(monkeypatch):
+    """314 cells were probed for free when the answer came before the charge."""
+    link, probe = linked(), Probe()
+    member = link.endpoints[0].member
+    respond = member.respond
+
+    def watched(*given):
+        probe.times += 1
+        return respond(*given)
+
+    monkeypatch.setattr(member, "respond", watched)
+    greedy = Sender().encode([asked(Count(), share=Fraction(1))])
+    first, second = replies(link, greedy)[0], replies(link, greedy)[0]
+    assert not first.startswith(endpoints.REFUSED)
+    assert second == refusal(Code.BUDGET_REFUSED)
+    assert probe.times == 1
+
+
+@pytest.mark.parametrize(
+    "query", [asked(ClassCounts(2)), BoundQuery(EVERYONE, (0, 1), BINNING, SHARE)], ids=str
+)
+def test_a_computation_that_fails_is_answered_by_noise_of_the_same_length(query, monkeypatch):
+    well, ill = linked(), linked()
+
+    def broken(*given):
+        raise ValueError("row 7 is strange")
+
+    for endpoint in ill.endpoints:
+        monkeypatch.setattr(endpoint.member.answering, "integers_of_all", broken)
+    bundle = Sender().encode([query])
+    assert list(map(len, replies(well, bundle))) == list(map(len, replies(ill, bundle)))
+    assert spent(ill) == spent(well) == [SHARE * well.study.total] * 3
+
+
+def test_replies_are_as_long_for_one_row_more_and_for_none():
+    query = asked(ClassCounts(2), Cells((0, 1, 2), BINNING))
+    lengths = set()
+    for n in (0, 1, 2, 90):
+        X, y = sample(90, TWO)
+        parts = holders(X[:n], y[:n], np.zeros(n, int), 3, TWO)
+        link = federation(study(TWO, 3), parts).link
+        lengths |= {len(reply) for reply in replies(link, Sender().encode([query]))}
+    assert len(lengths) == 1
