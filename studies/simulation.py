@@ -26,6 +26,7 @@ from hedgerow.queries import BoundQuery, LocalChoice, Query, SelectQuery, Summed
 from hedgerow.recipes.recipe import Recipe, Trained
 from hedgerow.site.answer import Answering
 from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
 from hedgerow.site.reading import encoding
 from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
@@ -66,7 +67,7 @@ class InTheClear:
 
     def __init__(self, study: Study, sites: Sites, ledger: Ledger) -> None:
         self.study, self.sites, self.ledger = study, sites, ledger
-        self.members = [Member(study, site.rows) for site in sites.each]
+        self.members = [Member(study, site.rows, Policy.open()) for site in sites.each]
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]

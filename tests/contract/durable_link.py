@@ -14,6 +14,7 @@ from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
 from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
 from hedgerow.site.vault import Vault
 from hedgerow.study.terms import Study
@@ -61,7 +62,7 @@ class DurableLink(SecureLink):
             self.identities[k], self.roster, k, self.parameters, self.study.hash, memory, pins=pins
         )
         return Endpoint(
-            Member(self.study, self.rows[k]),
+            Member(self.study, self.rows[k], Policy.open()),
             site,
             self.vaults[k],
             lambda: self.vaults[k].head(self.study.account),

@@ -19,6 +19,7 @@ from hedgerow.secagg.envelope import EMPTY_LEDGER, MessageKind
 from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.site import Site, one_at_a_time
 from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
 from hedgerow.transport.endpoint import Endpoint, accepted
 from hedgerow.values.regions import EVERYONE, Split, cells
 
@@ -318,12 +319,19 @@ def test_a_site_keeps_to_the_roster_that_the_study_names(noisy):
     keys = {"sites": noisy.roster.sites, "coordinator": noisy.roster.coordinator}
     named = study(TWO, PARTIES, Placement.SHARES, **keys)
     site = site_of(noisy, named)
-    assert Endpoint(Member(named, noisy.rows[0]), site, noisy.vaults[0], lambda: EMPTY_LEDGER)
+    assert Endpoint(
+        Member(named, noisy.rows[0], Policy.open()), site, noisy.vaults[0], lambda: EMPTY_LEDGER
+    )
     others = tuple(Identity.generate().public for _ in range(PARTIES))
     strange = study(TWO, PARTIES, Placement.SHARES, **(keys | {"sites": others}))
     site = site_of(noisy, strange)
     with pytest.raises(SpecError, match="other sites"):
-        Endpoint(Member(strange, noisy.rows[0]), site, noisy.vaults[0], lambda: EMPTY_LEDGER)
+        Endpoint(
+            Member(strange, noisy.rows[0], Policy.open()),
+            site,
+            noisy.vaults[0],
+            lambda: EMPTY_LEDGER,
+        )
 
 
 def site_of(link, the_study):

@@ -22,6 +22,7 @@ from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import LATTICE, LocalChoice, Mechanism, Score, Scoring, SelectQuery
 from hedgerow.site import member
 from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Numeric, Schema
 
@@ -77,7 +78,9 @@ def follows(kind, candidates: int, mechanism: Mechanism, delta: str, m: int) -> 
     X, y = np.array([[float(x)] for x, _ in RECORDS]), np.array([y for _, y in RECORDS], object)
     (rows,) = holders(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
     query = kind(EVERYONE, SPLITS[:candidates], Scoring(Score.GINI), SHARE, mechanism)
-    picks = Member(the_study, rows).respond([query] * DRAWS, SecretRandomness()).picks
+    picks = (
+        Member(the_study, rows, Policy.open()).respond([query] * DRAWS, SecretRandomness()).picks
+    )
     exact = PMFS[mechanism](gini_scores(candidates), coefficient(the_study, mechanism, m))
     found = np.bincount(picks, minlength=candidates)
     tests = (binomtest(int(k), DRAWS, float(p)) for k, p in zip(found, exact, strict=True))
@@ -125,5 +128,5 @@ def test_without_noise_the_best_is_picked():
     X, y = np.array([[float(x)] for x, _ in RECORDS]), np.array([y for _, y in RECORDS], object)
     (rows,) = holders(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
     query = SelectQuery(EVERYONE, SPLITS, Scoring(Score.GINI), SHARE)
-    (pick,) = Member(nowhere, rows).respond([query], SecretRandomness()).picks
+    (pick,) = Member(nowhere, rows, Policy.open()).respond([query], SecretRandomness()).picks
     assert pick == int(np.argmax(gini_scores(8)))

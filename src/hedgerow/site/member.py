@@ -59,8 +59,8 @@ class Response:
 class Member:
     """One site: its rows and the study it approved."""
 
-    def __init__(self, study: Study, rows: Rows, policy: Policy | None = None) -> None:
-        (policy or Policy()).check(study)
+    def __init__(self, study: Study, rows: Rows, policy: Policy) -> None:
+        policy.check(study)
         self.study = study
         self._permanent: Bits | None = None
         if study.label_reports is not None:

@@ -2,40 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 from hedgerow.errors import PartyRefused
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.study.terms import Study
 
+LOG = logging.getLogger("hedgerow.site")
+
+FEWEST_PARTIES = 3
+"""Of two sites each knows the other's part of a sum but for its noise."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What a site allows. Empty sets allow everything; the ceiling is per study."""
+    """What a site allows: nothing, unless it says so. None in a place allows anything there."""
 
-    recipes: frozenset[str] = field(default=frozenset())
-    features: frozenset[str] = field(default=frozenset())
-    max_epsilon: Fraction | None = None
-    min_parties: int = 1
-    allow_no_noise: bool = True
+    recipes: frozenset[str] | None = frozenset()
+    features: frozenset[str] | None = frozenset()
+    placements: frozenset[Placement] = frozenset()
+    max_epsilon: Fraction | None = Fraction(0)
+    """For one study."""
+    min_parties: int = FEWEST_PARTIES
+
+    @staticmethod
+    def open() -> Policy:
+        """Everything, for simulations: one process holds all rows, and nobody is a stranger."""
+        return Policy(
+            recipes=None,
+            features=None,
+            placements=frozenset(Placement),
+            max_epsilon=None,
+            min_parties=1,
+        )
 
     def check(self, study: Study) -> None:
-        """Raises the code a stranger may see; `why` says it to the site's own log."""
-        if self.why(study) is not None:
+        """Raises the code that a stranger may see; the site's own log has the reasons."""
+        reasons = list(self.reasons(study))
+        if reasons:
+            LOG.warning("the policy refuses %r: %s", study.name, "; ".join(reasons))
             raise PartyRefused("PolicyRefused")
 
-    def why(self, study: Study) -> str | None:
-        """The reason for refusing a study, or None."""
-        if self.recipes and study.recipe not in self.recipes:
-            return f"recipe {study.recipe!r} is not among {sorted(self.recipes)}"
-        if study.placement is Placement.NOWHERE and not self.allow_no_noise:
-            return "the study adds no noise"
+    def reasons(self, study: Study) -> Iterator[str]:
+        """Every reason for refusing a study."""
+        if self.recipes is not None and study.recipe not in self.recipes:
+            yield f"recipe {study.recipe!r} is not among {sorted(self.recipes)}"
+        if study.placement not in self.placements:
+            yield f"placement {study.placement.name.lower()!r} is not allowed"
         if self.max_epsilon is not None and study.epsilon > self.max_epsilon:
-            return f"epsilon {study.epsilon} is above the ceiling {self.max_epsilon}"
+            yield f"epsilon {study.epsilon} is above the ceiling {self.max_epsilon}"
         if study.parties < self.min_parties:
-            return f"{study.parties} parties are fewer than {self.min_parties}"
-        strange = {g.feature for g in study.schema.grids} - self.features
-        if self.features and strange:
-            return f"features {sorted(strange)} are not allowed"
-        return None
+            yield f"{study.parties} parties are fewer than {self.min_parties}"
+        strange = set(study.schema.names) - (self.features or frozenset())
+        if self.features is not None and strange:
+            yield f"features {sorted(strange)} are not allowed"

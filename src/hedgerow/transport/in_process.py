@@ -25,6 +25,7 @@ from hedgerow.secagg.memory import MemoryInRam, StoredRound
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
 from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
 from hedgerow.study.admission import length_of, why_not
 from hedgerow.study.terms import Study
@@ -53,7 +54,7 @@ class OneHolder:
 
     def __init__(self, study: Study, rows: Rows) -> None:
         self.study = study
-        self.member = Member(study, rows)
+        self.member = Member(study, rows, Policy.open())
         self.ledger = MemoryLedger(study.limit)
         enter(self.member, self.ledger)
 
@@ -112,7 +113,7 @@ class SecureLink:
         site = Site(
             identity, roster, me, parameters, self.study.hash, safe, pins=roster.fingerprints
         )
-        member = Member(self.study, rows)
+        member = Member(self.study, rows, Policy.open())
         enter(member, safe.ledger)
         return Endpoint(member, site, safe, self.head_of(safe))
 
