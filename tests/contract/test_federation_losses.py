@@ -319,9 +319,8 @@ def test_a_site_keeps_to_the_roster_that_the_study_names(noisy):
     keys = {"sites": noisy.roster.sites, "coordinator": noisy.roster.coordinator}
     named = study(TWO, PARTIES, Placement.SHARES, **keys)
     site = site_of(noisy, named)
-    assert Endpoint(
-        Member(named, noisy.rows[0], Policy.open()), site, noisy.vaults[0], lambda: EMPTY_LEDGER
-    )
+    member = Member(named, noisy.rows[0], Policy.open())
+    assert Endpoint(member, site, noisy.vaults[0], lambda: EMPTY_LEDGER)
     others = tuple(Identity.generate().public for _ in range(PARTIES))
     strange = study(TWO, PARTIES, Placement.SHARES, **(keys | {"sites": others}))
     site = site_of(noisy, strange)

@@ -39,9 +39,8 @@ def link():
     return federation(study(TWO, 2), holders(X, y, np.arange(30) % 2, 2, TWO)).link
 
 
-def documents():
-    """Honest questions as JSON."""
-    return [json.loads(Sender().encode([query]).questions) for query in SEEDS]
+DOCUMENTS = [Sender().encode([query]).questions.decode() for query in SEEDS]
+"""Honest questions."""
 
 
 LEAVES = st.one_of(
@@ -53,41 +52,35 @@ LEAVES = st.one_of(
     st.sampled_from(["Count", "ClassCounts", "Gradients", "LogLoss", "Whole", "SumQuery", "age"]),
     st.sampled_from([{"%": "1/2"}, {"%": "-1/3"}, {"#": ["Score", "GINI"]}, {"@": "0" * 64}]),
 )
+KEYS = st.sampled_from(["!", "@", "%", "#", "region", "share", "by"])
 JSON = st.recursive(
     LEAVES,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["!", "@", "%", "#", "region", "share", "by"]), inner, max_size=3
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
-)
+).map(json.dumps)
+"""Texts, so that no two messages share a part."""
 
 
-def changed(document, draw):
-    """One place of the document replaced by something else."""
+def changed(document, place, new):
+    """One place of the document, counted through, replaced by something else."""
     places = []
 
     def walk(value, put):
         places.append(put)
-        if isinstance(value, dict):
-            for key in value:
-                walk(value[key], lambda new, v=value, k=key: v.__setitem__(k, new))
-        elif isinstance(value, list):
-            for k, part in enumerate(value):
-                walk(part, lambda new, v=value, k=k: v.__setitem__(k, new))
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in list(parts) if isinstance(value, dict | list) else []:
+            walk(part, lambda new, v=value, k=key: v.__setitem__(k, new))
 
     walk(document, lambda new: None)
-    draw(st.sampled_from(places))(draw(JSON))
+    places[place % len(places)](json.loads(new))
     return document
 
 
 @st.composite
 def mutated(draw):
-    document = json.loads(json.dumps(draw(st.sampled_from(documents()))))
-    for _ in range(draw(st.integers(0, 3))):
-        document = changed(document, draw)
+    document = json.loads(draw(st.sampled_from(DOCUMENTS)))
+    for place, new in draw(st.lists(st.tuples(st.integers(0, 10**6), JSON), max_size=3)):
+        document = changed(document, place, new)
     return json.dumps(document).encode()
 
 
@@ -118,7 +111,7 @@ def on_mutated_json(questions, cut):
 
 
 def on_any_json(value):
-    check_one(json.dumps(value).encode(), ALL_DEFINITIONS)
+    check_one(value.encode(), ALL_DEFINITIONS)
 
 
 def on_any_letter(message):

@@ -78,9 +78,8 @@ def follows(kind, candidates: int, mechanism: Mechanism, delta: str, m: int) -> 
     X, y = np.array([[float(x)] for x, _ in RECORDS]), np.array([y for _, y in RECORDS], object)
     (rows,) = holders(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
     query = kind(EVERYONE, SPLITS[:candidates], Scoring(Score.GINI), SHARE, mechanism)
-    picks = (
-        Member(the_study, rows, Policy.open()).respond([query] * DRAWS, SecretRandomness()).picks
-    )
+    member = Member(the_study, rows, Policy.open())
+    picks = member.respond([query] * DRAWS, SecretRandomness()).picks
     exact = PMFS[mechanism](gini_scores(candidates), coefficient(the_study, mechanism, m))
     found = np.bincount(picks, minlength=candidates)
     tests = (binomtest(int(k), DRAWS, float(p)) for k, p in zip(found, exact, strict=True))
