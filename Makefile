@@ -14,9 +14,10 @@ help:
 	@echo "make format    rewrite files in the house style"
 	@echo "make bench     speed, each as a ratio to a named reference"
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt studies/requirements.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" \
+		-r studies/requirements.txt
 	@touch $@
 
 demo: $(READY)
