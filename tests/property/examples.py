@@ -47,7 +47,7 @@ BY_CLASS = Schema(FEATURES, classes=CLASSES)
 BY_TWO = Schema(FEATURES, classes=("a", "b"))
 BY_VALUE = Schema(FEATURES, target=Target(-1.0, 3.0))
 CELLS = [g.n_cells for g in BY_CLASS.grids]
-SPLIT = BY_CLASS.grids[0].split_below(2)
+SPLIT = BY_CLASS.grids[0].split_values(range(2))
 STUMP = Tree.build(BY_CLASS.names, {(Step(SPLIT, 0),): (-3.0,), (Step(SPLIT, 1),): (0.4812,)})
 SHARE = Fraction(1, 10)
 OTHER = BY_CLASS.grids[2].split_values([1])
