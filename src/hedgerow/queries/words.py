@@ -26,7 +26,7 @@ class Phrase:
         return Phrase(f"{self.pattern} {other.pattern}", self.counts + other.counts)
 
 
-def gathered(phrases: Iterable[Phrase]) -> list[Phrase]:
+def condensed(phrases: Iterable[Phrase]) -> list[Phrase]:
     """One phrase for all of a pattern, its counts from the lowest to the highest."""
     by_pattern: dict[str, list[Phrase]] = {}
     for phrase in phrases:
