@@ -4,19 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo test test-all check format bench clean
+.PHONY: help demo test test-all check format wheel-check bench clean
 
 help:
-	@echo "make demo      five parties in one process: accuracy, tree, privacy statement"
-	@echo "make test      all tests that take seconds"
-	@echo "make test-all  these, and the ones that take minutes"
-	@echo "make check     lint, format, types, import contract"
-	@echo "make format    rewrite files in the house style"
-	@echo "make bench     speed, each as a ratio to a named reference"
+	@echo "make demo         five parties in one process: accuracy, tree, privacy statement"
+	@echo "make test         all tests that take seconds"
+	@echo "make test-all     these, and the ones that take minutes"
+	@echo "make check        lint, format, types, import contract"
+	@echo "make format       rewrite files in the house style"
+	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
+	@echo "make bench        speed, each as a ratio to a named reference"
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt studies/requirements.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" \
+		-r studies/requirements.txt
 	@touch $@
 
 demo: $(READY)
@@ -37,6 +39,9 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+wheel-check: $(READY)
+	$(BIN)/python -m pytest tests/contract/test_wheel.py
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

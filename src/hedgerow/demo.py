@@ -16,8 +16,8 @@ from hedgerow.report.text import explain, show_tree
 from hedgerow.values.schema import Numeric, Schema
 
 PARTIES = 5
-EPSILON = 2.0
-DELTA = 1e-6
+DEMO_EPSILON = 2.0
+DEMO_DELTA = 1e-6
 DEPTH = 3
 N_SPLITS = 5
 """One split of 569 patients says little: accuracies are means over this many."""
@@ -71,14 +71,14 @@ def run_demo(
 
 def _estimator(progress: bool = False) -> HistogramTreeClassifier:
     return HistogramTreeClassifier(
-        demo_schema(), epsilon=EPSILON, delta=DELTA, max_depth=DEPTH, progress=progress
+        demo_schema(), epsilon=DEMO_EPSILON, delta=DEMO_DELTA, max_depth=DEPTH, progress=progress
     )
 
 
 def _accuracies() -> Table:
     """All ways to train, each on the same splits; noise is fresh, so numbers move a little."""
     scores = np.array([_scores(*rows(seed)) for seed in range(N_SPLITS)])
-    promise = f"epsilon {EPSILON:g}, delta {DELTA:g}"
+    promise = f"epsilon {DEMO_EPSILON:g}, delta {DEMO_DELTA:g}"
     ways = [
         ("all hospitals together, rows stay", promise),
         ("each hospital alone (mean)", promise),

@@ -78,7 +78,7 @@ def test_splits_that_share_rows_count_for_less_than_samples():
 
 def test_the_left_part_of_a_node_is_the_part_of_its_rows_that_goes_left():
     grid = Schema((Numeric("x", 0.0, 1.0, bins=4),), classes=("a", "b")).grids[0]
-    first, second = grid.split_below(2), grid.split_below(1)
+    first, second = grid.split_values(range(2)), grid.split_values(range(1))
     tree = Tree.build(
         ("x",),
         {

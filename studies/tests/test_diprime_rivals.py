@@ -71,7 +71,7 @@ def test_a_chain_is_scored_by_the_impurity_of_all_its_children():
 
 def test_a_chain_of_one_test_scores_as_the_test():
     rows = sites().pooled.rows
-    split = TWO.grids[0].split_below(3)
+    split = TWO.grids[0].split_values(range(3))
     for score in (Score.GINI, Score.ENTROPY, Score.BALANCE):
         query = SelectQuery(EVERYONE, (split, Chain((split,))), Scoring(score), 1)
         alone, chained = scores(query, rows, TWO)
@@ -114,7 +114,7 @@ def test_trees_of_dp_df_differ_in_the_feature_of_the_root():
 def families(below):
     """A root with one child at the third level that has two children holding `below`."""
     schema = Schema((Numeric("x", 0.0, 1.0, bins=8),), classes=("a", "b"))
-    tests = [schema.grids[0].split_below(k) for k in (4, 2, 1)]
+    tests = [schema.grids[0].split_values(range(k)) for k in (4, 2, 1)]
     root = Branch(EVERYONE, ())
     a, b = (Branch(r, (), 1) for r in Chain((tests[0],)).children(EVERYONE))
     c, d = (Branch(r, (), 2) for r in Chain((tests[1],)).children(a.region))

@@ -123,7 +123,9 @@ ODD = {
     "a choice among nothing": (TWO, SelectQuery(EVERYONE, (), Scoring(Score.GINI), SHARE)),
     "a score of numbers": (
         TWO,
-        SelectQuery(EVERYONE, (TWO.grids[0].split_below(2),), Scoring(Score.SQUARED_ERROR), SHARE),
+        SelectQuery(
+            EVERYONE, (TWO.grids[0].split_values(range(2)),), Scoring(Score.SQUARED_ERROR), SHARE
+        ),
     ),
     "bounds of numbers": (VALUE, BoundQuery(EVERYONE, (0,), BINNING, SHARE)),
     "a model that is no number": (TWO, asked(Gradients(LogLoss(), Additive((math.nan,))))),

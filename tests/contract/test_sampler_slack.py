@@ -21,7 +21,7 @@ from hedgerow.secagg.parameters import Parameters
 from hedgerow.study.terms import Study
 from hedgerow.values.regions import EVERYONE, Step
 
-SPLIT = TWO.grids[0].split_below(4)
+SPLIT = TWO.grids[0].split_values(range(4))
 SHARE = Fraction(1, 5)
 CELLS = Cells((0, 1, 2), Binning.of_cells(TWO))
 ROUNDS = [

@@ -114,7 +114,7 @@ def test_a_choice_leaves_a_site_as_an_index_and_nothing_else():
     for endpoint in fed.link.endpoints:
         answer = endpoint._answer
         endpoint._answer = lambda ask, answer=answer: replies.append(answer(ask)) or replies[-1]
-    splits = tuple(TWO.grids[0].split_below(k) for k in (2, 4, 6))
+    splits = tuple(TWO.grids[0].split_values(range(k)) for k in (2, 4, 6))
     (chosen,) = fed.ask([LocalChoice(EVERYONE, splits, Scoring(Score.GINI), Fraction(1, 4))])
     # One masked zero and one index each; a byte more would not be read.
     masked = [Masked.read(Envelope.parse(reply).body, dim=1, picks=1) for reply in replies]

@@ -210,7 +210,7 @@ def test_a_file_of_version_1_is_brought_up_to_date_and_forgets_no_charge(tmp_pat
     assert vault.receipts() == {}
     assert vault.memory(STUDY).current_run() is None
     vault.close()
-    assert user_version(tmp_path) == len(vault_layout.STEPS) == 2
+    assert user_version(tmp_path) == len(vault_layout.LAYOUT_STEPS) == 2
 
 
 def test_an_upgraded_file_goes_on_like_any_other(tmp_path):

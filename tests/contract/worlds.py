@@ -17,11 +17,11 @@ from hedgerow.learning.builder import Node
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import GROUPINGS, STATISTICS, QueryKind, Score
 from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.reading.encoding import encode
+from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
-from hedgerow.values.schema import Categorical, Numeric, Schema, Target
+from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
 
 FEATURES = (
     Numeric("age", 0.0, 100.0, bins=8),
@@ -52,6 +52,17 @@ def sample(n: int, schema: Schema, seed: int = 0) -> tuple[np.ndarray, np.ndarra
         cuts = 1.4 + np.arange(len(schema.classes) - 1)
         y = np.asarray(schema.classes, dtype=object)[np.searchsorted(cuts, score)]
     return np.stack([age.astype(object), dose.astype(object), ward.astype(object)], axis=1), y
+
+
+def encoded(feature: Feature, values: Sequence[object]) -> Encoded:
+    """One column as a site reads it."""
+    column = np.empty((len(values), 1), dtype=object)
+    column[:, 0] = list(values)
+    return encode(column, Schema((feature,)))
+
+
+def codes_of(feature: Feature, values: Sequence[object]) -> list[int]:
+    return [int(code) for code in encoded(feature, values).codes[0]]
 
 
 def holders(X: np.ndarray, y: np.ndarray, owner: np.ndarray, k: int, schema: Schema) -> list[Rows]:

@@ -15,7 +15,7 @@ from hedgerow.site.answer import Answering
 from hedgerow.values.losses import SoftmaxLoss
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE, Step
-from property.test_sensitivity import BY_CLASS, OTHER, SHARE, SHARED, SPLIT, records, rows_of
+from property.examples import BY_CLASS, OTHER, SHARE, SHARED, SPLIT, records, rows_of
 
 REGIONS = [
     EVERYONE,

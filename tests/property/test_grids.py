@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from contract.worlds import codes_of, encoded
 from hedgerow.errors import SpecError
 from hedgerow.values.grids import MISSING_TEXTS, ColumnKind, Grid
 from hedgerow.values.regions import cells
@@ -68,16 +69,16 @@ def test_every_float_has_the_code_of_the_plain_definition(
     feature: Numeric, values: list[float]
 ) -> None:
     grid = feature.grid
-    codes, clamped = grid.encode_numeric(values)
-    assert codes.tolist() == [plain_cell(grid, value) for value in values]
-    assert clamped == sum(value < grid.low or value > grid.high for value in values)
+    read = encoded(feature, values)
+    assert read.codes[0].tolist() == [plain_cell(grid, value) for value in values]
+    clamped = sum(value < grid.low or value > grid.high for value in values)
+    assert sum(read.clamped.values()) == clamped
 
 
 @settings(deadline=None)
 @given(numerics(), st.lists(ANY_FLOAT.filter(lambda x: x == x), min_size=2, max_size=30))
 def test_codes_of_numbers_never_fall_as_numbers_rise(feature: Numeric, values: list[float]) -> None:
-    codes, _ = feature.grid.encode_numeric(sorted(values))
-    assert np.all(np.diff(codes.astype(int)) >= 0)
+    assert np.all(np.diff(codes_of(feature, sorted(values))) >= 0)
 
 
 @settings(deadline=None)
@@ -93,10 +94,9 @@ def test_edges_rise_inside_the_range_and_codes_fit_one_byte(feature: Numeric) ->
 @settings(deadline=None)
 @given(FEATURES, st.none() | st.text(max_size=10) | st.sampled_from(sorted(MISSING_TEXTS)))
 def test_every_text_has_a_code_of_the_grid(feature: Feature, text: str | None) -> None:
-    codes, unknown = feature.grid.encode_category([text])
-    assert 0 <= codes[0] < feature.grid.n_cells
-    assert unknown in (0, 1)
-    assert text is not None or codes[0] == feature.grid.missing
+    (code,) = codes_of(feature, [text])
+    assert 0 <= code < feature.grid.n_cells
+    assert text is not None or code == feature.grid.missing
 
 
 @settings(deadline=None)
@@ -134,7 +134,7 @@ def test_a_description_of_cells_holds_exactly_for_the_values_coded_into_them(
     left = data.draw(st.integers(1, (1 << grid.n_cells) - 1))
     near = st.sampled_from([*grid.edges, grid.low, grid.high, math.nan])
     value = data.draw(near | st.floats(grid.low, grid.high))
-    code = int(grid.encode_numeric([value])[0][0])
+    (code,) = codes_of(feature, [value])
     assert holds(grid.describe(left), "age", value) == bool(left >> code & 1)
 
 

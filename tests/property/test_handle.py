@@ -22,7 +22,7 @@ from hedgerow.values.binning import Binning
 from hedgerow.values.regions import EVERYONE, Step
 from hedgerow.values.trees import Tree
 
-SPLIT = TWO.grids[0].split_below(3)
+SPLIT = TWO.grids[0].split_values(range(3))
 STUMP = Tree.of_preorder(TWO.names, [SPLIT, (0.0,), (1.0,)])
 SHARE = Fraction(1, 10**9)
 SEEDS = [
@@ -67,8 +67,12 @@ def changed(document, place, new):
 
     def walk(value, put):
         places.append(put)
-        parts = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, part in list(parts) if isinstance(value, dict | list) else []:
+        if isinstance(value, dict | list):
+            parts = value.items() if isinstance(value, dict) else enumerate(value)
+            inside(value, list(parts))
+
+    def inside(value, parts):
+        for key, part in parts:
             walk(part, lambda new, v=value, k=key: v.__setitem__(k, new))
 
     walk(document, lambda new: None)

@@ -15,21 +15,23 @@ from hypothesis import strategies as st
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.kernels.units import CHECKED, bounded_units, clamped, quantised
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.queries import LATTICE, Fractions, Gradients, Hessians, LabelReports, SumQuery, Whole
+from hedgerow.queries import LATTICE, Gradients, Hessians, LabelReports, SumQuery, Whole
 from hedgerow.site import answer
 from hedgerow.site.answer import Answering, half_gini_units
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, Norms, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE
-from property.test_kernels import in_both_forms
-from property.test_sensitivity import (
+from property.examples import (
     BY_CLASS,
+    BY_TWO,
     BY_VALUE,
     CLASS_STATISTICS,
+    TWO_CLASS_STATISTICS,
     VALUE_STATISTICS,
     records,
     rows_of,
 )
+from property.test_kernels import in_both_forms
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -98,8 +100,8 @@ def test_a_bound_too_large_to_be_checked_exactly_is_refused() -> None:
 
 
 # ------------------------------------------------------------------------------- honest records
-HONEST = [(BY_CLASS, s) for s in CLASS_STATISTICS] + [(BY_VALUE, s) for s in VALUE_STATISTICS]
-HONEST = [(schema, s) for schema, s in HONEST if isinstance(s, Gradients | Hessians | Fractions)]
+EXAMPLES = {BY_CLASS: CLASS_STATISTICS, BY_TWO: TWO_CLASS_STATISTICS, BY_VALUE: VALUE_STATISTICS}
+HONEST = [(schema, s) for schema, some in EXAMPLES.items() for s in some if s.is_fractional]
 
 
 @pytest.mark.parametrize(("schema", "statistic"), HONEST, ids=lambda x: type(x).__name__)

@@ -29,7 +29,7 @@ from hedgerow.values.schema import Numeric, Schema
 ALPHA = 1e-9
 DRAWS = 1200
 SCHEMA = Schema((Numeric("x", 0.0, 10.0, bins=10),), classes=("no", "yes"))
-SPLITS = tuple(SCHEMA.grids[0].split_below(k) for k in range(1, 9))
+SPLITS = tuple(SCHEMA.grids[0].split_values(range(k)) for k in range(1, 9))
 RECORDS = [(x, "yes" if x > 4 or x == 1 else "no") for x in range(10) for _ in range(3)]
 SHARE = Fraction(1, 2)
 PMFS = {

@@ -38,7 +38,7 @@ QUERY = SumQuery(
     Cells(tuple(range(N_FEATURES)), Binning.of_cells(SCHEMA)),
     Fraction(1, 2),
 )
-HALF = SCHEMA.grids[0].split_below(125)
+HALF = SCHEMA.grids[0].split_values(range(125))
 EMPTY_HALF = replace(QUERY, region=(Step(HALF, 1),))
 """Of records with x0 above the middle: nobody has one."""
 PARTIES, ROWS = 5, 40

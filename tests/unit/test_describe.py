@@ -33,8 +33,8 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.study import describe as describe_room
-from hedgerow.study.describe import Phrase, describe, merged, phrase_of
+from hedgerow.queries.words import Phrase, condensed
+from hedgerow.study.describe import describe, phrase_of
 from hedgerow.values.layers import ROOT_LAYER, NodeTests
 from hedgerow.values.losses import LogLoss
 from hedgerow.values.models import Additive, Curve
@@ -43,7 +43,7 @@ from hedgerow.values.schema import Numeric, Schema
 from hedgerow.values.trees import Tree
 
 SHARE = Fraction(1, 10)
-SPLIT = TWO.grids[0].split_below(4)
+SPLIT = TWO.grids[0].split_values(range(4))
 STUMP = Tree.build(TWO.names, {(Step(SPLIT, 0),): (0.0,), (Step(SPLIT, 1),): (1.0,)})
 MODEL = Additive((0.0,))
 TESTS = NodeTests(np.zeros((1, 3), np.int16), np.ones((1, 3, 4), np.uint64))
@@ -83,8 +83,6 @@ def test_a_grouping_is_said_in_words(by, words):
 
 
 def test_every_statistic_and_every_grouping_has_words():
-    assert set(describe_room.STATISTICS) == set(queries.STATISTICS.values())
-    assert set(describe_room.GROUPINGS) == set(queries.GROUPINGS.values())
     assert {type(s) for s in SUMMED} == set(queries.STATISTICS.values())
     assert {type(by) for by in PIECES} == set(queries.GROUPINGS.values())
 
@@ -123,14 +121,14 @@ def test_a_line_of_the_manifest_names_columns_and_records():
     ],
 )
 def test_a_choice_is_said_as_a_choice(kind, words):
-    query = kind(EVERYONE, (SPLIT, TWO.grids[1].split_below(1)), Scoring(Score.GINI), SHARE)
+    query = kind(EVERYONE, (SPLIT, TWO.grids[1].split_values(range(1))), Scoring(Score.GINI), SHARE)
     assert str(phrase_of(query)) == words
 
 
 def test_phrases_of_one_pattern_are_said_as_one():
     one, two = (Phrase("in {range}", (("range", n, n),)) for n in (1, 4))
     other = Phrase("in total")
-    assert [str(p) for p in merged([one, other, two, one])] == ["in 1 to 4 ranges", "in total"]
+    assert [str(p) for p in condensed([one, other, two, one])] == ["in 1 to 4 ranges", "in total"]
 
 
 def test_a_number_predicted_is_described_without_a_schema_of_classes():

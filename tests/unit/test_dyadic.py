@@ -52,7 +52,7 @@ def test_without_noise_the_runs_give_the_bins_back(feature):
 
 def test_bins_that_the_path_excludes_hold_nothing():
     dyadic = tables()
-    region = (Step(TWO.grids[0].split_below(3), 0),)
+    region = (Step(TWO.grids[0].split_values(range(3)), 0),)
     reachable = dyadic.grids.reachable(region, 0)
     noise = [np.random.default_rng(1).normal(size=(level.n_bins[0], 2)) for level in dyadic.levels]
     read = dyadic.bins(0, reachable, noise)

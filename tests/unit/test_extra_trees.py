@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesClassifier as PooledClassifier
 
 import hedgerow as hr
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.learning.choosing.random_cuts import Columns, Room, random_cuts
+from hedgerow.learning.choosing.random_cuts import DrawnColumns, Room, random_cuts
 from hedgerow.learning.choosing.scores import gini
 from hedgerow.learning.forests import layered
 from hedgerow.learning.forests.layered import RandomSplits, agreeing, best_tests, goes_on
@@ -38,7 +38,7 @@ MIXED = Schema(
 @given(seed=st.integers(0, 2**32 - 1), depth=st.integers(0, 7))
 def test_a_random_cut_leaves_a_known_cell_in_reach_on_both_sides(seed, depth):
     """Room is held as intervals and sets; regions say the same the long way."""
-    rng, columns = np.random.default_rng(seed), Columns(MIXED)
+    rng, columns = np.random.default_rng(seed), DrawnColumns(MIXED)
     grids = Grids(MIXED, Binning.of_cells(MIXED))
     layer, room, regions = ROOT_LAYER, Room.at_the_root(columns), [EVERYONE]
     for _ in range(depth):
@@ -80,7 +80,7 @@ def rules(**changes):
 
 
 def cuts_for(n_nodes):
-    columns = Columns(MIXED)
+    columns = DrawnColumns(MIXED)
     cuts = random_cuts(columns, Room.at_the_root(columns), 3, np.random.default_rng(0))
     return type(cuts)(np.repeat(cuts.feature, n_nodes, 0), np.repeat(cuts.left, n_nodes, 0))
 
@@ -201,7 +201,7 @@ def in_a_corner(n=400):
 
 
 def test_a_room_that_holds_some_cells_is_cut_between_them():
-    columns = Columns(MIXED)
+    columns = DrawnColumns(MIXED)
     occupied = np.zeros((4, 256), bool)
     occupied[0, [2, 5]] = occupied[2, [0, 3]] = True
     occupied[1, columns.known[1]] = True  # missing alone: nothing to cut

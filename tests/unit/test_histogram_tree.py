@@ -90,7 +90,7 @@ def test_ties_go_to_the_lower_feature():
 
 
 # ---------------------------------------------------------------------------------- known zeros
-INSIDE = Node((Step(TWO.grids[0].split_below(3), 0),), 1)
+INSIDE = Node((Step(TWO.grids[0].split_values(range(3)), 0),), 1)
 
 
 def test_bins_that_the_path_excludes_hold_nothing_and_are_no_side():

@@ -20,7 +20,7 @@ from hedgerow.values.regions import EVERYONE, Step
 from hedgerow.values.schema import Numeric, Schema
 
 SCHEMA = Schema((Numeric("x", 0.0, 1.0, bins=8), Numeric("z", 0.0, 1.0, bins=8)))
-X, Z = (grid.split_below(4) for grid in SCHEMA.grids)
+X, Z = (grid.split_values(range(4)) for grid in SCHEMA.grids)
 LEFT, RIGHT = (Step(X, 0),), (Step(X, 1),)
 
 

@@ -30,7 +30,7 @@ def rules(k=None):
 # ---------------------------------------------------------------------------------- candidates
 def test_a_cut_that_the_path_excludes_is_no_candidate():
     age = TWO.grids[0]
-    region = (Step(age.split_below(3), 0),)
+    region = (Step(age.split_values(range(3)), 0),)
     splits = rules().splits(region, 0, np.random.default_rng(0))
     assert len(splits) == 2  # three bins and the side of `missing` are left
     assert all(s.left & 0b111 not in (0, 0b111) for s in splits)
@@ -51,8 +51,8 @@ def test_halves_of_categories_leave_none_empty():
 
 def test_a_node_without_cuts_asks_nothing():
     ward = TWO.grids[2]
-    region = (Step(ward.split_values([1]), 0), Step(TWO.grids[1].split_below(1), 0))
-    region = (*region, Step(TWO.grids[0].split_below(1), 0))
+    region = (Step(ward.split_values([1]), 0), Step(TWO.grids[1].split_values(range(1)), 0))
+    region = (*region, Step(TWO.grids[0].split_values(range(1)), 0))
     assert rules().features(region, None, np.random.default_rng(0)) == []
 
 
@@ -73,7 +73,7 @@ def test_depth_leaves_enough_rows_in_a_leaf(rows, depth):
 
 # -------------------------------------------------------------------------------------- leaves
 def test_a_node_is_the_sum_of_its_leaves_with_their_noise():
-    split = TWO.grids[0].split_below(2)
+    split = TWO.grids[0].split_values(range(2))
     left, right = (Step(split, 0),), (Step(split, 1),)
     nodes = sums_above({left: np.array([1.0, 2.0]), right: np.array([3.0, 0.0])}.items(), 2.0, 0)
     assert nodes[EVERYONE][0].tolist() == [4.0, 2.0]
@@ -82,7 +82,7 @@ def test_a_node_is_the_sum_of_its_leaves_with_their_noise():
 
 
 def test_a_leaf_full_of_noise_leans_on_its_parent():
-    split = TWO.grids[0].split_below(2)
+    split = TWO.grids[0].split_values(range(2))
     left, right = (Step(split, 0),), (Step(split, 1),)
     masses = {left: np.array([0.0, 3.0]), right: np.array([400.0, 100.0])}
     alone = said(masses, 50.0, 0, None)

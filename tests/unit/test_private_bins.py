@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contract.worlds import codes_of
 from hedgerow.learning.bins.equal_mass import bins_of_equal_mass, by_target_rate, quantile_runs
 from hedgerow.learning.bins.public_grids import fine_schema, thinned
 from hedgerow.learning.choosing.tables import Tables, consistent
@@ -51,10 +52,9 @@ def test_a_thinned_grid_has_its_cells_a_few_powers_of_ten_and_one_for_missing(ce
 
 
 def test_a_thinned_grid_still_tells_small_values_apart():
-    grid = fine_schema(SCHEMA).grids[0]
-    bins = thinned(fine_schema(SCHEMA), 32).bins[0]
-    codes, _ = grid.encode_numeric([0.02, 0.5, 5.0])
-    assert len({bins[c] for c in codes}) == 3
+    fine = fine_schema(SCHEMA)
+    bins = thinned(fine, 32).bins[0]
+    assert len({bins[c] for c in codes_of(fine.features[0], [0.02, 0.5, 5.0])}) == 3
 
 
 def test_the_even_cells_of_a_thinned_grid_are_equally_wide():

@@ -13,7 +13,6 @@ import pytest
 from hedgerow.site.reading import encoding, sources
 from hedgerow.site.reading.encoding import (
     Encoded,
-    class_labels,
     encode,
     encode_features,
     infer_schema,
@@ -272,17 +271,3 @@ def test_a_constant_or_empty_column_is_given_some_range(column, ends) -> None:
 def test_more_values_than_one_byte_holds_are_hashed() -> None:
     X = pd.DataFrame({"id": [f"p{i}" for i in range(300)]})
     assert infer_schema(X).features == (Hashed("id"),)
-
-
-@pytest.mark.parametrize("y", [[10, 9, 10], [0.5, 1.5, 0.5], [True, False, True], ["b", "a", "b"]])
-def test_class_labels_come_back_as_they_went_in(y) -> None:
-    schema = infer_schema(np.zeros((3, 1)), y)
-    labels = class_labels(schema)
-    assert labels.tolist() == np.unique(y).tolist()
-    encoded = encode(np.zeros((3, 1)), schema, y=y, check=True)
-    assert labels[encoded.y].tolist() == y
-
-
-def test_classes_written_with_leading_zeros_stay_text() -> None:
-    schema = Schema((Numeric("x", 0, 1),), classes=("01", "02"))
-    assert class_labels(schema).tolist() == ["01", "02"]

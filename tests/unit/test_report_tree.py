@@ -80,7 +80,7 @@ def test_sides_are_worded_with_all_that_the_path_says():
     age = TWO.grids[0]
     from hedgerow.values.regions import Step
 
-    region = (Step(age.split_below(4), 1), Step(age.split_below(6), 0))
+    region = (Step(age.split_values(range(4)), 1), Step(age.split_values(range(6)), 0))
     assert words_on(TWO, region, "age") == "50 <= age < 75"
 
 

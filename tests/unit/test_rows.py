@@ -75,7 +75,7 @@ def test_a_region_selects_exactly_the_rows_that_pass_its_tests(asked, n) -> None
 def all_leaves(depth: int) -> list[Region]:
     leaves: list[Region] = [EVERYONE]
     for level in range(depth):
-        test = SCHEMA.grids[level % 3].split_below(1 + level // 3)
+        test = SCHEMA.grids[level % 3].split_values(range(1 + level // 3))
         leaves = [(*leaf, Step(test, outcome)) for leaf in leaves for outcome in (0, 1)]
     return leaves
 
@@ -113,7 +113,7 @@ def test_leaves_of_a_tree_part_the_rows() -> None:
 
 
 def test_a_test_on_another_grid_is_refused() -> None:
-    other = SCHEMA.with_grid(bins=7).grids[0].split_below(2)
+    other = SCHEMA.with_grid(bins=7).grids[0].split_values(range(2))
     with pytest.raises(SpecError, match=r"'age' was made on grid .* these rows are on grid"):
         some_rows().select((Step(other, 0),))
 

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from contract.worlds import codes_of, encoded
 from hedgerow.errors import SpecError
 from hedgerow.values.schema import Categorical, ColumnKind, Hashed, Numeric, Schema, Spacing, Target
 from hedgerow.values.tokens import token_of
@@ -125,9 +126,8 @@ def test_the_fine_grid_is_the_union_of_its_ladders(low, high) -> None:
 
 @pytest.mark.parametrize("spike", [-3.0, 0.0, 8.0])
 def test_low_zero_and_high_have_a_fine_cell_of_their_own(spike) -> None:
-    grid = Numeric("x", -3, 8, spacing=Spacing.FINE).grid
-    near = [spike, spike - 1e-4, spike + 1e-4]
-    code, before, after = grid.encode_numeric(near)[0].tolist()
+    fine = Numeric("x", -3, 8, spacing=Spacing.FINE)
+    code, before, after = codes_of(fine, [spike, spike - 1e-4, spike + 1e-4])
     assert code != before or spike == -3.0
     assert code != after or spike == 8.0
 
@@ -141,15 +141,15 @@ def test_a_wide_range_overflows_nothing() -> None:
 def test_missing_is_the_last_cell_of_every_kind() -> None:
     schema = Schema((AGE, JOB, Categorical("sex", ("f", "m"), other=False), Hashed("zip", 8)))
     assert [grid.missing for grid in schema.grids] == [10, 3, 2, 8]
-    assert schema.grids[0].encode_numeric([math.nan])[0] == [10]
+    assert codes_of(AGE, [math.nan]) == [10]
     assert [grid.category_code(None) for grid in schema.grids[1:]] == [3, 2, 8]
 
 
 def test_unknown_text_is_other_or_missing_and_counted() -> None:
-    codes, unknown = JOB.grid.encode_category(["nurse", "pilot", None, "clerk", "NA"])
-    assert (codes.tolist(), unknown) == ([0, 2, 3, 1, 3], 1)
+    read = encoded(JOB, ["nurse", "pilot", None, "clerk", "NA"])
+    assert (read.codes[0].tolist(), read.unknown) == ([0, 2, 3, 1, 3], {JOB.name: 1})
     strict = Categorical("job", ("nurse", "clerk"), other=False)
-    assert strict.grid.encode_category(["pilot"])[0].tolist() == [2]
+    assert codes_of(strict, ["pilot"]) == [2]
 
 
 def test_a_listed_value_wins_over_its_meaning_as_missing() -> None:
@@ -157,16 +157,16 @@ def test_a_listed_value_wins_over_its_meaning_as_missing() -> None:
 
 
 def test_spaces_and_the_point_zero_of_a_float_are_forgiven() -> None:
-    grid = Categorical("grade", (1, 2, "2.0 litre")).grid
-    assert grid.encode_category(["1", "1.0", " 2 ", "2.0 litre"])[0].tolist() == [0, 0, 1, 2]
+    grade = Categorical("grade", (1, 2, "2.0 litre"))
+    assert codes_of(grade, ["1", "1.0", " 2 ", "2.0 litre"]) == [0, 0, 1, 2]
 
 
 def test_codes_of_many_digits_are_told_apart_as_text_and_unknown_as_numbers() -> None:
-    grid = Categorical("snomed", ("100000000000000001", "100000000000000002")).grid
+    listed = Categorical("snomed", ("100000000000000001", "100000000000000002"))
     written = ["100000000000000001", "100000000000000002", b"100000000000000002"]
-    assert grid.encode_category(written) == (pytest.approx([0, 1, 1]), 0)
-    assert grid.encode_category([10**17 + 1, float(10**17 + 1)]) == (pytest.approx([2, 2]), 2)
-    assert Hashed("snomed", 8).grid.encode_category([10**17])[0].tolist() == [8]
+    assert codes_of(listed, written) == [0, 1, 1]
+    assert codes_of(listed, [10**17 + 1, float(10**17 + 1)]) == [2, 2]
+    assert codes_of(Hashed("snomed", 8), [10**17]) == [8]
 
 
 def test_texts_are_listed_as_written_and_numbers_as_their_tokens() -> None:
@@ -177,11 +177,11 @@ def test_texts_are_listed_as_written_and_numbers_as_their_tokens() -> None:
 
 
 def test_buckets_are_public_and_stable() -> None:
-    grid = Hashed("zip", 16).grid
-    codes = grid.encode_category(["8001", "8001.0", 8001, 8001.0, "8002", ""])[0].tolist()
+    zips = Hashed("zip", 16)
+    codes = codes_of(zips, ["8001", "8001.0", 8001, 8001.0, "8002", ""])
     assert len(set(codes[:4])) == 1
     assert codes[5] == 16
-    assert len(set(grid.encode_category(range(500))[0].tolist())) == 16
+    assert len(set(codes_of(zips, range(500)))) == 16
 
 
 # ---- words --------------------------------------------------------------------------------------
@@ -241,8 +241,8 @@ def test_a_split_with_an_empty_or_unknown_side_is_refused(codes) -> None:
 
 
 def test_a_cut_sends_lower_cells_left_and_missing_right() -> None:
-    assert AGE.grid.split_below(3).left == 0b111
-    assert AGE.grid.split_below(10).left == 0b1111111111
+    assert AGE.grid.split_values(range(3)).left == 0b111
+    assert AGE.grid.split_values(range(10)).left == 0b1111111111
 
 
 # ---- the schema ---------------------------------------------------------------------------------

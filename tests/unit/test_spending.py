@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hedgerow.coordinator.spending import ENTRY, Asked, by_mechanism, by_rounds, paid, worst_path
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
-from hedgerow.study.describe import Phrase
+from hedgerow.queries.words import Phrase
 from hedgerow.values.regions import EVERYONE, Fold, Split, Step
 
 SPLIT = Split("age", "grid", 1)

@@ -34,7 +34,7 @@ from hedgerow.queries import (
 from hedgerow.values.regions import EVERYONE, Step
 
 PINNED = Path(__file__).parents[1] / "vectors" / "statements.txt"
-SPLITS = tuple(THREE.grids[0].split_below(k) for k in (2, 4, 6))
+SPLITS = tuple(THREE.grids[0].split_values(range(k)) for k in (2, 4, 6))
 QUARTER = Fraction(1, 4)
 REPORTS = BloomReports(classes=3, bits=9, hashes=2, keep=Fraction(1, 4))
 GIVEN = "given: public ranges, categories and classes"

@@ -68,7 +68,7 @@ def test_versions_are_in_the_hash(monkeypatch, version):
 
 
 def test_no_float_is_hashed_and_near_ones_are_told_apart():
-    hashed = json.dumps(hashing.exact(replace(changed(), schema=VALUE).to_dict()))
+    hashed = json.dumps(hashing.without_floats(replace(changed(), schema=VALUE).to_dict()))
     assert not any(isinstance(leaf, float) for leaf in leaves(json.loads(hashed)))
     assert bounded(0.1).hash != bounded(math.nextafter(0.1, 1.0)).hash
 

@@ -21,7 +21,7 @@ from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown, even
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Numeric, Schema
 
-SPLIT = TWO.grids[0].split_below(3)
+SPLIT = TWO.grids[0].split_values(range(3))
 X, Y = sample(300, TWO)
 
 

@@ -11,11 +11,10 @@ from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.queries import BoundQuery, Query, SumQuery
+from hedgerow.queries.words import Phrase, condensed
 from hedgerow.study.describe import (
-    Phrase,
     label_mechanism,
     mechanism_of,
-    merged,
     phrase_of,
 )
 from hedgerow.study.terms import Study
@@ -143,7 +142,7 @@ def _kind(queries: Sequence[Asked]) -> tuple[object, ...]:
 
 
 def _what(queries: Sequence[Asked]) -> str:
-    words = " and ".join(str(phrase) for phrase in merged(query.phrase for query in queries))
+    words = " and ".join(str(phrase) for phrase in condensed(query.phrase for query in queries))
     free = "" if any(query.cost for query in queries) else " (from labels as told)"
     failed = " (failed: charged, not answered)" if queries[0].void else ""
     return f"{words}{_piecewise(queries)}{free}{failed}"

@@ -259,7 +259,7 @@ def _warnings(
             "which parties hold rows is public: those that hold any took part. Name all parties "
             "when fitting, those without rows too, to repair this."
         )
-    if conversions.is_weak(study.delta):
+    if conversions.is_weak_delta(study.delta):
         notes.append(conversions.WEAK_DELTA_WORDS)
     if study.parties > 1 and any(query.mechanism in CHOICES.values() for query in asked):
         notes.append("the coordinator sees the choice of each site; each is private on its own.")

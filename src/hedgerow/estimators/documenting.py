@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-WIDTH = 92
+LINE_WIDTH = 92
 EXAMPLES = "\nExamples\n--------\n"
 ATTRIBUTES = (
     ("schema_", "Schema", "The schema on the grid that the fit used."),
@@ -45,6 +45,6 @@ def documented(own: str, parameters: Sequence[Described], has_classes: bool) -> 
 def _section(title: str, entries: Iterable[tuple[str, str, str]]) -> str:
     lines = [title, "-" * len(title)]
     for name, kind, words in entries:
-        text = textwrap.fill(words, WIDTH, break_on_hyphens=False)
+        text = textwrap.fill(words, LINE_WIDTH, break_on_hyphens=False)
         lines += [f"{name} : {kind}", textwrap.indent(text, "    ")]
     return "\n".join(lines)

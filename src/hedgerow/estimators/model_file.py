@@ -19,7 +19,7 @@ from hedgerow.version import __version__
 
 FORMAT = "hedgerow-model"
 FORMAT_VERSION = 2
-ENTRIES = ("format", "version", "release", "digest", "content")
+FILE_ENTRIES = ("format", "version", "release", "digest", "content")
 HEAD = 200
 """Characters within which a file says that it is a model, even if the rest is lost."""
 
@@ -64,7 +64,7 @@ def read(path: str | Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
     _check_version(path, document)
-    check_entries(path, document, ENTRIES)
+    check_entries(path, document, FILE_ENTRIES)
     if document["digest"] != digest_of(document["content"]):
         raise DataError(
             f"{path} was changed after it was written: its content does not match its digest. "

@@ -23,7 +23,7 @@ from hedgerow.errors import SpecError
 from hedgerow.estimators.documenting import documented
 from hedgerow.estimators.rules import Rule
 
-T = TypeVar("T")
+Default = TypeVar("Default")
 E = TypeVar("E")
 R = TypeVar("R")
 
@@ -82,8 +82,8 @@ class Declared:
 
 
 def parameter(
-    *, default: T, rule: Rule, text: str, used: tuple[When, ...] = (), kw_only: bool = True
-) -> T:
+    *, default: Default, rule: Rule, text: str, used: tuple[When, ...] = (), kw_only: bool = True
+) -> Default:
     """Declares a parameter. It must stay at its default unless one of `used` holds, if any."""
     words = {"rule": rule, "text": text, "used": used}
     return field(default=default, kw_only=kw_only, metadata=words)

@@ -13,6 +13,7 @@ import numpy as np
 
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.queries.statistics import Records, no_target, unordered
+from hedgerow.queries.words import Phrase, counting
 from hedgerow.values.arrays import GroupCodes
 from hedgerow.values.binning import Binning
 from hedgerow.values.fitting import (
@@ -31,6 +32,11 @@ from hedgerow.values.trees import Tree
 
 class Groups(Protocol):
     """How rows fall into cells; a record is in one cell of each of `groups`."""
+
+    @property
+    def words(self) -> Phrase:
+        """In what pieces it is told, for people who approve it."""
+        ...
 
     @property
     def groups(self) -> int: ...
@@ -63,6 +69,10 @@ class Whole:
     """The region itself: one group of one cell."""
 
     @property
+    def words(self) -> Phrase:
+        return Phrase("in total")
+
+    @property
     def groups(self) -> int:
         return 1
 
@@ -90,6 +100,12 @@ class Cells:
             raise SpecError("a histogram was asked of no feature; name at least one.")
 
     @property
+    def words(self) -> Phrase:
+        bins = [self.binning.n_bins[f] for f in self.features]
+        ranges = ("range", min(bins), max(bins))
+        return Phrase("of {column} in {range}", (counting("column", self.groups), ranges))
+
+    @property
     def groups(self) -> int:
         return len(self.features)
 
@@ -110,6 +126,10 @@ class Leaves:
     """The leaves of some trees, in the order of `Tree.leaves`."""
 
     trees: tuple[Tree, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("in the leaves of {tree}", (counting("tree", self.groups),))
 
     @property
     def groups(self) -> int:
@@ -148,6 +168,13 @@ class Sides:
             )
 
     @property
+    def words(self) -> Phrase:
+        return Phrase(
+            "on both sides of {test} at each of {node}",
+            (counting("test", self.groups), counting("node", self.layer.n_nodes)),
+        )
+
+    @property
     def groups(self) -> int:
         return int(self.tests.feature.shape[1])
 
@@ -168,6 +195,10 @@ class TargetCells:
     """Intervals of the numeric target between public edges."""
 
     edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("in {range} of the target", (counting("range", self.n_cells),))
 
     @property
     def groups(self) -> int:
@@ -191,6 +222,12 @@ class ResidualCells:
 
     at: Additive
     edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase(
+            "in {range} of the size of the prediction error", (counting("range", self.n_cells),)
+        )
 
     @property
     def groups(self) -> int:

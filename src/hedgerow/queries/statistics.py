@@ -1,8 +1,9 @@
 """What each record adds to its cell: integers, and how far one record can move them.
 
 A statistic says all that others need of it: how many channels it has, what a record adds (1 to
-one channel, or a vector of fractions), the bound of one record, and which schemas it fits. It
-registers itself once; the wire, the gate of sensitivities and admission read that registry.
+one channel, or a vector of fractions), the bound of one record, which schemas it fits, and what
+people call it. It registers itself once; the wire, the gate of sensitivities and admission read
+that registry.
 
 Fractions are counted in integer units, `unit` of them to 1.0. The unit is no part of a statistic:
 it follows from the approved study, so no message can name its own.
@@ -22,6 +23,7 @@ import numpy as np
 
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.queries.words import Phrase, counting
 from hedgerow.values.arrays import Codes, FloatArray, GroupCodes
 from hedgerow.values.binning import Binning
 from hedgerow.values.fitting import misfit_of_model
@@ -66,6 +68,11 @@ class Statistic(Protocol):
 
     @property
     def channels(self) -> int: ...
+    @property
+    def words(self) -> Phrase:
+        """What is summed, for people who approve it."""
+        ...
+
     @property
     def is_fractional(self) -> bool:
         """Whether a record's part is a fraction, counted in units of the study's lattice."""
@@ -142,6 +149,10 @@ class Count(_Counted):
     """1 for every record."""
 
     @property
+    def words(self) -> Phrase:
+        return Phrase("record counts")
+
+    @property
     def channels(self) -> int:
         return 1
 
@@ -158,6 +169,10 @@ class ClassCounts(_Counted):
     """1 in the channel of the record's class: classes are disjoint, so the bound stays 1."""
 
     n_classes: int
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("class counts")
 
     @property
     def channels(self) -> int:
@@ -182,6 +197,10 @@ class LabelReports(_Counted):
     bits: int
 
     @property
+    def words(self) -> Phrase:
+        return Phrase("sums of randomised label bits")
+
+    @property
     def channels(self) -> int:
         return self.bits + 1
 
@@ -201,6 +220,12 @@ class TargetClassCounts(_Counted):
     """Counts by interval of a numeric target; a class is a run between public or released cuts."""
 
     cuts: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase(
+            "record counts by {interval} of the target", (counting("interval", self.channels),)
+        )
 
     @property
     def channels(self) -> int:
@@ -224,6 +249,10 @@ class Fractions(_Fractional):
 
     low: float
     high: float
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("target sums")
 
     @property
     def channels(self) -> int:
@@ -254,6 +283,10 @@ class Gradients(_Fractional):
     at: Additive
 
     @property
+    def words(self) -> Phrase:
+        return Phrase("prediction-error sums")
+
+    @property
     def channels(self) -> int:
         return self.loss.channels
 
@@ -274,6 +307,10 @@ class Hessians(_Fractional):
 
     loss: Loss
     at: Additive
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("prediction-uncertainty sums")
 
     @property
     def channels(self) -> int:
@@ -309,6 +346,12 @@ class CurveNewton(_Fractional):
     @property
     def dimension(self) -> int:
         return len(self.curves) + 1
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase(
+            "sums for one step on the weights of {curve}", (counting("curve", len(self.curves)),)
+        )
 
     @property
     def channels(self) -> int:

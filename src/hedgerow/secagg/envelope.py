@@ -34,7 +34,7 @@ NO_EPOCH = bytes(DIGEST)
 _HEAD = 8 + DIGEST
 _RATIONAL = re.compile(r"[0-9]{1,64}/[1-9][0-9]{0,63}|inf")
 
-Head: TypeAlias = tuple[int, bytes]
+Position: TypeAlias = tuple[int, bytes]
 """How many entries a ledger has, and the hash of the last."""
 
 
@@ -73,14 +73,14 @@ class LedgerHead:
             raise SpecError(f"spent is {self.spent!r}; write a rational as 'n/d', or 'inf'.")
 
     @property
-    def position(self) -> Head:
+    def position(self) -> Position:
         return self.seq, self.head
 
 
 EMPTY_LEDGER = LedgerHead(0, bytes(DIGEST), "0/1")
 
 
-def follows(later: Head, earlier: Head) -> bool:
+def follows(later: Position, earlier: Position) -> bool:
     """False when an append-only chain cannot have shown these two, in this order."""
     return later[0] > earlier[0] or later == earlier
 
@@ -140,11 +140,11 @@ def _read_ledger(reader: Reader, sender: int) -> LedgerHead:
     return LedgerHead(seq, head, spent)
 
 
-def _head_bytes(head: Head) -> bytes:
+def _head_bytes(head: Position) -> bytes:
     return u64(head[0]) + head[1]
 
 
-def _read_head(reader: Reader) -> Head:
+def _read_head(reader: Reader) -> Position:
     return reader.count(), reader.take(DIGEST)
 
 
@@ -156,7 +156,7 @@ class SignedHead:
     `rest` is the hash of all the rest of that message: enough to check the signature.
     """
 
-    head: Head
+    head: Position
     rest: bytes
     signature: bytes
 
@@ -209,7 +209,7 @@ class SignedHeader:
         verify(key, self.signature, signed, Code.BAD_SIGNATURE)
 
 
-def _signed(sender: int, head: Head, rest: bytes) -> bytes:
+def _signed(sender: int, head: Position, rest: bytes) -> bytes:
     """A coordinator writes heads of others: its signature must not pass for a site's."""
     role = "coordinator" if sender == COORDINATOR else "site"
     return digest(role, _head_bytes(head), rest)

@@ -20,8 +20,8 @@ from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest, ids, u64
 from hedgerow.secagg.envelope import (
     NO_EPOCH,
-    Head,
     MessageKind,
+    Position,
     SignedHead,
     SignedHeader,
     open_envelope,
@@ -50,7 +50,7 @@ class Joining:
         return self.receipt.header.sender
 
     @property
-    def head(self) -> Head:
+    def head(self) -> Position:
         return self.receipt.header.ledger.position
 
     @property

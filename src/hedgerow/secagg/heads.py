@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import DIGEST
-from hedgerow.secagg.envelope import Head, SignedHead, follows
+from hedgerow.secagg.envelope import Position, SignedHead, follows
 from hedgerow.secagg.epoch import Joining
 from hedgerow.secagg.keys import Roster
 from hedgerow.secagg.memory import Memory
@@ -26,7 +26,7 @@ class Heads:
     roster: Roster
     me: int
 
-    def meet(self, head: Head) -> None:
+    def meet(self, head: Position) -> None:
         """Somebody holds a head of mine: it must be on my chain, else my file went back."""
         seq, found = head
         mine = bytes(DIGEST) if seq == 0 else self.memory.head_at(seq)

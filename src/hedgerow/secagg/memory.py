@@ -28,7 +28,7 @@ from hedgerow.secagg.encoding import (
     u16,
     u64,
 )
-from hedgerow.secagg.envelope import RUN_ID, Head, LedgerHead, SignedHead, SignedHeader
+from hedgerow.secagg.envelope import RUN_ID, LedgerHead, Position, SignedHead, SignedHeader
 from hedgerow.secagg.shamir import WIDTH
 
 
@@ -144,7 +144,7 @@ class Memory(Protocol):
     def head_at(self, seq: int) -> bytes | None:
         """The head of this site's own ledger after `seq` entries; None if it never got there."""
 
-    def highest_head(self, peer: bytes) -> Head | None:
+    def highest_head(self, peer: bytes) -> Position | None:
         """The highest head ever seen of the peer with this public key, in any study."""
 
     def signed_head(self, peer: bytes) -> SignedHead | None:
@@ -209,11 +209,11 @@ class MemoryInRam:
     def head_at(self, seq: int) -> bytes | None:
         return self._own.get(seq)
 
-    def note_own_head(self, head: Head) -> None:
+    def note_own_head(self, head: Position) -> None:
         """Stands in for a ledger: remembers one position of the site's own chain."""
         self._own[head[0]] = head[1]
 
-    def highest_head(self, peer: bytes) -> Head | None:
+    def highest_head(self, peer: bytes) -> Position | None:
         seen = self._peers.get(peer)
         return None if seen is None else seen.header.ledger.position
 

@@ -6,9 +6,9 @@ from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import Store
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.envelope import Head, LedgerHead, SignedHead, SignedHeader
+from hedgerow.secagg.envelope import LedgerHead, Position, SignedHead, SignedHeader
 from hedgerow.secagg.memory import StoredRound, set_hash
-from hedgerow.site.vault_layout import Tables
+from hedgerow.site.vault_layout import VaultTables
 
 ROUNDS_KEPT = 2
 """Records hold whole vectors and the secrets to open them; older rounds are answered for."""
@@ -25,11 +25,11 @@ class PeerHeads:
     News is kept in memory and written with the next round: forgetting it costs evidence only.
     """
 
-    def __init__(self, store: Store, tables: Tables) -> None:
+    def __init__(self, store: Store, tables: VaultTables) -> None:
         self._store, self._table = store, tables.peers
         self._news: dict[bytes, SignedHeader] = {}
 
-    def highest(self, peer: bytes) -> Head | None:
+    def highest(self, peer: bytes) -> Position | None:
         if peer in self._news:
             return self._news[peer].header.ledger.position
         found = self._table.get(peer)
@@ -61,7 +61,7 @@ class StudyMemory:
     """What `hedgerow.secagg.site.Site` must not forget, in a file."""
 
     def __init__(
-        self, store: Store, ledger: SqliteLedger, tables: Tables, peers: PeerHeads, study: str
+        self, store: Store, ledger: SqliteLedger, tables: VaultTables, peers: PeerHeads, study: str
     ) -> None:
         self._store, self._ledger, self._tables = store, ledger, tables
         self._peers, self._study = peers, study
@@ -132,7 +132,7 @@ class StudyMemory:
     def head_at(self, seq: int) -> bytes | None:
         return self._ledger.head_at(seq)
 
-    def highest_head(self, peer: bytes) -> Head | None:
+    def highest_head(self, peer: bytes) -> Position | None:
         return self._peers.highest(peer)
 
     def signed_head(self, peer: bytes) -> SignedHead | None:

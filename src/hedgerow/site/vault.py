@@ -31,7 +31,7 @@ from hedgerow.secagg.envelope import LedgerHead, MessageKind, SignedHeader
 from hedgerow.secagg.keys import COORDINATOR, Identity, is_signed
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.site.study_memory import ROUNDS_KEPT, PeerHeads, StudyMemory, round_name
-from hedgerow.site.vault_layout import Tables, bring_up_to_date, check_version
+from hedgerow.site.vault_layout import VaultTables, bring_up_to_date, check_version
 
 __all__ = ["ROUNDS_KEPT", "StudyMemory", "Vault", "open_ledger"]
 
@@ -57,7 +57,7 @@ class Vault:
         store.check()
         self.ledger = _ledger(store, identity, anchor)
         self._store, self._identity, self._lock = store, identity, lock
-        self._tables = Tables(store, identity.derive("rows of a vault"))
+        self._tables = VaultTables(store, identity.derive("rows of a vault"))
         self._peers = PeerHeads(store, self._tables)
         bring_up_to_date(store, self._tables)
         self.ledger.verify()

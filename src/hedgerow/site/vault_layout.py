@@ -34,7 +34,7 @@ _SECOND = (
 )
 
 
-class Tables:
+class VaultTables:
     """The tables beside the ledger."""
 
     def __init__(self, store: Store, secret: bytes) -> None:
@@ -51,12 +51,12 @@ class Tables:
             table.check()
 
 
-def _first_layout(store: Store, tables: Tables) -> None:
+def _first_layout(store: Store, tables: VaultTables) -> None:
     for statement in _FIRST:
         store.create(statement)
 
 
-def _second_layout(store: Store, tables: Tables) -> None:
+def _second_layout(store: Store, tables: VaultTables) -> None:
     """Codes on rows; sets are entries of the ledger; accounts go by hash instead of by name.
 
     Rounds of version 1 can be neither sent nor opened in version 2, and its studies have other
@@ -73,17 +73,17 @@ def _second_layout(store: Store, tables: Tables) -> None:
         tables.peers.put(key, seq, head, b"")
 
 
-STEPS: tuple[Callable[[Store, Tables], None], ...] = (_first_layout, _second_layout)
+LAYOUT_STEPS: tuple[Callable[[Store, VaultTables], None], ...] = (_first_layout, _second_layout)
 
 
-def bring_up_to_date(store: Store, tables: Tables) -> None:
+def bring_up_to_date(store: Store, tables: VaultTables) -> None:
     """Takes the steps that the file lacks, all or none, and checks what is then there."""
     with store.transaction():
-        missing = STEPS[_version(store) :]
+        missing = LAYOUT_STEPS[_version(store) :]
         for step in missing:
             step(store, tables)
         if missing:
-            store.execute(f"PRAGMA user_version = {len(STEPS)}")
+            store.execute(f"PRAGMA user_version = {len(LAYOUT_STEPS)}")
         _require_layout(store, _SECOND)
 
 
@@ -94,9 +94,9 @@ def check_version(store: Store) -> None:
 
 def _version(store: Store) -> int:
     (found,) = cast(tuple[int], store.execute("PRAGMA user_version")[0])
-    if not 0 <= found <= len(STEPS):
+    if not 0 <= found <= len(LAYOUT_STEPS):
         raise LedgerUnavailable(
-            f"the site's file has layout {found}; this hedgerow knows up to {len(STEPS)}. "
+            f"the site's file has layout {found}; this hedgerow knows up to {len(LAYOUT_STEPS)}. "
             "Nothing was changed. Use the hedgerow that wrote it, or a later one."
         )
     return found

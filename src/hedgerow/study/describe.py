@@ -6,10 +6,8 @@ ranges", never the name of a class of this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, reduce
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
 
 from hedgerow.privacy.accounting.budget import Measure, Placement
 from hedgerow.privacy.accounting.rounding import printed
@@ -18,122 +16,16 @@ from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.queries import (
     BoundQuery,
     Cells,
-    ClassCounts,
-    Count,
-    CurveNewton,
-    Fractions,
-    Gradients,
-    Groups,
-    Hessians,
-    LabelReports,
-    Leaves,
     LocalChoice,
     Mechanism,
     Query,
-    ResidualCells,
     SelectQuery,
-    Sides,
-    Statistic,
     SumQuery,
-    TargetCells,
-    TargetClassCounts,
-    Whole,
 )
+from hedgerow.queries.words import Phrase, counting
 from hedgerow.study.terms import Study
 from hedgerow.values.grids import Grid
 from hedgerow.values.regions import Fold, Region
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """Words with counted nouns in them: "in {range}" and ("range", 5, 32): "in 5 to 32 ranges"."""
-
-    pattern: str
-    counts: tuple[tuple[str, int, int], ...] = ()
-
-    def __str__(self) -> str:
-        return self.said()
-
-    def said(self, **instead: str) -> str:
-        """The words; a noun may be replaced, as by the names of the things it counts."""
-        nouns = {noun: _counted(noun, low, high) for noun, low, high in self.counts}
-        return self.pattern.format(**nouns | instead)
-
-    def then(self, other: Phrase) -> Phrase:
-        return Phrase(f"{self.pattern} {other.pattern}", self.counts + other.counts)
-
-
-def merged(phrases: Iterable[Phrase]) -> list[Phrase]:
-    """One phrase for all of a pattern, its counts from the lowest to the highest."""
-    by_pattern: dict[str, list[Phrase]] = {}
-    for phrase in phrases:
-        by_pattern.setdefault(phrase.pattern, []).append(phrase)
-    return [reduce(_widened, alike) for alike in by_pattern.values()]
-
-
-def _widened(one: Phrase, two: Phrase) -> Phrase:
-    counts = (
-        (noun, min(low, low2), max(high, high2))
-        for (noun, low, high), (_, low2, high2) in zip(one.counts, two.counts, strict=True)
-    )
-    return Phrase(one.pattern, tuple(counts))
-
-
-def _counted(noun: str, low: int, high: int) -> str:
-    number = f"{low}" if low == high else f"{low} to {high}"
-    return f"{number} {noun}" if high == 1 else f"{number} {noun}s"
-
-
-def _of(noun: str, count: int) -> tuple[str, int, int]:
-    return noun, count, count
-
-
-# -------------------------------------------------------------- words of statistics and groupings
-STATISTICS: dict[type, Callable[[Any], Phrase]] = {
-    Count: lambda _: Phrase("record counts"),
-    ClassCounts: lambda _: Phrase("class counts"),
-    LabelReports: lambda _: Phrase("sums of randomised label bits"),
-    TargetClassCounts: lambda s: Phrase(
-        "record counts by {interval} of the target", (_of("interval", s.channels),)
-    ),
-    Fractions: lambda _: Phrase("target sums"),
-    Gradients: lambda _: Phrase("prediction-error sums"),
-    Hessians: lambda _: Phrase("prediction-uncertainty sums"),
-    CurveNewton: lambda s: Phrase(
-        "sums for one step on the weights of {curve}", (_of("curve", len(s.curves)),)
-    ),
-}
-
-
-def words_of(statistic: Statistic) -> Phrase:
-    """What is summed."""
-    return STATISTICS[type(statistic)](statistic)
-
-
-def _cells_words(by: Cells) -> Phrase:
-    bins = [by.binning.n_bins[f] for f in by.features]
-    ranges = ("range", min(bins), max(bins))
-    return Phrase("of {column} in {range}", (_of("column", by.groups), ranges))
-
-
-GROUPINGS: dict[type, Callable[[Any], Phrase]] = {
-    Whole: lambda _: Phrase("in total"),
-    Cells: _cells_words,
-    Leaves: lambda by: Phrase("in the leaves of {tree}", (_of("tree", by.groups),)),
-    Sides: lambda by: Phrase(
-        "on both sides of {test} at each of {node}",
-        (_of("test", by.groups), _of("node", by.layer.n_nodes)),
-    ),
-    TargetCells: lambda by: Phrase("in {range} of the target", (_of("range", by.n_cells),)),
-    ResidualCells: lambda by: Phrase(
-        "in {range} of the size of the prediction error", (_of("range", by.n_cells),)
-    ),
-}
-
-
-def words_of_grouping(by: Groups) -> Phrase:
-    """In what pieces it is told."""
-    return GROUPINGS[type(by)](by)
 
 
 # --------------------------------------------------------------------------------- words of queries
@@ -146,15 +38,15 @@ def phrase_of(query: Query) -> Phrase:
     """What is asked, of whichever records."""
     match query:
         case SumQuery():
-            return words_of(query.statistic).then(words_of_grouping(query.by))
+            return query.statistic.words.then(query.by.words)
         case BoundQuery():
-            columns = _of("column", len(query.features))
+            columns = counting("column", len(query.features))
             return Phrase("best impurity that each site could reach on {column}", (columns,))
         case LocalChoice():
-            splits = _of("split", len(query.splits))
+            splits = counting("split", len(query.splits))
             return Phrase("each site's private choice among {split}", (splits,))
         case SelectQuery():
-            return Phrase("private choice among {split}", (_of("split", len(query.splits)),))
+            return Phrase("private choice among {split}", (counting("split", len(query.splits)),))
 
 
 def describe(query: Query, study: Study) -> str:

@@ -9,17 +9,17 @@ from typing import Any
 
 def content_hash(content: dict[str, Any]) -> bytes:
     """Over parsed content: order and spelling do not matter, values and versions do."""
-    text = json.dumps(exact(content), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(without_floats(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(b"hedgerow/study/2/" + text.encode()).digest()
 
 
-def exact(value: Any) -> Any:
+def without_floats(value: Any) -> Any:
     """The same content without floats, whose spelling is not the same everywhere."""
     if isinstance(value, float):
         numerator, denominator = value.as_integer_ratio()
         return f"{numerator}/{denominator}"
     if isinstance(value, dict):
-        return {key: exact(part) for key, part in value.items()}
+        return {key: without_floats(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [exact(part) for part in value]
+        return [without_floats(part) for part in value]
     return value

@@ -18,7 +18,7 @@ from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.values.regions import Split, cells
@@ -77,29 +77,12 @@ class Grid:
         return hashlib.sha256(canonical(meaning)).hexdigest()[:16]
 
     @cached_property
-    def _cuts(self) -> NDArray[np.float64]:
-        return np.array(self.edges, dtype=np.float64)
-
-    @cached_property
     def _code_of(self) -> dict[Token, int]:
         return codes_of(self.values) if self.kind is ColumnKind.CATEGORICAL else {}
-
-    def encode_numeric(self, values: ArrayLike) -> tuple[NDArray[np.uint8], int]:
-        """Codes of numbers, and how many were clamped. NaN is missing; infinities are clamped."""
-        numbers = np.asarray(values, dtype=np.float64)
-        codes = np.searchsorted(self._cuts, numbers, side="right").astype(np.uint8)
-        codes[np.isnan(numbers)] = self.missing
-        return codes, self.n_outside(numbers)
 
     def n_outside(self, numbers: NDArray[np.float64]) -> int:
         """How many numbers lie outside the public range and are clamped."""
         return int(np.count_nonzero((numbers < self.low) | (numbers > self.high)))
-
-    def encode_category(self, values: Iterable[object]) -> tuple[NDArray[np.uint8], int]:
-        """Codes of values, and how many of them the schema does not know."""
-        tokens = [token_of(value) for value in values]
-        codes = np.array([self.category_code(token) for token in tokens], dtype=np.uint8)
-        return codes, sum(not self.knows(token) for token in tokens)
 
     def category_code(self, token: Token) -> int:
         if token is None:
@@ -124,10 +107,6 @@ class Grid:
         if token is None or self.kind is ColumnKind.HASHED or token in MISSING_TEXTS:
             return True
         return token in self._code_of
-
-    def split_below(self, k: int) -> Split:
-        """The test that sends cells 0..k-1 left; missing goes right."""
-        return self.split_values(range(k))
 
     def split_values(self, codes: Iterable[int]) -> Split:
         """The test that sends exactly these cells left."""

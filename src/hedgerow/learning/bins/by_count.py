@@ -21,7 +21,7 @@ from hedgerow.values.schema import Schema
 
 COUNT_SHARE = Fraction(2, 1000)
 BINS_SHARE = Fraction(4, 100) * (1 - COUNT_SHARE)
-SHARE = COUNT_SHARE + BINS_SHARE
+BINNING_SHARE = COUNT_SHARE + BINS_SHARE
 """Of the whole budget: the number of records, and the counts of all cells."""
 
 ASKS = sums(Count, Whole, Cells)

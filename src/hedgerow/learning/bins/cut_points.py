@@ -119,7 +119,7 @@ class MergedCuts:
         return 1
 
     def share(self, setting: Setting) -> Fraction:
-        return by_count.SHARE
+        return by_count.BINNING_SHARE
 
     def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
         _, binning = yield from by_count.bins_by_count(setting.schema)

@@ -33,7 +33,7 @@ PREFIXES = cell_sets(np.arange(N_CODES + 1))
 
 
 @dataclass(frozen=True)
-class Columns:
+class DrawnColumns:
     """What drawing needs to know of the schema."""
 
     schema: Schema
@@ -88,12 +88,12 @@ class Room:
     values: Words  # (N, H, 4) of a categorical one
 
     @staticmethod
-    def at_the_root(columns: Columns) -> Room:
+    def at_the_root(columns: DrawnColumns) -> Room:
         last = (columns.known - 1).astype(np.int16)[None, :]
         return Room(np.zeros_like(last), last, PREFIXES[columns.known[columns.categorical]][None])
 
     @staticmethod
-    def holding(columns: Columns, occupied: BoolArray) -> Room:
+    def holding(columns: DrawnColumns, occupied: BoolArray) -> Room:
         """Of a root that is known to hold rows in these cells (F, B) alone."""
         known = occupied & (np.arange(occupied.shape[1]) < columns.known[:, None])
         found = known.any(axis=1)
@@ -104,13 +104,13 @@ class Room:
         values = np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
         return Room(first.astype(np.int16)[None], last.astype(np.int16)[None], values[None])
 
-    def open_features(self, columns: Columns) -> BoolArray:
+    def open_features(self, columns: DrawnColumns) -> BoolArray:
         """(N, F) whether two known cells at least are in reach."""
         is_open = self.last > self.first
         is_open[:, columns.categorical] = np.bitwise_count(self.values).sum(axis=2) > 1
         return is_open
 
-    def below(self, layer: Layer, columns: Columns) -> Room:
+    def below(self, layer: Layer, columns: DrawnColumns) -> Room:
         """Of the nodes of `layer`, whose tests narrow the room of the nodes above."""
         assert layer.taken is not None
         above, side = np.nonzero(layer.children >= 0)
@@ -130,7 +130,7 @@ class Room:
         return Room(first, last, values)
 
 
-def random_cuts(columns: Columns, room: Room, m: int, rng: np.random.Generator) -> NodeTests:
+def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: np.random.Generator) -> NodeTests:
     """M different features of every node in random order, with one random test each.
 
     Ordered cells are cut anywhere in reach; categories go left in random halves; `missing` goes
@@ -155,7 +155,9 @@ def _features(is_open: BoolArray, m: int, rng: np.random.Generator) -> Int16:
     return np.where(found, order, NO_TEST).astype(np.int16)
 
 
-def _prefixes(columns: Columns, room: Room, column: IntArray, rng: np.random.Generator) -> Words:
+def _prefixes(
+    columns: DrawnColumns, room: Room, column: IntArray, rng: np.random.Generator
+) -> Words:
     """(N, m, 4) cells below a cut in reach: below a random value, or a random one of the cells.
 
     On a grid that is fine where values may pile up, cells stand for orders of magnitude. A value
@@ -170,7 +172,7 @@ def _prefixes(columns: Columns, room: Room, column: IntArray, rng: np.random.Gen
     return np.asarray(PREFIXES[np.clip(cell + 1, first + 1, np.maximum(last, first + 1))])
 
 
-def _halves(columns: Columns, room: Room, column: IntArray, rng: np.random.Generator) -> Words:
+def _halves(columns: DrawnColumns, room: Room, column: IntArray, rng: np.random.Generator) -> Words:
     """(N, m, 4) a random half of the values in reach, one of them if a half would be empty."""
     nodes = np.arange(len(column))[:, None]
     values = room.values[nodes, np.maximum(columns.place[column], 0)]

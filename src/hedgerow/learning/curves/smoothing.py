@@ -25,7 +25,7 @@ STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # prior standard deviations o
 LENGTHS = (0.1, 0.3, 1.0, 3.0)  # correlation lengths, as parts of the feature's bins
 ROUGH = 0.1  # part of the prior variance that neighbouring bins do not share
 USUAL_STRENGTH, PULL = 0.2, 0.05  # weak prior on the strength, in nats per squared log-ratio
-STEPS, DAMPING = 8, 0.5
+NEWTON_STEPS, DAMPING = 8, 0.5
 LARGEST_LOG_ODDS = 4.0
 LEAST_CLASS = 10.0  # records a class is taken to have at least
 
@@ -92,7 +92,7 @@ def curve(counts: FloatArray, base: FloatArray, variance: float, is_numeric: boo
     rows = np.maximum(counts.sum(axis=1), 0.0)  # (B,)
     offsets = np.zeros((len(rows), len(base)))
     priors = _priors(counts, base, variance, is_numeric)
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         p = _probabilities(base + offsets)
         residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
         slope = np.maximum(p * (1.0 - p) * rows[:, None], 1e-6)

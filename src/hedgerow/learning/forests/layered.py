@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.learning.choosing.histograms import PATIENCE
-from hedgerow.learning.choosing.random_cuts import Columns, Room, random_cuts
+from hedgerow.learning.choosing.random_cuts import DrawnColumns, Room, random_cuts
 from hedgerow.learning.choosing.scores import TINY, Impurity
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Sides, Statistic, SumQuery
@@ -67,7 +67,7 @@ def grow_layers(
 
     `room` is where the root may be cut.
     """
-    columns, grown, layer = Columns(schema), Branches(), ROOT_LAYER
+    columns, grown, layer = DrawnColumns(schema), Branches(), ROOT_LAYER
     while len(grown.layers) < rules.max_depth and layer.n_nodes:
         cuts = random_cuts(columns, room, rules.asked, rng)
         if (cuts.feature == NO_TEST).all():

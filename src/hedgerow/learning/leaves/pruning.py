@@ -10,7 +10,7 @@ from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.regions import Region
 from hedgerow.values.trees import Tree
 
-Leaves = dict[Region, LeafValue]
+LeafValues = dict[Region, LeafValue]
 
 
 def merge_equal_labels(grown: Grown) -> Grown:
@@ -28,7 +28,7 @@ def merge_equal_labels(grown: Grown) -> Grown:
     return Grown(tree, tuple(leaves[region] for region in tree.regions()), grown.saved)
 
 
-def _mergeable(leaves: Leaves) -> Iterator[tuple[Region, Region]]:
+def _mergeable(leaves: LeafValues) -> Iterator[tuple[Region, Region]]:
     waiting: dict[Region, Region] = {}
     for region in leaves:
         if not region:

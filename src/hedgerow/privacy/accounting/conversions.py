@@ -49,13 +49,13 @@ def check_promise(epsilon: Fraction, delta: Fraction) -> None:
         )
 
 
-def is_weak(delta: Fraction) -> bool:
+def is_weak_delta(delta: Fraction) -> bool:
     return delta > WEAK_DELTA
 
 
 def warn_if_weak(delta: Fraction) -> None:
     """By delta alone: a warning that depended on the number of rows would tell about it."""
-    if is_weak(delta):
+    if is_weak_delta(delta):
         warnings.warn(WEAK_DELTA_WORDS, PrivacyWarning, stacklevel=3)
 
 

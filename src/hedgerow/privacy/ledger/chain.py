@@ -36,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """The end of a chain: its last number and head, and the hash of everything up to there."""
 
     seq: int
@@ -47,21 +47,21 @@ class Link:
     def position(self) -> tuple[int, bytes]:
         return self.seq, self.head
 
-    def after(self, entry: Entry) -> Link:
+    def after(self, entry: Entry) -> ChainLink:
         whole = _digest(_LINK, self.everything, entry.head, entry.signature)
-        return Link(entry.seq, entry.head, whole)
+        return ChainLink(entry.seq, entry.head, whole)
 
 
-START = Link(0, NO_HEAD, NO_HEAD)
+START = ChainLink(0, NO_HEAD, NO_HEAD)
 
 
-def seal_entry(seq: int, end: Link, event: Event, sign: Sign) -> Entry:
+def seal_entry(seq: int, end: ChainLink, event: Event, sign: Sign) -> Entry:
     body = to_json(event)
     head = _digest(_VERSION_2, str(seq), end.everything, body)
     return Entry(seq, body, head, sign(head))
 
 
-def vouches(entry: Entry, end: Link) -> bool:
+def vouches(entry: Entry, end: ChainLink) -> bool:
     """Refuses an entry that does not follow; says whether it covers the signatures before it."""
     if entry.head == _digest(_VERSION_2, str(entry.seq), end.everything, entry.body):
         return True

@@ -10,7 +10,7 @@ from typing import cast
 
 from hedgerow.errors import HedgerowError, LedgerBroken, LedgerRolledBack
 from hedgerow.privacy.ledger import chain
-from hedgerow.privacy.ledger.chain import START, Entry, Link, Sign, Verify
+from hedgerow.privacy.ledger.chain import START, ChainLink, Entry, Sign, Verify
 from hedgerow.privacy.ledger.charges import NO_HEAD
 from hedgerow.privacy.ledger.events import Event, Head, from_json
 from hedgerow.privacy.ledger.head_file import Anchor
@@ -33,7 +33,7 @@ class StoredChain:
     def __init__(self, store: Store, sign: Sign, verify: Verify, anchor: Anchor | None) -> None:
         self._store, self._sign, self._verify, self._anchor = store, sign, verify, anchor
         self.books: Books = Books()
-        self.end: Link = START
+        self.end: ChainLink = START
         self._caught_up = 0
         with store.transaction():
             for statement in LAYOUT:

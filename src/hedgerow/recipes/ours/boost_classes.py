@@ -65,7 +65,7 @@ class StageShares:
     @staticmethod
     def with_trees(part: Fraction, stacks: bool) -> StageShares:
         trees = part * (1 - by_count.COUNT_SHARE)
-        additive = 1 - by_count.SHARE - trees
+        additive = 1 - by_count.BINNING_SHARE - trees
         stacking = additive * STACK_PART if stacks else Fraction(0)
         return StageShares(additive - stacking, stacking, trees)
 
@@ -166,7 +166,7 @@ def output_for(n_classes: int) -> Output:
 
 def _prior_alone(n_classes: int) -> Flow[Trained]:
     """No feature has two bins: the classes' shares are all there is to learn."""
-    share = 1 - by_count.SHARE
+    share = 1 - by_count.BINNING_SHARE
     answer = yield from ask(SumQuery(EVERYONE, ClassCounts(n_classes), Whole(), share))
     base = log_prior(np.maximum(answer.values[0, 0], 1.0))
     return Trained(Model(Additive(tuple(base.tolist())), output_for(n_classes)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.learning.bins.public_grids import fine_schema
-from hedgerow.learning.choosing.random_cuts import Columns, Room
+from hedgerow.learning.choosing.random_cuts import DrawnColumns, Room
 from hedgerow.learning.choosing.scores import gini, variance
 from hedgerow.learning.feature_draws import random
 from hedgerow.learning.flow import Flow, Quote, ask, together
@@ -121,7 +121,7 @@ class ExtraTrees:
 
     def _room(self, goal: Goal, schema: Schema) -> Flow[Room]:
         """Where the roots may be cut."""
-        columns = Columns(schema)
+        columns = DrawnColumns(schema)
         if self.ranges is Ranges.PUBLIC:
             return Room.at_the_root(columns)
         by = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))

@@ -114,21 +114,6 @@ def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schem
     return Schema(tuple(features), classes=_inferred_classes(labels))
 
 
-def class_labels(schema: Schema) -> NDArray[Any]:
-    """The classes as the labels of rows would be: numbers or booleans if all of them read so."""
-    classes = schema.classes or ()
-    if set(classes) <= {"True", "False"}:
-        return np.array([label == "True" for label in classes])
-    for kind in (int, float):
-        try:
-            values = [kind(label) for label in classes]
-        except ValueError:
-            continue
-        if [str(value) for value in values] == list(classes):
-            return np.array(values)
-    return np.array(classes)
-
-
 def _inferred(name: str, column: Column) -> Feature:
     if is_number(column):
         return Numeric(name, *_range(name, column))

@@ -1,0 +1,126 @@
+"""The package asks for what it imports, and for nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ROOT / "src/hedgerow"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+CORE = PROJECT["dependencies"]
+OPTIONAL = EXTRAS["plot"]
+FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
+OWN = {"hedgerow", "studies", *(path.stem for path in (ROOT / "tests").rglob("*"))}
+SOLD_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+"""Modules whose distribution has another name."""
+
+
+def names(requirements: Iterable[str]) -> set[str]:
+    """Distributions named by lines of requirements; comments and our own extras are none."""
+    found = (re.match(r"[\w-]+", line) for line in requirements if not line.startswith("hedgerow"))
+    return {match[0] for match in found if match}
+
+
+def modules(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def bought(nodes: Iterable[ast.AST]) -> set[str]:
+    """Distributions that imports among these nodes need."""
+    tops = {module.partition(".")[0] for module in modules(nodes)}
+    return {SOLD_AS.get(top, top) for top in tops - OWN - sys.stdlib_module_names}
+
+
+def parsed(folder: Path) -> Iterator[ast.Module]:
+    return (ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py"))
+
+
+def imported(folder: Path) -> set[str]:
+    """Anywhere, also inside functions."""
+    return {name for tree in parsed(folder) for name in bought(ast.walk(tree))}
+
+
+def imported_at_once(folder: Path) -> set[str]:
+    """By modules as they load, not by functions as they are called."""
+    return {name for tree in parsed(folder) for name in bought(tree.body)}
+
+
+def mismatch(folder: Path, core: Iterable[str], optional: Iterable[str]) -> set[str]:
+    """What is imported and not asked for, asked for and not imported, or optional and not late."""
+    late = names(optional)
+    return (imported(folder) ^ (names(core) | late)) | (imported_at_once(folder) & late)
+
+
+def test_the_package_asks_for_exactly_what_it_imports():
+    assert mismatch(PRODUCT, CORE, OPTIONAL) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import numpy", {"rich"}),
+        ("import numpy, rich, scipy.stats", {"scipy"}),
+        ("import numpy, rich\ndef late():\n    from pandas import NA", {"pandas"}),
+        ("import numpy, rich, matplotlib", {"matplotlib"}),
+    ],
+)
+def test_a_requirement_too_many_too_few_or_too_early_is_seen(tmp_path, source, found):
+    """Twin: one file that imports other things than it asks for."""
+    (tmp_path / "some.py").write_text(source, encoding="utf-8")
+    plot = ["matplotlib>=3.8"] if "matplotlib" in source else []
+    assert mismatch(tmp_path, ["numpy>=1.26", "rich"], plot) == found
+
+
+def test_what_tests_import_is_installed_for_them():
+    assert imported(ROOT / "tests") <= names([*CORE, *OPTIONAL, *EXTRAS["dev"]])
+
+
+def test_what_studies_import_is_in_their_own_list():
+    ready = names([*CORE, *FOR_STUDIES])
+    assert imported(ROOT / "studies") - {"pytest", "hypothesis"} <= ready
+    assert names(FOR_STUDIES) <= imported(ROOT / "studies")
+
+
+FIT = """
+import sys
+sys.modules["pandas"] = sys.modules["matplotlib"] = None
+import numpy as np
+import hedgerow as hr
+
+X = np.array([[0.1, 1.0], [0.9, 2.0], [0.4, 3.0], [0.8, 4.0]] * 5)
+schema = hr.Schema((hr.Numeric("a", 0.0, 1.0), hr.Numeric("b", 0.0, 5.0)), classes=(0, 1))
+model = hr.TreeClassifier(schema, epsilon=1.0).fit(X, (X[:, 0] > 0.5).astype(int))
+assert model.predict(X).shape == (20,)
+blocked = [name for name in ("pandas", "matplotlib") if sys.modules[name] is not None]
+assert blocked == []
+"""
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_a_numpy_array_is_fitted_where_there_is_no_pandas():
+    """Scikit-learn itself needs SciPy, so that one cannot be missing."""
+    done = run(FIT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_fit_that_needs_pandas_would_be_seen():
+    """Twin."""
+    done = run(FIT.replace("import numpy as np", "import numpy as np, pandas"))
+    assert done.returncode != 0
+    assert "pandas" in done.stderr
