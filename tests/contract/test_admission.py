@@ -51,6 +51,7 @@ AT_ZERO = Additive((0.0,))
 CURVE = Curve(0, ((1.0,),) * TWO.grids[0].n_cells)
 NEWTON = CurveNewton((CURVE,), 0.5, 2.0, (0.1, 0.2), 0.0)
 BINNING = Binning.of_cells(TWO)
+SPLIT = TWO.grids[0].split_values(range(2))
 MERGED = Binning(((0,) * TWO.grids[0].n_cells, *BINNING.bins[1:]))
 ENDLESS = replace(CURVE, values=((math.inf,),) * TWO.grids[0].n_cells)
 

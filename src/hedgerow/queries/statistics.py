@@ -369,8 +369,6 @@ class CurveNewton(_Fractional):
             return f"the radius {self.radius} is too small or too large"
         if len(self.weights) != self.dimension:
             return f"{len(self.weights)} weights came for {self.dimension} columns"
-        if any(len(row) != 1 for curve in self.curves for row in curve.values):
-            return "a curve has more than one output"
         start = Additive((self.base,), self.curves)
         return misfit_of_loss(LogLoss(), schema) or misfit_of_model(start, schema)
 

@@ -28,6 +28,7 @@ from hedgerow.queries import (
 from hedgerow.study.terms import Study
 from hedgerow.values.layers import Layer, NodeTests
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.regions import Fold, Split, Step
 from hedgerow.values.strict import Strict
 from hedgerow.values.trees import Tree
 
@@ -44,7 +45,7 @@ _STRICT = Strict(
         Groups: tuple(GROUPINGS.values()),
         Loss: (LogLoss, SoftmaxLoss, SquaredLoss, FirstOrder),
     },
-    opaque=(Tree, Layer, NodeTests),  # these check their own arrays when they are built
+    opaque=(Tree, Layer, NodeTests, Split, Fold, Step),  # these check themselves when built
 )
 
 

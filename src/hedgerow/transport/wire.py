@@ -184,7 +184,7 @@ class Receiver:
         if bundle.size > MOST_BYTES:
             raise PartyRefused(Code.BAD_MESSAGE.value)
         learned: dict[str, Any] = {}
-        read = _Reading({**self.known}, learned)
+        read = _Reading(self.known, learned)
         try:
             for blob in _unpacked(bundle.definitions):
                 read.define(blob)
@@ -224,9 +224,11 @@ class _Reading:
         value = self.value(_parsed(blob))
         if not isinstance(value, (*_NAMED, models.Additive, Layer)):
             raise SpecError("this kind of value has no name.")
-        self.known[digest] = self.learned[digest] = value
+        self.learned[digest] = value
 
     def name(self, digest: Any) -> Any:
+        if digest in self.learned:
+            return self.learned[digest]
         if digest not in self.known:
             raise _UnknownName
         return self.known[digest]

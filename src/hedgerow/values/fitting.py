@@ -6,7 +6,8 @@ A site asks these before it touches a row. Each says why a value does not fit, o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from hedgerow.values.binning import Binning
 from hedgerow.values.layers import NO_TEST, Layer, NodeTests
@@ -47,6 +48,10 @@ def misfit_of_split(split: Split, schema: Schema) -> str | None:
 
 
 def misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
+    return _once(tree, schema, _misfit_of_tree)
+
+
+def _misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
     if tree.features != schema.names:
         return "a tree reads other columns"
     tests = {test for test in tree.tests if test is not None}
@@ -54,12 +59,18 @@ def misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
 
 
 def misfit_of_curve(curve: Curve, outputs: int, schema: Schema) -> str | None:
+    if not curve.values or len(curve.values[0]) != outputs:
+        return f"a curve of column {curve.feature} has another number of outputs"
+    return _once(curve, schema, _misfit_of_curve)
+
+
+def _misfit_of_curve(curve: Curve, schema: Schema) -> str | None:
     if not 0 <= curve.feature < len(schema.grids):
         return f"there is no column {curve.feature}"
     if len(curve.values) != schema.grids[curve.feature].n_cells:
         return f"a curve of column {curve.feature} has another number of cells"
-    if any(len(row) != outputs for row in curve.values):
-        return f"a curve of column {curve.feature} has another number of outputs"
+    if len({len(row) for row in curve.values}) > 1:
+        return f"a curve of column {curve.feature} has cells of different outputs"
     return _not_finite(value for row in curve.values for value in row)
 
 
@@ -80,6 +91,10 @@ def misfit_of_model(model: Additive, schema: Schema) -> str | None:
 
 def misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
     """One bin for each cell of each column, numbered from 0."""
+    return _once(binning, schema, _misfit_of_binning)
+
+
+def _misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
     if len(binning.bins) != len(schema.grids):
         return f"a binning of {len(binning.bins)} columns; there are {len(schema.grids)}"
     for grid, bins in zip(schema.grids, binning.bins, strict=True):
@@ -113,6 +128,24 @@ def misfit_of_layer(layer: Layer, schema: Schema) -> str | None:
             return why
         below = below.above
     return None
+
+
+_Value = TypeVar("_Value")
+FITS = "_fits"
+"""Where a frozen value keeps the digest of the schema that it was found to fit."""
+
+
+def _once(
+    value: _Value, schema: Schema, misfit: Callable[[_Value, Schema], str | None]
+) -> str | None:
+    """Large values come again round after round; each is read once."""
+    kept = value.__dict__
+    if kept.get(FITS) == schema.digest:
+        return None
+    reason = misfit(value, schema)
+    if reason is None:
+        kept[FITS] = schema.digest
+    return reason
 
 
 def _not_finite(values: Iterable[float]) -> str | None:

@@ -25,6 +25,7 @@ class Split:
     left: int
 
     def __post_init__(self) -> None:
+        _check_types((self.feature, str), (self.grid, str), (self.left, int))
         if self.left <= 0:
             raise SpecError(f"split on {self.feature!r} sends no cell left; name at least one.")
 
@@ -40,6 +41,9 @@ class Fold:
     draw: str
     n: int
 
+    def __post_init__(self) -> None:
+        _check_types((self.draw, str), (self.n, int))
+
     @property
     def outcomes(self) -> int:
         return self.n
@@ -54,10 +58,20 @@ class Step:
     outcome: int
 
     def __post_init__(self) -> None:
+        _check_types((self.outcome, int))
+        if type(self.test) not in (Split, Fold):
+            raise SpecError(f"a step tests a {type(self.test).__name__}; use a Split or a Fold.")
         if not 0 <= self.outcome < self.test.outcomes:
             raise SpecError(
                 f"outcome {self.outcome} does not exist; the test has {self.test.outcomes} of them."
             )
+
+
+def _check_types(*parts: tuple[object, type]) -> None:
+    """Regions decide who is charged, so they hold what they say and nothing that looks like it."""
+    for value, kind in parts:
+        if type(value) is not kind:
+            raise SpecError(f"a test holds a {type(value).__name__}; use a {kind.__name__}.")
 
 
 Region = tuple[Step, ...]

@@ -15,6 +15,8 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 LONGEST_TEXT = 4096
+MARK = "_has_its_types"
+"""Left on frozen values, so that a model of a hundred trees is not read a hundred times."""
 
 Kinds = Mapping[Any, tuple[type, ...]]
 """For each protocol, the classes that may stand for it."""
@@ -50,10 +52,16 @@ class Strict:
         return self.fields(value) if is_dataclass(hint) else _not(value, "a value")
 
     def fields(self, value: Any) -> str | None:
-        """Every field of a dataclass, all the way down."""
+        """Every field of a dataclass, all the way down; a value found right is not read again."""
+        kept = getattr(value, "__dict__", {})
+        if MARK in kept:
+            return None
         hints = _hints(type(value))
         reasons = (self.misfit(getattr(value, f.name), hints[f.name]) for f in fields(value))
-        return next(filter(None, reasons), None)
+        reason = next(filter(None, reasons), None)
+        if reason is None:
+            kept[MARK] = True
+        return reason
 
     def _one_of(self, value: Any, classes: tuple[type, ...]) -> str | None:
         if type(value) not in classes:
