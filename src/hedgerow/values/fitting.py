@@ -80,12 +80,13 @@ def misfit_of_model(model: Additive, schema: Schema) -> str | None:
         all(map(math.isfinite, model.clip)) and model.clip[0] < model.clip[1]
     ):
         return "a model's clip is no range"
-    if any(tree.n_outputs != outputs for tree in model.trees):
+    if any(tree.value.shape[1] != outputs for tree in model.trees):
         return "a tree has another number of outputs"
+    new = [tree for tree in model.trees if tree.__dict__.get(FITS) != schema.digest]
     return (
         _not_finite(model.base)
         or _first(misfit_of_curve(curve, outputs, schema) for curve in model.curves)
-        or _first(misfit_of_tree(tree, schema) for tree in model.trees)
+        or _first(misfit_of_tree(tree, schema) for tree in new)
     )
 
 

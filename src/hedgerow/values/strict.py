@@ -30,12 +30,13 @@ class Strict:
 
     def misfit(self, value: Any, hint: Any) -> str | None:
         """Why the value is not of this type; None if it is."""
+        origin = get_origin(hint)
+        if origin is tuple:
+            return self._tuple(value, get_args(hint))
         if hint in self._kinds:
             return self._one_of(value, self._kinds[hint])
-        if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        if isinstance(hint, UnionType) or origin is Union:
             return self._any_of(value, get_args(hint))
-        if get_origin(hint) is tuple:
-            return self._tuple(value, get_args(hint))
         if hint is NoneType or hint is None:
             return None if value is None else _not(value, "None")
         return self._plain(value, hint)
@@ -63,6 +64,10 @@ class Strict:
             kept[MARK] = True
         return reason
 
+    def _is_known(self, part: Any) -> bool:
+        """Whether a part of the right class was found right before, or checks itself."""
+        return isinstance(part, self._opaque) or MARK in getattr(part, "__dict__", ())
+
     def _one_of(self, value: Any, classes: tuple[type, ...]) -> str | None:
         if type(value) not in classes:
             return _not(value, " or ".join(c.__name__ for c in classes))
@@ -76,6 +81,11 @@ class Strict:
         if type(value) is not tuple:
             return _not(value, "a tuple")
         if len(hints) == 2 and hints[1] is Ellipsis:
+            if hints[0] is float:
+                fine = all(type(part) is float and math.isfinite(part) for part in value)
+                return None if fine else "a number is not a finite float"
+            if all(type(part) is hints[0] and self._is_known(part) for part in value):
+                return None
             hints = (hints[0],) * len(value)
         if len(value) != len(hints):
             return f"{len(value)} values came for {len(hints)}"
