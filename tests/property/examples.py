@@ -7,6 +7,7 @@ scores, the golden point of the log-loss.
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 from hypothesis import strategies as st
@@ -78,13 +79,18 @@ def rows_of(records: list[tuple[tuple[int, ...], int, float]], schema: Schema) -
     return rows(codes, np.array([r[2] for r in records], np.float64), schema)
 
 
+PLACES = list(product(product(*map(range, CELLS)), range(3)))
+"""All cells with all classes: one draw each, not one for every column."""
+
+
 def records(least: int = 1) -> st.SearchStrategy[list[tuple[tuple[int, ...], int, float]]]:
-    cell = st.tuples(*(st.integers(0, n - 1) for n in CELLS))
+    place = st.sampled_from(PLACES)
     value = st.one_of(
         st.sampled_from([-1.0, 3.0, 1.0, 0.0, -5.0, 7.0]),
         st.floats(-10, 10),
     )
-    return st.lists(st.tuples(cell, st.integers(0, 2), value), min_size=least, max_size=9)
+    record = st.builds(lambda place, value: (*place, value), place, value)
+    return st.lists(record, min_size=least, max_size=9)
 
 
 def curves(outputs: int) -> tuple[Curve, ...]:
