@@ -163,13 +163,15 @@ def statement(
     slack: Fraction = Fraction(0),
     graph_delta: Fraction = Fraction(0),
     parties_met: bool = False,
+    persons_told: bool = False,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
     the total variation between all noise and its laws; `graph_delta` is what a sparse graph of
     masks adds to delta (`conversions.delta_of_sparse_rounds`); `parties_met` says that nobody
-    named the parties beforehand: those take part that hold rows.
+    named the parties beforehand: those take part that hold rows; `persons_told` that sites knew
+    whose each record is, and kept no more of a person than the study says.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = schema_source.startswith("inferred")
@@ -182,8 +184,8 @@ def statement(
         spent_epsilon=math.inf if no_noise else _epsilon_of(study, spent),
         spent_fraction=None if no_noise else float(spent / study.total),
         unspent=() if no_noise else _unspent(study, spent, asked),
-        unit=promise.unit(study),
-        neighbours=promise.neighbours(study),
+        unit=promise.unit(study, persons_told),
+        neighbours=promise.neighbours(study, persons_told),
         accountant="none" if no_noise else ACCOUNTANTS[study.measure],
         mechanisms=by_mechanism(path, study.total) if path else (),
         placement=study.placement.value,
@@ -198,6 +200,7 @@ def statement(
         spending=by_rounds(asked, path, study.total) if path else (),
         caveats=(
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
+            *_of_persons(study, persons_told),
             *OUTSIDE,
         ),
     )
@@ -268,3 +271,16 @@ def _warnings(
             "simulated: one process held all rows and drew all noise; trust = that process."
         )
     return notes
+
+
+def _of_persons(study: Study, persons_told: bool) -> list[str]:
+    """Whether anybody counted, and who."""
+    most = study.records_per_person
+    if not persons_told:
+        believed = f"that nobody has more than {most} records is believed, not counted. Tell whose "
+        return [f"{believed}each record is (`person`) to have it kept."] if most > 1 else []
+    which = "drawn by secret words of their own; others were left out unseen"
+    kept = [f"each site kept at most {most} of a person's records, {which}."]
+    if study.parties > 1:
+        kept.append("a person with records at several sites counts once for each of them.")
+    return kept

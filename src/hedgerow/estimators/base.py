@@ -26,6 +26,7 @@ from hedgerow.estimators.holders import (
     public_draws,
     secret_draws,
     split_by_party,
+    split_persons,
 )
 from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import outputs
@@ -55,12 +56,21 @@ class PrivateEstimator(CommonParameters):
 
     # ------------------------------------------------------------------------------------ fit
     def fit(
-        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+        self,
+        X: Any,
+        y: Any,
+        *,
+        party: Any = None,
+        parties: Any = None,
+        person: Any = None,
+        **refused: Any,
     ) -> Self:
         """Trains on rows held by `party`: one name per row, or None for one holder.
 
         `parties` names all sites, those without rows too. The categories of a pandas Categorical
         do so as well. With neither, the rows tell who takes part, and the statement says so.
+        `person` tells whose record each row is. Each holder then keeps `records_per_person` of a
+        person's records, drawn at random; without it nobody counts, and the statement says so.
         """
         refuse(refused)
         X, y = checked_rows(X), checked_labels(y, self._regression)
@@ -74,6 +84,7 @@ class PrivateEstimator(CommonParameters):
         given, source = self._given_schema(X, y)
         names = declared_parties(party, parties)
         parts = split_by_party(X, y, party, names)
+        persons = split_persons(person, y, party, names)
         recipe = self._recipe(given)
         schema = recipe.grid(given)
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
@@ -84,14 +95,24 @@ class PrivateEstimator(CommonParameters):
         else:
             draws = secret_draws(study.name, len(parts))
         holders = [
-            Rows(encoding.encode(x, schema, y=labels, check=len(labels) > 0), schema, own)
-            for (x, labels), own in zip(parts, draws, strict=True)
+            Rows(_encoded(part, who, schema), schema, own)
+            for part, who, own in zip(parts, persons, draws, strict=True)
         ]
         with bar(self.progress, recipe.rounds(schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             trained: Trained = run(recipe.flow(schema, federation, rng), federation)
-        parties_met = party is not None and names is None
-        self._expose(X, schema, study, trained, federation, source, parties_met)
+        self._expose(X, schema, trained, federation)
+        self.privacy_: PrivacyStatement = statement(
+            study,
+            federation.link.spent(),
+            federation.asked,
+            source,
+            simulated=True,
+            saved_fraction=trained.saved,
+            slack=federation.slack,
+            parties_met=party is not None and names is None,
+            persons_told=person is not None,
+        )
         return self
 
     def _placement(self) -> Placement | None:
@@ -145,31 +166,12 @@ class PrivateEstimator(CommonParameters):
         """How labels are told under placement 'label'; None is k-ary randomised response."""
         return None
 
-    def _expose(
-        self,
-        X: Any,
-        schema: Schema,
-        study: Study,
-        trained: Trained,
-        federation: Federation,
-        source: str,
-        parties_met: bool,
-    ) -> None:
+    def _expose(self, X: Any, schema: Schema, trained: Trained, federation: Federation) -> None:
         self.schema_ = schema
         self.model_ = trained.model
         self.grown_ = trained.grown
         self.run_ = federation.record
         self.ledger_ = federation.ledger
-        self.privacy_: PrivacyStatement = statement(
-            study,
-            federation.link.spent(),
-            federation.asked,
-            source,
-            simulated=True,
-            saved_fraction=trained.saved,
-            slack=federation.slack,
-            parties_met=parties_met,
-        )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):
             names = getattr(X, "column_names", X.columns)  # an Arrow table's columns are arrays
@@ -209,9 +211,16 @@ class PrivateEstimator(CommonParameters):
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     def fit(
-        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+        self,
+        X: Any,
+        y: Any,
+        *,
+        party: Any = None,
+        parties: Any = None,
+        person: Any = None,
+        **refused: Any,
     ) -> Self:
-        super().fit(X, y, party=party, parties=parties, **refused)
+        super().fit(X, y, party=party, parties=parties, person=person, **refused)
         self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
         return self
 
@@ -230,6 +239,12 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         return self._outputs(X)[:, 0]
 
 
+def _encoded(part: tuple[Any, NDArray[Any]], person: Any, schema: Schema) -> encoding.Encoded:
+    """The user looks at rows of their own; a holder without any has nothing to check."""
+    X, y = part
+    return encoding.encode(X, schema, y=y, person=person, check=len(y) > 0)
+
+
 def refuse(parameters: dict[str, Any]) -> None:
     """What `fit` of other estimators takes and this one must not."""
     if "sample_weight" in parameters and parameters["sample_weight"] is not None:
@@ -240,5 +255,5 @@ def refuse(parameters: dict[str, Any]) -> None:
     strange = sorted(set(parameters) - {"sample_weight"})
     if strange:
         raise TypeError(
-            f"fit() got unexpected arguments {strange}; it takes X, y, party and parties."
+            f"fit() got unexpected arguments {strange}; it takes X, y, party, parties and person."
         )
