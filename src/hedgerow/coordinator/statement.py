@@ -18,6 +18,7 @@ from hedgerow.coordinator.spending import (
     paid,
     worst_path,
 )
+from hedgerow.coordinator.total import Total
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.rounding import printed
@@ -33,10 +34,13 @@ RANDOMNESS = "operating system's generator, expanded by AES-256-CTR; integers on
 INFINITY = "infinity"
 """How JSON says it; the format has no number for it."""
 
-OUTSIDE = (
-    "every fit of a search over parameters is a fit of its own; their epsilons add.",
-    "scores and calibration on raw rows are outside this statement.",
+ALONE = "every fit of a search over parameters is a fit of its own; their epsilons add."
+TOGETHER = (
+    "all fits counts each fit of the ledger with all it was allowed, as if of the same records: "
+    "epsilons add, deltas add, and what inexact draws add to delta comes on top.",
+    "fits that do not name this ledger are not in it.",
 )
+OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -68,6 +72,7 @@ class PrivacyStatement:
     honest_shares: int
     spending: tuple[Spending, ...]
     caveats: tuple[str, ...]
+    total: Total | None = None
 
     @property
     def promise(self) -> str:
@@ -76,7 +81,8 @@ class PrivacyStatement:
     # ------------------------------------------------------------------------------------ faces
     def to_dict(self) -> dict[str, Any]:
         """For JSON; `from_dict` gives the equal statement back."""
-        return {k: INFINITY if v == math.inf else v for k, v in asdict(self).items()}
+        facts: dict[str, Any] = _plain(asdict(self))
+        return facts
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> PrivacyStatement:
@@ -86,6 +92,7 @@ class PrivacyStatement:
         facts["spending"] = tuple(Spending(**line) for line in d["spending"])
         facts["trust"] = tuple((who, what) for who, what in d["trust"])
         facts["caveats"] = tuple(d["caveats"])
+        facts["total"] = Total.from_dict(d["total"]) if d.get("total") else None
         return PrivacyStatement(**facts)
 
     def __repr__(self) -> str:
@@ -94,6 +101,7 @@ class PrivacyStatement:
     def __str__(self) -> str:
         lines = [
             ("promise", self.promise),
+            *([("all fits", self.total.promise)] if self.total else []),
             ("unit", self.unit),
             ("neighbours", self.neighbours),
             ("noise", self.placement),
@@ -103,6 +111,7 @@ class PrivacyStatement:
             *_titled("sampler", self._sampler_words()),
             *_titled("masks", self._graph_words()),
             ("schema", self.schema_source),
+            *([("ledger", self.total.place)] if self.total else []),
             ("spent", self._spent_words()),
             *_titled("unspent", [f"{u.part:6.1%} {u.what}" for u in self.unspent]),
             *_titled("saved", self._saved_words()),
@@ -143,6 +152,17 @@ class PrivacyStatement:
         return [f"nodes handed down {self.saved_fraction:.1%} of their budget, on average"]
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return INFINITY if value == math.inf else value
+
+
+def is_inferred(schema_source: str) -> bool:
+    """Whether ranges, categories or classes were read from the rows."""
+    return schema_source.startswith("inferred")
+
+
 def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
     """The title stands before the first line only."""
     return [(title if k == 0 else "", line) for k, line in enumerate(lines)]
@@ -164,6 +184,7 @@ def statement(
     graph_delta: Fraction = Fraction(0),
     parties_met: bool = False,
     persons_told: bool = False,
+    total: Total | None = None,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
@@ -171,10 +192,11 @@ def statement(
     the total variation between all noise and its laws; `graph_delta` is what a sparse graph of
     masks adds to delta (`conversions.delta_of_sparse_rounds`); `parties_met` says that nobody
     named the parties beforehand: those take part that hold rows; `persons_told` that sites knew
-    whose each record is, and kept no more of a person than the study says.
+    whose each record is, and kept no more of a person than the study says; `total` is what all
+    fits of a shared ledger promise.
     """
     no_noise = study.placement is Placement.NOWHERE
-    inferred = schema_source.startswith("inferred")
+    inferred = is_inferred(schema_source)
     epsilon = _epsilon(study, spent)
     path = [] if no_noise else worst_path(asked)
     return PrivacyStatement(
@@ -201,8 +223,10 @@ def statement(
         caveats=(
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
             *_of_persons(study, persons_told),
-            *OUTSIDE,
+            *(TOGETHER if total else [ALONE]),
+            OUTSIDE,
         ),
+        total=total,
     )
 
 

@@ -5,6 +5,7 @@ No algorithm lives here. Strings stop at this door.
 
 from __future__ import annotations
 
+import math
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +18,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
-from hedgerow.coordinator.statement import PrivacyStatement, statement
+from hedgerow.coordinator.promise import unit
+from hedgerow.coordinator.statement import PrivacyStatement, is_inferred, statement
+from hedgerow.coordinator.total import Total
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows, like_labels
 from hedgerow.estimators.common import CommonParameters
@@ -28,6 +31,7 @@ from hedgerow.estimators.holders import (
     split_by_party,
     split_persons,
 )
+from hedgerow.estimators.ledger import Ledger
 from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
@@ -98,6 +102,7 @@ class PrivateEstimator(CommonParameters):
             Rows(_encoded(part, who, schema), schema, own)
             for part, who, own in zip(parts, persons, draws, strict=True)
         ]
+        total = self._reserve(study, source, persons_told=person is not None)
         with bar(self.progress, recipe.rounds(schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             trained: Trained = run(recipe.flow(schema, federation, rng), federation)
@@ -112,6 +117,7 @@ class PrivateEstimator(CommonParameters):
             slack=federation.slack,
             parties_met=party is not None and names is None,
             persons_told=person is not None,
+            total=total,
         )
         return self
 
@@ -158,6 +164,19 @@ class PrivateEstimator(CommonParameters):
             threshold=given.threshold or (usual.threshold if usual else 1),
             records_per_person=given.records_per_person,
             label_reports=self._label_reports(schema, epsilon, placement),
+        )
+
+    def _reserve(self, study: Study, source: str, persons_told: bool) -> Total | None:
+        """Charges all that this fit may spend to the shared ledger, if it names one."""
+        ledger: Ledger | None = checked(self).ledger
+        if ledger is None:
+            return None
+        promised = study.placement is not Placement.NOWHERE and not is_inferred(source)
+        return ledger.reserve(
+            study.epsilon if promised else math.inf,
+            study.delta,
+            unit=unit(study, persons_told),
+            name=type(self).__name__,
         )
 
     def _label_reports(
