@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
+    from hedgerow.estimators.ledger import Ledger
     from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
     from hedgerow.estimators.saving import load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
@@ -62,6 +63,7 @@ _HOMES = {
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
+    "hedgerow.estimators.ledger": ("Ledger",),
     "hedgerow.estimators.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.estimators.saving": ("load",),
     "hedgerow.estimators.topdown": ("TopDownTreeClassifier",),
@@ -89,6 +91,7 @@ __all__ = [
     "Hashed",
     "HedgerowError",
     "HistogramTreeClassifier",
+    "Ledger",
     "LedgerBroken",
     "LedgerError",
     "LedgerRolledBack",

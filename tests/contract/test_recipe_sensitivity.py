@@ -85,7 +85,7 @@ def site(schema: Schema, without: int | None = None) -> Answering:
     codes, y = adversaries(schema)
     kept = np.arange(RECORDS) != without
     encoded = Encoded(
-        codes=codes[:, kept].copy(), y=y[kept], record_ids=None, clamped={}, unknown={}, skipped=0
+        codes=codes[:, kept].copy(), y=y[kept], persons=None, clamped={}, unknown={}, skipped=0
     )
     return Answering(Rows(encoded, schema, Draws(bytes(32), "test")), schema)
 

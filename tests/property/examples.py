@@ -67,7 +67,7 @@ SHARED = Binning(((0, 0, 1, 1, 2), (0, 1, 1, 2), (0, 1, 1, 0)))
 
 
 def rows(codes: np.ndarray, y: np.ndarray, schema: Schema) -> Rows:
-    encoded = Encoded(codes=codes, y=y, record_ids=None, clamped={}, unknown={}, skipped=0)
+    encoded = Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
     return Rows(encoded, schema)
 
 

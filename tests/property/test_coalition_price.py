@@ -63,7 +63,7 @@ def rows_of(schema: Schema, records: list[tuple[int, int, float]]) -> Rows:
     codes = np.array([r[:2] for r in records], np.uint8).reshape(-1, 2).T.copy()
     kind = np.uint8 if schema.classes else np.float64
     y = np.array([r[2] for r in records], kind)
-    encoded = Encoded(codes=codes, y=y, record_ids=None, clamped={}, unknown={}, skipped=0)
+    encoded = Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
     return Rows(encoded, schema)
 
 

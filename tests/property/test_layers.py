@@ -34,7 +34,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def some_rows(rng, n, schema):
     codes = np.stack([rng.integers(0, g.n_cells, n) for g in schema.grids]).astype(np.uint8)
     y = rng.integers(0, 3, n).astype(np.uint8) if schema.classes else rng.random(n)
-    encoded = Encoded(codes=codes, y=y, record_ids=None, clamped={}, unknown={}, skipped=0)
+    encoded = Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
     return Rows(encoded, schema, Draws(bytes(32), "test"))
 
 

@@ -50,7 +50,7 @@ def rows(records, schema):
     codes = np.array([r[:2] for r in records], np.uint8).reshape(-1, 2).T.copy()
     kind = np.uint8 if schema is BY_CLASS else np.float64
     y = np.array([r[2] for r in records], kind)
-    encoded = Encoded(codes=codes, y=y, record_ids=None, clamped={}, unknown={}, skipped=0)
+    encoded = Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
     return Rows(encoded, schema, Draws(bytes(32), "test"))
 
 

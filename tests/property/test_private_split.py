@@ -79,9 +79,7 @@ def study(parties: int = 1, epsilon: Fraction = Fraction(4)) -> Study:
 def rows(records) -> Rows:
     table = np.array(records, np.uint8).reshape(len(records), 3)
     codes, y = table[:, :2].T.copy(), table[:, 2].copy()
-    return Rows(
-        Encoded(codes=codes, y=y, record_ids=None, clamped={}, unknown={}, skipped=0), SCHEMA
-    )
+    return Rows(Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0), SCHEMA)
 
 
 def neighbours():

@@ -117,7 +117,9 @@ def test_a_receipt_names_the_entry_it_stands_for(bench):
     "event",
     [
         events.LifetimeSet(Measure.ZCDP, Q(1, 3)),
+        events.LifetimeSet(Measure.PURE, math.inf, Q(1, 10**5), "one record"),
         events.Approved("0123abcd", Measure.GDP, math.inf, "ä study"),
+        events.Approved("0123abcd", Measure.PURE, Q(1, 3), "a fit", Q(1, 10**6)),
         events.Charged(
             "a", "7", (charge(Step(SPLIT, 1), Step(Fold("d", 3), 2)), charge(cost=math.inf))
         ),

@@ -161,12 +161,11 @@ def test_a_file_of_dates_is_an_error_to_its_owner_and_unknown_once_joined(tmp_pa
 
 def test_ids_of_too_many_digits_are_an_error_to_their_owner() -> None:
     rows = GOOD.assign(person=[10**17, 10**17 + 1])
-    with pytest.raises(DataError, match=r"the column of ids: 1000.* as text"):
-        encode(rows, SCHEMA, ids="person", check=True)
-    ids = encode(rows, SCHEMA, ids="person").record_ids
-    assert ids is not None
-    assert ids[0].tolist() == ids[1].tolist()
-    ids = encode(rows.astype({"person": str}), SCHEMA, ids="person", check=True).record_ids
+    with pytest.raises(DataError, match=r"the ids of persons: 1000.* as text"):
+        encode(rows, SCHEMA, person="person", check=True)
+    joined = encode(rows, SCHEMA, person="person")
+    assert (joined.n, joined.skipped) == (0, 2)
+    ids = encode(rows.astype({"person": str}), SCHEMA, person="person", check=True).persons
     assert ids is not None
     assert ids[0].tolist() != ids[1].tolist()
 

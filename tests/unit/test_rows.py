@@ -29,7 +29,7 @@ def encoded_rows(n: int, seed: int = 0, ids: np.ndarray | None = None) -> Encode
     rng = np.random.default_rng(seed)
     codes = np.array([rng.integers(0, grid.n_cells, n) for grid in SCHEMA.grids], np.uint8)
     y = rng.integers(0, 2, n).astype(np.uint8)
-    return Encoded(codes=codes, y=y, record_ids=ids, clamped={}, unknown={}, skipped=0)
+    return Encoded(codes=codes, y=y, persons=ids, clamped={}, unknown={}, skipped=0)
 
 
 def some_rows(n: int = 200, seed: int = 0) -> Rows:
@@ -156,7 +156,7 @@ def test_one_record_more_changes_no_other_records_fold_or_draw(n, seed, data) ->
 def test_folds_by_row_number_would_be_seen_to_move_other_records() -> None:
     def numbered(encoded: Encoded) -> Rows:
         ids = np.stack([np.arange(encoded.n), np.zeros(encoded.n)], axis=1).astype(np.uint64)
-        return Rows(replace(encoded, record_ids=ids), SCHEMA, DRAWS)
+        return Rows(replace(encoded, persons=ids), SCHEMA, DRAWS)
 
     more, fewer = numbered(encoded_rows(40)), numbered(without(encoded_rows(40), 0))
     assert not by_record(fewer, fewer.fold(FOLD)) <= by_record(more, more.fold(FOLD))
@@ -207,7 +207,7 @@ def test_a_draw_is_the_stated_function_of_secret_study_name_and_id() -> None:
 
 def test_rows_with_one_id_share_their_fold_but_no_draw() -> None:
     frame = pd.DataFrame({"age": range(8), "job": "a", "pay": 0.5, "who": list("xyxyxxyy")})
-    rows = Rows(encode(frame, SCHEMA, ids="who"), SCHEMA, DRAWS)
+    rows = Rows(encode(frame, SCHEMA, person="who"), SCHEMA, DRAWS)
     folds = rows.fold(Fold("trees", 1000))
     assert len(set(zip(frame["who"], folds.tolist(), strict=True))) == 2
     assert len(set(folds.tolist())) == 2
@@ -216,24 +216,24 @@ def test_rows_with_one_id_share_their_fold_but_no_draw() -> None:
 
 def test_equal_rows_of_two_people_fall_apart() -> None:
     frame = pd.DataFrame({"age": 1, "job": "a", "pay": 0.5, "who": range(30)})
-    rows = Rows(encode(frame, SCHEMA, ids="who"), SCHEMA, DRAWS)
+    rows = Rows(encode(frame, SCHEMA, person="who"), SCHEMA, DRAWS)
     assert len(set(rows.fold(Fold("trees", 10**6)).tolist())) == 30
 
 
 def test_a_record_of_one_person_more_changes_no_draw_of_another_with_equal_rows() -> None:
     frame = pd.DataFrame({"age": 1, "job": "a", "pay": 0.5, "who": ["x", "y", "y", "z"]})
-    more = Rows(encode(frame, SCHEMA, ids="who"), SCHEMA, DRAWS).draw("labels").tolist()
-    fewer = Rows(encode(frame[1:], SCHEMA, ids="who"), SCHEMA, DRAWS).draw("labels").tolist()
+    more = Rows(encode(frame, SCHEMA, person="who"), SCHEMA, DRAWS).draw("labels").tolist()
+    fewer = Rows(encode(frame[1:], SCHEMA, person="who"), SCHEMA, DRAWS).draw("labels").tolist()
     assert more[1:] == fewer
 
 
 def test_ids_follow_their_rows_when_others_are_skipped() -> None:
     frame = pd.DataFrame({"age": 1, "job": "a", "pay": 0.5, "who": range(3), "y": "no"})
-    whole = encode(frame, SCHEMA, target="y", ids="who")
-    holed = encode(frame.assign(y=["no", None, "no"]), SCHEMA, target="y", ids="who")
-    assert whole.record_ids is not None
-    assert holed.record_ids is not None
-    assert holed.record_ids.tolist() == whole.record_ids[[0, 2]].tolist()
+    whole = encode(frame, SCHEMA, target="y", person="who")
+    holed = encode(frame.assign(y=["no", None, "no"]), SCHEMA, target="y", person="who")
+    assert whole.persons is not None
+    assert holed.persons is not None
+    assert holed.persons.tolist() == whole.persons[[0, 2]].tolist()
 
 
 def test_folds_are_of_about_equal_size() -> None:

@@ -18,6 +18,11 @@ app = typer.Typer(
 )
 
 
+ledgers = typer.Typer(help="What fits that name one ledger add up to.", no_args_is_help=True)
+app.add_typer(ledgers, name="ledger")
+LedgerPath = Annotated[Path, typer.Argument(help="The file that fits name as `ledger`.")]
+
+
 @app.callback()
 def main() -> None:
     """Trees, forests and boosted trees over records that several sites hold."""
@@ -35,6 +40,26 @@ def demo(
     from hedgerow.demo import run_demo
 
     run_demo(Console(), picture=picture)
+
+
+@ledgers.command()
+def show(path: LedgerPath) -> None:
+    """Every limit and every fit, and what they add up to."""
+    from hedgerow.estimators.ledger import Ledger, told
+
+    ledger = Ledger(path)
+    for number, event in ledger.events():
+        print(told(number, event))
+    print(ledger.total().promise)
+
+
+@ledgers.command()
+def verify(path: LedgerPath) -> None:
+    """Checks every link, signature and sum, and the anchor."""
+    from hedgerow.estimators.ledger import Ledger
+
+    total = Ledger(path).verify()
+    print(f"{total.promise}; {total.place}: all links, signatures and sums are right.")
 
 
 def entry() -> None:

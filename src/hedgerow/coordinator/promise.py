@@ -14,9 +14,14 @@ from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.study.terms import Study
 
 
-def unit(study: Study) -> str:
-    """What is protected."""
+def unit(study: Study, persons_told: bool = False) -> str:
+    """What is protected. Where persons are told each site counts for itself."""
     most = study.records_per_person
+    if persons_told:
+        whose = f"one person{_at_one_site(study)}"
+        if study.placement is Placement.LABEL:
+            return f"the labels of {whose}, {most} at most (features are not protected)"
+        return f"{whose}, of whose records {most} at most are kept"
     match study.placement is Placement.LABEL, most > 1:
         case False, False:
             return "one record"
@@ -28,17 +33,25 @@ def unit(study: Study) -> str:
             return f"the labels of one person's up to {most} records (features are not protected)"
 
 
-def neighbours(study: Study) -> str:
+def neighbours(study: Study, persons_told: bool = False) -> str:
     """Between which data sets nobody can tell."""
     most = study.records_per_person
+    where = _at_one_site(study) if persons_told else ""
     if study.placement is Placement.LABEL:
-        whose = "one record has another label" if most == 1 else "one person has other labels"
+        one = most == 1 and not persons_told
+        whose = "one record has another label" if one else f"one person has other labels{where}"
         return f"two data sets with the same records and features, in which {whose}"
-    if most > 1:
+    if persons_told:
+        what = f"all records of one person{where}"
+    elif most > 1:
         what = f"the records of one person (up to {most}, at all sites together)"
     else:
         what = "one record of one site" if study.placement is Placement.SILO else "one record"
     return f"two data sets that are alike but for {what}, which only one of them has"
+
+
+def _at_one_site(study: Study) -> str:
+    return "" if study.parties == 1 else " at one site"
 
 
 def trust(study: Study, epsilon: float, asked: Sequence[Asked]) -> list[tuple[str, str]]:

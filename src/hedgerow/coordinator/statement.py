@@ -18,6 +18,7 @@ from hedgerow.coordinator.spending import (
     paid,
     worst_path,
 )
+from hedgerow.coordinator.total import Total
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.rounding import printed
@@ -33,10 +34,13 @@ RANDOMNESS = "operating system's generator, expanded by AES-256-CTR; integers on
 INFINITY = "infinity"
 """How JSON says it; the format has no number for it."""
 
-OUTSIDE = (
-    "every fit of a search over parameters is a fit of its own; their epsilons add.",
-    "scores and calibration on raw rows are outside this statement.",
+ALONE = "every fit of a search over parameters is a fit of its own; their epsilons add."
+TOGETHER = (
+    "all fits counts each fit of the ledger with all it was allowed, as if of the same records: "
+    "epsilons add, deltas add, and what inexact draws add to delta comes on top.",
+    "fits that do not name this ledger are not in it.",
 )
+OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -68,6 +72,7 @@ class PrivacyStatement:
     honest_shares: int
     spending: tuple[Spending, ...]
     caveats: tuple[str, ...]
+    total: Total | None = None
 
     @property
     def promise(self) -> str:
@@ -76,7 +81,8 @@ class PrivacyStatement:
     # ------------------------------------------------------------------------------------ faces
     def to_dict(self) -> dict[str, Any]:
         """For JSON; `from_dict` gives the equal statement back."""
-        return {k: INFINITY if v == math.inf else v for k, v in asdict(self).items()}
+        facts: dict[str, Any] = _plain(asdict(self))
+        return facts
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> PrivacyStatement:
@@ -86,6 +92,7 @@ class PrivacyStatement:
         facts["spending"] = tuple(Spending(**line) for line in d["spending"])
         facts["trust"] = tuple((who, what) for who, what in d["trust"])
         facts["caveats"] = tuple(d["caveats"])
+        facts["total"] = Total.from_dict(d["total"]) if d.get("total") else None
         return PrivacyStatement(**facts)
 
     def __repr__(self) -> str:
@@ -94,6 +101,7 @@ class PrivacyStatement:
     def __str__(self) -> str:
         lines = [
             ("promise", self.promise),
+            *([("all fits", self.total.promise)] if self.total else []),
             ("unit", self.unit),
             ("neighbours", self.neighbours),
             ("noise", self.placement),
@@ -103,6 +111,7 @@ class PrivacyStatement:
             *_titled("sampler", self._sampler_words()),
             *_titled("masks", self._graph_words()),
             ("schema", self.schema_source),
+            *([("ledger", self.total.place)] if self.total else []),
             ("spent", self._spent_words()),
             *_titled("unspent", [f"{u.part:6.1%} {u.what}" for u in self.unspent]),
             *_titled("saved", self._saved_words()),
@@ -143,6 +152,17 @@ class PrivacyStatement:
         return [f"nodes handed down {self.saved_fraction:.1%} of their budget, on average"]
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return INFINITY if value == math.inf else value
+
+
+def is_inferred(schema_source: str) -> bool:
+    """Whether ranges, categories or classes were read from the rows."""
+    return schema_source.startswith("inferred")
+
+
 def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
     """The title stands before the first line only."""
     return [(title if k == 0 else "", line) for k, line in enumerate(lines)]
@@ -163,16 +183,20 @@ def statement(
     slack: Fraction = Fraction(0),
     graph_delta: Fraction = Fraction(0),
     parties_met: bool = False,
+    persons_told: bool = False,
+    total: Total | None = None,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
     the total variation between all noise and its laws; `graph_delta` is what a sparse graph of
     masks adds to delta (`conversions.delta_of_sparse_rounds`); `parties_met` says that nobody
-    named the parties beforehand: those take part that hold rows.
+    named the parties beforehand: those take part that hold rows; `persons_told` that sites knew
+    whose each record is, and kept no more of a person than the study says; `total` is what all
+    fits of a shared ledger promise.
     """
     no_noise = study.placement is Placement.NOWHERE
-    inferred = schema_source.startswith("inferred")
+    inferred = is_inferred(schema_source)
     epsilon = _epsilon(study, spent)
     path = [] if no_noise else worst_path(asked)
     return PrivacyStatement(
@@ -182,8 +206,8 @@ def statement(
         spent_epsilon=math.inf if no_noise else _epsilon_of(study, spent),
         spent_fraction=None if no_noise else float(spent / study.total),
         unspent=() if no_noise else _unspent(study, spent, asked),
-        unit=promise.unit(study),
-        neighbours=promise.neighbours(study),
+        unit=promise.unit(study, persons_told),
+        neighbours=promise.neighbours(study, persons_told),
         accountant="none" if no_noise else ACCOUNTANTS[study.measure],
         mechanisms=by_mechanism(path, study.total) if path else (),
         placement=study.placement.value,
@@ -198,8 +222,11 @@ def statement(
         spending=by_rounds(asked, path, study.total) if path else (),
         caveats=(
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
-            *OUTSIDE,
+            *_of_persons(study, persons_told),
+            *(TOGETHER if total else [ALONE]),
+            OUTSIDE,
         ),
+        total=total,
     )
 
 
@@ -268,3 +295,16 @@ def _warnings(
             "simulated: one process held all rows and drew all noise; trust = that process."
         )
     return notes
+
+
+def _of_persons(study: Study, persons_told: bool) -> list[str]:
+    """Whether anybody counted, and who."""
+    most = study.records_per_person
+    if not persons_told:
+        believed = f"that nobody has more than {most} records is believed, not counted. Tell whose "
+        return [f"{believed}each record is (`person`) to have it kept."] if most > 1 else []
+    which = "drawn by secret words of their own; others were left out unseen"
+    kept = [f"each site kept at most {most} of a person's records, {which}."]
+    if study.parties > 1:
+        kept.append("a person with records at several sites counts once for each of them.")
+    return kept

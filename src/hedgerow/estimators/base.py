@@ -5,6 +5,7 @@ No algorithm lives here. Strings stop at this door.
 
 from __future__ import annotations
 
+import math
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +18,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
-from hedgerow.coordinator.statement import PrivacyStatement, statement
+from hedgerow.coordinator.promise import unit
+from hedgerow.coordinator.statement import PrivacyStatement, is_inferred, statement
+from hedgerow.coordinator.total import Total
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows, like_labels
 from hedgerow.estimators.common import CommonParameters
@@ -26,7 +29,9 @@ from hedgerow.estimators.holders import (
     public_draws,
     secret_draws,
     split_by_party,
+    split_persons,
 )
+from hedgerow.estimators.ledger import Ledger
 from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
@@ -55,12 +60,21 @@ class PrivateEstimator(CommonParameters):
 
     # ------------------------------------------------------------------------------------ fit
     def fit(
-        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+        self,
+        X: Any,
+        y: Any,
+        *,
+        party: Any = None,
+        parties: Any = None,
+        person: Any = None,
+        **refused: Any,
     ) -> Self:
         """Trains on rows held by `party`: one name per row, or None for one holder.
 
         `parties` names all sites, those without rows too. The categories of a pandas Categorical
         do so as well. With neither, the rows tell who takes part, and the statement says so.
+        `person` tells whose record each row is. Each holder then keeps `records_per_person` of a
+        person's records, drawn at random; without it nobody counts, and the statement says so.
         """
         refuse(refused)
         X, y = checked_rows(X), checked_labels(y, self._regression)
@@ -74,6 +88,7 @@ class PrivateEstimator(CommonParameters):
         given, source = self._given_schema(X, y)
         names = declared_parties(party, parties)
         parts = split_by_party(X, y, party, names)
+        persons = split_persons(person, y, party, names)
         recipe = self._recipe(given)
         schema = recipe.grid(given)
         study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
@@ -84,14 +99,26 @@ class PrivateEstimator(CommonParameters):
         else:
             draws = secret_draws(study.name, len(parts))
         holders = [
-            Rows(encoding.encode(x, schema, y=labels, check=len(labels) > 0), schema, own)
-            for (x, labels), own in zip(parts, draws, strict=True)
+            Rows(_encoded(part, who, schema), schema, own)
+            for part, who, own in zip(parts, persons, draws, strict=True)
         ]
+        total = self._reserve(study, source, persons_told=person is not None)
         with bar(self.progress, recipe.rounds(schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             trained: Trained = run(recipe.flow(schema, federation, rng), federation)
-        parties_met = party is not None and names is None
-        self._expose(X, schema, study, trained, federation, source, parties_met)
+        self._expose(X, schema, trained, federation)
+        self.privacy_: PrivacyStatement = statement(
+            study,
+            federation.link.spent(),
+            federation.asked,
+            source,
+            simulated=True,
+            saved_fraction=trained.saved,
+            slack=federation.slack,
+            parties_met=party is not None and names is None,
+            persons_told=person is not None,
+            total=total,
+        )
         return self
 
     def _placement(self) -> Placement | None:
@@ -141,37 +168,31 @@ class PrivateEstimator(CommonParameters):
             label_reports=self._label_reports(schema, epsilon, placement),
         )
 
+    def _reserve(self, study: Study, source: str, persons_told: bool) -> Total | None:
+        """Charges all that this fit may spend to the shared ledger, if it names one."""
+        ledger: Ledger | None = checked(self).ledger
+        if ledger is None:
+            return None
+        promised = study.placement is not Placement.NOWHERE and not is_inferred(source)
+        return ledger.reserve(
+            study.epsilon if promised else math.inf,
+            study.delta,
+            unit=unit(study, persons_told),
+            name=type(self).__name__,
+        )
+
     def _label_reports(
         self, schema: Schema, epsilon: Fraction, placement: Placement | None
     ) -> BloomReports | None:
         """How labels are told under placement 'label'; None is k-ary randomised response."""
         return None
 
-    def _expose(
-        self,
-        X: Any,
-        schema: Schema,
-        study: Study,
-        trained: Trained,
-        federation: Federation,
-        source: str,
-        parties_met: bool,
-    ) -> None:
+    def _expose(self, X: Any, schema: Schema, trained: Trained, federation: Federation) -> None:
         self.schema_ = schema
         self.model_ = trained.model
         self.grown_ = trained.grown
         self.run_ = federation.record
         self.ledger_ = federation.ledger
-        self.privacy_: PrivacyStatement = statement(
-            study,
-            federation.link.spent(),
-            federation.asked,
-            source,
-            simulated=True,
-            saved_fraction=trained.saved,
-            slack=federation.slack,
-            parties_met=parties_met,
-        )
         self.n_features_in_ = len(schema.grids)
         if hasattr(X, "columns"):
             names = getattr(X, "column_names", X.columns)  # an Arrow table's columns are arrays
@@ -211,9 +232,16 @@ class PrivateEstimator(CommonParameters):
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     def fit(
-        self, X: Any, y: Any, *, party: Any = None, parties: Any = None, **refused: Any
+        self,
+        X: Any,
+        y: Any,
+        *,
+        party: Any = None,
+        parties: Any = None,
+        person: Any = None,
+        **refused: Any,
     ) -> Self:
-        super().fit(X, y, party=party, parties=parties, **refused)
+        super().fit(X, y, party=party, parties=parties, person=person, **refused)
         self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
         return self
 
@@ -232,6 +260,12 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         return self._outputs(X)[:, 0]
 
 
+def _encoded(part: tuple[Any, NDArray[Any]], person: Any, schema: Schema) -> encoding.Encoded:
+    """The user looks at rows of their own; a holder without any has nothing to check."""
+    X, y = part
+    return encoding.encode(X, schema, y=y, person=person, check=len(y) > 0)
+
+
 def refuse(parameters: dict[str, Any]) -> None:
     """What `fit` of other estimators takes and this one must not."""
     if "sample_weight" in parameters and parameters["sample_weight"] is not None:
@@ -242,5 +276,5 @@ def refuse(parameters: dict[str, Any]) -> None:
     strange = sorted(set(parameters) - {"sample_weight"})
     if strange:
         raise TypeError(
-            f"fit() got unexpected arguments {strange}; it takes X, y, party and parties."
+            f"fit() got unexpected arguments {strange}; it takes X, y, party, parties and person."
         )

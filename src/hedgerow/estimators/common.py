@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from hedgerow.estimators import rules
+from hedgerow.estimators.ledger import as_ledger
 from hedgerow.estimators.parameters import estimator, parameter
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.values.schema import Schema
@@ -22,6 +23,7 @@ DELTA_TEXT = (
     "(discrete Laplace noise). Above 0 noise is discrete Gaussian, which is smaller as soon as a "
     "record takes part in about nine sums; see docs/accounting.md."
 )
+LEDGER = rules.Rule("str, Path or Ledger", "a path or a hedgerow.Ledger", as_ledger)
 PLACEMENTS = rules.one_of({p.name.lower(): p for p in Placement})
 
 
@@ -72,6 +74,13 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         rule=rules.whole(1),
         text="How many records one person may have; noise grows in proportion, and the promise is "
         "then one to a person.",
+    )
+    ledger: Any = parameter(
+        default=None,
+        rule=rules.or_none(LEDGER),
+        text="A file in which all fits that name it add up: its path, or hedgerow.Ledger with a "
+        "limit, beyond which a fit is refused. The statement then says the total. None counts "
+        "this fit alone.",
     )
     random_state: Any = parameter(
         default=None,

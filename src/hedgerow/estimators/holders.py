@@ -57,6 +57,27 @@ def split_by_party(
     return [(_taken(X, rows), y[rows]) for rows in np.split(order, ends)]
 
 
+def split_persons(
+    person: Any, y: NDArray[Any], party: Any, names: list[Any] | None
+) -> list[NDArray[np.object_] | None]:
+    """Whose record each row of each holder is; None for each holder if nobody said."""
+    ids = None if person is None else _ids(person, len(y))
+    if ids is None:
+        return [None for _ in split_by_party(y, y, party, names)]
+    return [part for part, _ in split_by_party(ids, y, party, names)]
+
+
+def _ids(person: Any, n: int) -> NDArray[np.object_]:
+    if getattr(person, "ndim", 1) != 1:
+        raise DataError(f"person has shape {np.shape(person)}; give one id per row.")
+    who = person.tolist() if hasattr(person, "tolist") else list(person)
+    if len(who) != n:
+        raise DataError(f"person names {len(who)} rows, y has {n}; give one id per row.")
+    ids = np.empty(n, object)
+    ids[:] = who
+    return ids
+
+
 def _parties_in(who: list[Any]) -> list[Any]:
     """Each name once."""
     try:

@@ -1,7 +1,7 @@
 """A fitted estimator as plain values, and back: parameters, schema, trees, statement, run.
 
 Nothing in the file was not released with noise, but for the user's own parameters and labels'
-names. The ledger of the fit is not kept.
+names. The ledger of the fit is not kept, nor where a shared one lies.
 """
 
 from __future__ import annotations
@@ -145,6 +145,7 @@ def _labels(saved: Mapping[str, Any]) -> NDArray[Any]:
 def _saved_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """A function or a generator is no value; its parameter comes back as its default."""
     given = estimator.get_params(deep=False)
+    del given["ledger"]  # a place on the machine that fitted; the statement has what it says
     saved = {name: _saved_value(value) for name, value in given.items()}
     lost = sorted(name for name, value in saved.items() if value is NotImplemented)
     if lost:

@@ -57,11 +57,12 @@ class Response:
 
 
 class Member:
-    """One site: its rows and the study it approved."""
+    """One site: its rows, as many of each person as the study says, and the study it approved."""
 
     def __init__(self, study: Study, rows: Rows, policy: Policy) -> None:
         policy.check(study)
         self.study = study
+        rows = rows.of_each_person(study.records_per_person)
         self._permanent: Bits | None = None
         if study.label_reports is not None:
             self._permanent = permanent_bits(rows, study.label_reports)

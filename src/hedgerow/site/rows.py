@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from hedgerow.values.regions import EVERYONE, Fold, Region, Split, Step, Test
 from hedgerow.values.schema import Schema
 
 Index = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
 
 CACHED_ROWS = 2
 """How many times all row numbers the cache may hold: a level of a tree and its parents."""
@@ -68,15 +69,22 @@ class Rows:
     likely to be extended; ask regions in prefix order and each test is looked up once.
     """
 
-    def __init__(self, encoded: Encoded, schema: Schema, draws: Draws | None = None) -> None:
+    def __init__(
+        self,
+        encoded: Encoded,
+        schema: Schema,
+        draws: Draws | None = None,
+        names: NDArray[np.uint64] | None = None,
+    ) -> None:
+        """`names` are the records' names for their draws, if not those of their content."""
         if encoded.n >= 2**31:
             raise DataError(f"{encoded.n} rows are too many for one site; at most {2**31 - 1}.")
         self.schema = schema
         self.codes = encoded.codes  # (F, n)
         self.n = encoded.n
         self._y = encoded.y
-        self._given_ids = encoded.record_ids
-        self._draws = draws
+        self._persons = encoded.persons
+        self._draws, self._names = draws, names
         self._kept: OrderedDict[Region, Index] = OrderedDict()
         self._n_kept = 0
 
@@ -91,11 +99,27 @@ class Rows:
 
     def with_labels(self, labels: NDArray[np.uint8]) -> Rows:
         """The same records, with the same draws, under other labels."""
-        ids = self._record_ids  # before the labels change, since content names a record
-        encoded = Encoded(
-            codes=self.codes, y=labels, record_ids=ids, clamped={}, unknown={}, skipped=0
-        )
-        return Rows(encoded, self.schema, self._draws)
+        names = self._record_ids  # before the labels change, since content names a record
+        return Rows(_encoded(self.codes, labels, self._persons), self.schema, self._draws, names)
+
+    # ---- persons --------------------------------------------------------------------------------
+
+    def of_each_person(self, most: int) -> Rows:
+        """At most so many records of each person, drawn by the records' own secret words.
+
+        Which are kept depends on the records of the same person alone. It does not depend on
+        labels unless features are equal, for under placement `label` features are seen. All rows
+        are kept if nobody said whose they are.
+        """
+        if self._persons is None:
+            return self
+        names = self._hashed(self._features_and_person, "record of a person")
+        names[:, 1] += _places(names, self._y)
+        words = self._secret.words("person", "", names)
+        keep = np.flatnonzero(_places(self._persons, names[:, 1], names[:, 0], words) < most)
+        y = None if self._y is None else self._y[keep]
+        kept = _encoded(self.codes[:, keep], y, self._persons[keep])
+        return Rows(kept, self.schema, self._draws)
 
     @property
     def n_classes(self) -> int:
@@ -178,15 +202,15 @@ class Rows:
 
         The remainder favours low outcomes by less than n / 2^64.
         """
-        ids = self._record_ids if self._given_ids is None else self._given_ids
+        ids = self._record_ids if self._persons is None else self._persons
         words = self._secret.words("fold", test.draw, ids)
         return (words % np.uint64(test.n)).astype(np.int32)
 
     def draw(self, name: str) -> NDArray[np.uint64]:
         """(n,) a secret uniform word of each record, the same whenever it is asked for.
 
-        Rows that share an id share a fold but no draw: it may randomise their labels, and
-        whoever knows one label would read the draw off its report.
+        Rows of one person share a fold but no draw: it may randomise their labels, and whoever
+        knows one label would read the draw off its report.
         """
         return self._secret.words("draw", name, self._record_ids)
 
@@ -201,29 +225,49 @@ class Rows:
         """(n, 2) a record is named by its content and its number among equal ones.
 
         The number of a row in the file would not do: one record more, and all later ones would
-        change their draws. Copies are numbered 0, 1, ... among rows equal in codes, label and id.
-        They are interchangeable in every sum, so adding a record to m equal ones adds the pair
-        (content, m) and leaves all other pairs, hence all other draws, as they were.
+        change their draws. Copies are numbered 0, 1, ... among rows equal in codes, label and
+        person. They are interchangeable in every sum, so adding a record to m equal ones adds the
+        pair (content, m) and leaves all other pairs, hence all other draws, as they were.
         """
-        key = self._secret.key("record id")
-        ids = np.empty((self.n, 2), np.uint64)
-        for start in range(0, self.n, ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            ids[part] = _keyed_hashes(self._contents(part), key)
-        ids[:, 1] += _copy_numbers(ids)
+        if self._names is not None:
+            return self._names
+        ids = self._hashed(self._content, "record id")
+        ids[:, 1] += _places(ids)
         return ids
 
-    def _contents(self, part: slice) -> NDArray[np.uint8]:
-        """(m, bytes of a row) codes, label or target, id: all that any query can read."""
-        columns = [self.codes[:, part].T]
-        if self._y is not None:
-            columns.append(np.ascontiguousarray(self._y[part])[:, None].view(np.uint8))
-        if self._given_ids is not None:
-            columns.append(np.ascontiguousarray(self._given_ids[part]).view(np.uint8))
-        return np.concatenate(columns, axis=1)
+    def _hashed(self, content: Callable[[slice], Bytes], purpose: str) -> NDArray[np.uint64]:
+        key, hashes = self._secret.key(purpose), np.empty((self.n, 2), np.uint64)
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            hashes[part] = _keyed_hashes(content(part), key)
+        return hashes
+
+    def _content(self, part: slice) -> Bytes:
+        """(m, bytes of a row) codes, label or target, person: all that any query can read."""
+        return _joined(self.codes[:, part].T, _bytes(self._y, part), _bytes(self._persons, part))
+
+    def _features_and_person(self, part: slice) -> Bytes:
+        return _joined(self.codes[:, part].T, _bytes(self._persons, part))
 
 
-def _keyed_hashes(contents: NDArray[np.uint8], key: bytes) -> NDArray[np.uint64]:
+def _bytes(column: NDArray[Any] | None, part: slice) -> Bytes | None:
+    if column is None:
+        return None
+    values = np.ascontiguousarray(column[part])
+    return values.reshape(len(values), -1).view(np.uint8)
+
+
+def _joined(*columns: Bytes | None) -> Bytes:
+    return np.concatenate([column for column in columns if column is not None], axis=1)
+
+
+def _encoded(
+    codes: NDArray[np.uint8], y: NDArray[Any] | None, persons: NDArray[np.uint64] | None
+) -> Encoded:
+    return Encoded(codes=codes, y=y, persons=persons, clamped={}, unknown={}, skipped=0)
+
+
+def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:
     """(m, 2) BLAKE2b of each row. The key is secret, so nobody can make two contents meet."""
     fresh, digests = hashlib.blake2b(digest_size=16, key=key), []
     width, data = contents.shape[1], contents.tobytes()
@@ -234,9 +278,13 @@ def _keyed_hashes(contents: NDArray[np.uint8], key: bytes) -> NDArray[np.uint64]
     return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
 
 
-def _copy_numbers(ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """0 for the first row with an id, 1 for the second, and so on."""
-    order = np.lexsort((ids[:, 1], ids[:, 0]))
+def _places(ids: NDArray[np.uint64], *keys: NDArray[Any] | None) -> NDArray[np.uint64]:
+    """0 for the first row with an id, 1 for the second, and so on.
+
+    The last key says which is first, the ones before it where it is equal; then the file does.
+    """
+    sorted_by = [key for key in keys if key is not None]
+    order = np.lexsort((*sorted_by, ids[:, 1], ids[:, 0]))
     same = (ids[order[1:]] == ids[order[:-1]]).all(axis=1)
     place = np.arange(len(ids))
     firsts = np.maximum.accumulate(np.where(np.concatenate([[False], same]), 0, place))

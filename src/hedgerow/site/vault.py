@@ -33,7 +33,7 @@ from hedgerow.secagg.memory import StoredRound
 from hedgerow.site.study_memory import ROUNDS_KEPT, PeerHeads, StudyMemory, round_name
 from hedgerow.site.vault_layout import VaultTables, bring_up_to_date, check_version
 
-__all__ = ["ROUNDS_KEPT", "StudyMemory", "Vault", "open_ledger"]
+__all__ = ["ROUNDS_KEPT", "StudyMemory", "Vault", "exclusive", "open_ledger"]
 
 _OF_A_ROUND = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
 """Messages whose ledger head is that of the very entry that was written to send them."""
@@ -74,7 +74,7 @@ class Vault:
         path = path.resolve()  # the same file by another name must meet the same lock
         make_private(path.parent)
         with ExitStack() as opened:
-            lock = opened.enter_context(closing(_exclusive(path)))
+            lock = opened.enter_context(closing(exclusive(path)))
             store = opened.enter_context(closing(Store(connect(path), hook)))
             vault = cls(store, identity, anchor, lock)
             opened.pop_all()
@@ -166,7 +166,7 @@ class Vault:
         receipts = [_verified(one, identity) for one in held]
         path = path.resolve()
         make_private(path.parent)
-        with closing(_exclusive(path)):
+        with closing(exclusive(path)):
             copy_private(backup, path)
             with open_ledger(path, identity, anchor) as ledger:
                 ledger.restore(receipt.header.ledger.position for receipt in receipts)
@@ -212,9 +212,9 @@ def _ledger(store: Store, identity: Identity, anchor: Path) -> SqliteLedger:
     return SqliteLedger(store, sign=identity.sign, verify=is_ours, anchor=Anchor(anchor))
 
 
-def _exclusive(path: Path) -> sqlite3.Connection:
+def exclusive(path: Path, wait_seconds: float = 0.0) -> sqlite3.Connection:
     """SQLite's own lock on a file of its own: held until closed, or until the process ends."""
-    lock = connect(path.with_name(path.name + ".lock"), busy_seconds=0.0)
+    lock = connect(path.with_name(path.name + ".lock"), busy_seconds=wait_seconds)
     try:
         lock.execute("PRAGMA journal_mode=OFF")
         lock.execute("BEGIN EXCLUSIVE")

@@ -19,6 +19,8 @@ from hedgerow.values.regions import Fold, Region, Split, Step, Test
 
 MOST_DIGITS = 64
 _PLACES = 40
+NONE = "0/1"
+"""What an entry of version 1 says where later ones name a delta."""
 
 Head = tuple[int, bytes]
 """How many entries a ledger has, and the hash of the last."""
@@ -26,23 +28,31 @@ Head = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class LifetimeSet:
-    """The site's own policy: what all studies together may cost, in epsilon or in rho."""
+    """The site's own policy: what all studies together may cost, in epsilon or in rho.
+
+    `delta` is the limit of what studies in epsilon may fail with; `unit` says to whom all of them
+    make their promise, where the ledger adds up one kind only.
+    """
 
     measure: Measure
     limit: Cost
+    delta: Cost = Fraction(0)
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
     """A study may spend up to `cap`; all of it counts against the lifetime from now on.
 
-    `study` is its hash, `name` what people call it.
+    `study` is its hash, `name` what people call it. `delta` is what an epsilon may fail with that
+    is counted as a whole; costs that add up in rho or mu^2 have none.
     """
 
     study: str
     measure: Measure
     cap: Cost
     name: str = ""
+    delta: Cost = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +149,13 @@ def cost_of_text(text: str) -> Cost:
 def _fields(event: Event) -> dict[str, Any]:
     kind: dict[str, Any] = {"kind": type(event).__name__}
     match event:
-        case LifetimeSet(measure, limit):
-            return kind | {"measure": measure.name, "limit": cost_text(limit)}
-        case Approved(study, measure, cap, name):
+        case LifetimeSet(measure, limit, delta, unit):
+            limits = {"limit": cost_text(limit), "delta": cost_text(delta)}
+            return kind | {"measure": measure.name} | limits | {"unit": unit}
+        case Approved(study, measure, cap, name, delta):
             named = {"study": study, "name": name}
-            return kind | named | {"measure": measure.name, "cap": cost_text(cap)}
+            allowed = {"cap": cost_text(cap), "delta": cost_text(delta)}
+            return kind | named | {"measure": measure.name} | allowed
         case Charged(study, round_id, charges):
             lines = [_charge_fields(charge) for charge in charges]
             counted = {"measure": measure_of(charges, round_id).name, "charges": lines}
@@ -163,10 +175,12 @@ def _fields(event: Event) -> dict[str, Any]:
 def _event(raw: dict[str, Any], approved: Approvals) -> Event:
     match raw["kind"]:
         case "LifetimeSet":
-            return LifetimeSet(Measure[raw["measure"]], cost_of_text(raw["limit"]))
+            limit, delta = cost_of_text(raw["limit"]), cost_of_text(raw.get("delta", NONE))
+            return LifetimeSet(Measure[raw["measure"]], limit, delta, raw.get("unit", ""))
         case "Approved":
             measure, cap = Measure[raw["measure"]], cost_of_text(raw["cap"])
-            return Approved(raw["study"], measure, cap, raw.get("name", ""))
+            delta = cost_of_text(raw.get("delta", NONE))
+            return Approved(raw["study"], measure, cap, raw.get("name", ""), delta)
         case "Charged":
             study = raw["study"]
             measure = Measure[raw["measure"]] if "measure" in raw else approved(study)

@@ -51,6 +51,7 @@ class Account:
     measure: Measure
     cap: Cost
     name: str = ""
+    delta: Cost = Fraction(0)
     open: bool = True
     doubtful: bool = False
     recovered: Cost = Fraction(0)
@@ -105,6 +106,11 @@ class Books:
         """What all studies hold of the lifetime: caps while open, spending once closed."""
         return self._committed(self.accounts.values())
 
+    @property
+    def failing(self) -> Cost:
+        """The deltas of all studies: what was allowed once stays counted."""
+        return sum((account.delta for account in self.accounts.values()), Fraction(0))
+
     def apply(self, event: Event) -> None:
         """Takes an event in, or raises and changes nothing."""
         before, self.seq = self.seq, next_seq(self.seq, event)
@@ -121,6 +127,7 @@ class Books:
     @_apply.register
     def _(self, event: LifetimeSet) -> None:
         checked_cost(event.limit)
+        checked_cost(event.delta)
         if event.measure is Measure.GDP:
             raise SpecError("a lifetime budget counts in epsilon or in rho; use one of these.")
         if self.accounts and self.lifetime and event.measure is not self.lifetime.measure:
@@ -136,7 +143,8 @@ class Books:
             raise SpecError(
                 f"study {event.study!r} was approved before; give a new one a new name."
             )
-        account = Account(event.measure, checked_cost(event.cap), event.name)
+        cap, delta = checked_cost(event.cap), checked_cost(event.delta)
+        account = Account(event.measure, cap, event.name, delta)
         if self.lifetime is None:
             raise SpecError("this site has no lifetime budget; set one before approving a study.")
         committed = self._committed([*self.accounts.values(), account])
@@ -145,6 +153,12 @@ class Books:
                 f"approving study {event.study!r} would commit {shown(committed)} of the lifetime "
                 f"budget; {shown(self.lifetime.limit)} is allowed ({self.lifetime.measure.value}). "
                 "Nothing was approved. Close finished studies, or approve a smaller one."
+            )
+        failing = self.failing + delta
+        if not failing <= self.lifetime.delta:
+            raise BudgetExceeded(
+                f"approving study {event.study!r} would bring the deltas of all studies to "
+                f"{shown(failing)}; {shown(self.lifetime.delta)} is allowed. Nothing was approved."
             )
         self.accounts[event.study] = account
 

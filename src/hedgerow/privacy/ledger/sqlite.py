@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 
 from hedgerow.errors import LedgerBroken, LedgerRolledBack
 from hedgerow.privacy.accounting.budget import Cost, Measure
@@ -47,21 +48,28 @@ class SqliteLedger:
         self._store, self._chain = store, StoredChain(store, sign, verify, anchor)
 
     # ------------------------------------------------------------------------------- spending
-    def set_lifetime(self, measure: Measure, limit: Cost) -> None:
-        """The site's own policy over all studies, in epsilon (pure studies only) or in rho."""
-        self._write(LifetimeSet(measure, limit))
+    def set_lifetime(
+        self, measure: Measure, limit: Cost, delta: Cost = Fraction(0), unit: str = ""
+    ) -> None:
+        """The site's own policy over all studies, in rho or in epsilon.
 
-    def approve(self, study: str, measure: Measure, cap: Cost, name: str = "") -> None:
+        In epsilon studies are pure, or count with all of their epsilon and their delta.
+        """
+        self._write(LifetimeSet(measure, limit, delta, unit))
+
+    def approve(
+        self, study: str, measure: Measure, cap: Cost, name: str = "", delta: Cost = Fraction(0)
+    ) -> None:
         """Lets a study spend up to `cap`, all of which leaves the lifetime budget at once.
 
         `study` is its hash (`Study.account`); `name` is for people.
         """
-        self._write(Approved(study, measure, cap, name))
+        self._write(Approved(study, measure, cap, name, delta))
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
         """Charges a round; inside a transaction of the store it becomes durable with that."""
         study = study_of(charges, round_id)
-        with self._current() as books:
+        with self.current() as books:
             self._chain.append(Charged(study, round_id, tuple(charges)))
             seq, head = self._chain.end.position
             spent = books.account(study).spent
@@ -69,7 +77,7 @@ class SqliteLedger:
 
     def open_set(self, study: str, round_id: str, members: bytes) -> OpenedSet:
         """Writes down the only set, by its hash, that this site will ever open in a round."""
-        with self._current() as books:
+        with self.current() as books:
             account = books.account(study)
             self._chain.append(SetOpened(study, round_id, members, account.spent))
             return account.sets[round_id]
@@ -80,32 +88,32 @@ class SqliteLedger:
 
     # -------------------------------------------------------------------------------- reading
     def spent(self, study: str) -> Cost:
-        with self._current() as books:
+        with self.current() as books:
             return books.account(study).spent
 
     def cap(self, study: str) -> Cost:
-        with self._current() as books:
+        with self.current() as books:
             return books.account(study).cap
 
     def committed(self) -> Cost:
         """What all studies together hold of the lifetime budget, in its measure."""
-        with self._current() as books:
+        with self.current() as books:
             return books.committed
 
     def opened(self, study: str, round_id: str) -> OpenedSet | None:
         """The set that was opened in a round, if any."""
-        with self._current() as books:
+        with self.current() as books:
             return books.account(study).sets.get(round_id)
 
     def has_charged(self, study: str) -> bool:
         """Has any round of the study been charged, or lost in a restore?"""
-        with self._current() as books:
+        with self.current() as books:
             account = books.accounts.get(study)
             return account is not None and bool(account.rounds or account.spent)
 
     def restored(self) -> int:
         """Number of the entry that last declared this file an older copy; 0 if none did."""
-        with self._current() as books:
+        with self.current() as books:
             return books.restored
 
     def entries(self) -> Iterator[tuple[Entry, Event]]:
@@ -115,7 +123,7 @@ class SqliteLedger:
 
     def settle(self) -> None:
         """Makes sure that the anchor has what the file has, before stored bytes are sent again."""
-        with self._current():
+        with self.current():
             pass
 
     # ---------------------------------------------------------------------------------- trust
@@ -155,7 +163,7 @@ class SqliteLedger:
         A receipt without a round does not say what its entry was, only what was spent by then.
         """
         found = list(receipts)
-        with self._current() as books:
+        with self.current() as books:
             self._check_receipts(found, books)
             spent: dict[str, Cost] = {}
             for receipt in found:
@@ -180,14 +188,14 @@ class SqliteLedger:
 
     # ----------------------------------------------------------------------------- transactions
     @contextmanager
-    def _current(self) -> Iterator[Books]:
+    def current(self) -> Iterator[Books]:
         """A transaction in which the books are those of the file, and the anchor agrees."""
         with self._store.transaction():
             self._chain.catch_up()
             yield self._chain.books
 
     def _write(self, event: Event) -> None:
-        with self._current():
+        with self.current():
             self._chain.append(event)
 
 

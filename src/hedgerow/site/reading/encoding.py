@@ -43,12 +43,13 @@ class Encoded:
     """Rows on the schema's grid: all that a run needs of them.
 
     `clamped` (values outside the range), `unknown` (texts that are no number or no listed value)
-    and `skipped` (rows without a usable label, broken lines) are for the site's own eyes.
+    and `skipped` (rows without a usable label or person, broken lines) are for the site's own
+    eyes.
     """
 
     codes: NDArray[np.uint8]  # (F, n), C-contiguous
     y: NDArray[np.uint8] | NDArray[np.float64] | None  # (n,) class codes, or clamped targets
-    record_ids: NDArray[np.uint64] | None  # (n, 2); None: the record's content names it
+    persons: NDArray[np.uint64] | None  # (n, 2) whose record it is; None: nobody said
     clamped: dict[str, int]
     unknown: dict[str, int]
     skipped: int
@@ -64,30 +65,31 @@ def encode(
     *,
     y: Any = None,
     target: str | None = None,
-    ids: str | None = None,
+    person: Any = None,
     check: bool = False,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Encoded:
     """Reads `source` chunk by chunk.
 
     Labels are the column `target` of the source, or the array `y`; with neither, only features
-    are read. `ids` names a column that tells records apart: rows with the same id share every
-    secret draw, so that all rows of one person fall in one fold.
+    are read. `person` says whose record each row is, as a column of the source or as an array:
+    all rows of one person fall in one fold, and `Rows.of_each_person` keeps a few of them.
     """
     if y is not None and target is not None:
         raise SpecError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(source, schema.names)
-    labels = None if y is None else _labels_for(table, y)
+    labels = None if y is None else _one_per_row(table, y, "y", "label")
+    in_source = isinstance(person, str)
+    persons = None if person is None or in_source else _persons_for(table, person)
     encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
-    extra = [name for name in (target, ids) if name is not None]
+    extra = [name for name in (target, person if in_source else None) if name is not None]
     at = 0
     for columns in table.chunks([*schema.names, *extra], chunk_rows):
         features, rest = columns[: len(schema.names)], columns[len(schema.names) :]
-        label = rest[0] if target is not None else None
-        if labels is not None:
-            label = labels[at : at + len(columns[0])]
-        encoder.add(features, label, rest[-1] if ids is not None else None)
-        at += len(columns[0])
+        rows = slice(at, at + len(columns[0]))
+        label = rest[0] if target is not None else _part(labels, rows)
+        encoder.add(features, label, rest[-1] if in_source else _part(persons, rows))
+        at = rows.stop
     return encoder.finish()
 
 
@@ -108,7 +110,7 @@ def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schem
     features = [_inferred(name, column) for name, column in zip(table.names, whole, strict=True)]
     if y is None:
         return Schema(tuple(features))
-    labels = _labels_for(table, y)
+    labels = _one_per_row(table, y, "y", "label")
     if regression:
         return Schema(tuple(features), target=Target(*_range(LABEL, labels)))
     return Schema(tuple(features), classes=_inferred_classes(labels))
@@ -161,14 +163,22 @@ def _inferred_classes(labels: Column) -> tuple[str, ...]:
     return classes
 
 
-def _labels_for(table: RowTable, y: Any) -> Column:
-    column = as_column(y)
-    if getattr(y, "ndim", 1) != 1 or len(column) != table.capacity:
+def _persons_for(table: RowTable, person: Any) -> Column:
+    return _one_per_row(table, person, "person", "id")
+
+
+def _one_per_row(table: RowTable, values: Any, name: str, what: str) -> Column:
+    column = as_column(values)
+    if getattr(values, "ndim", 1) != 1 or len(column) != table.capacity:
         raise DataError(
-            f"y has shape {np.shape(y)} and {table.where} has {table.capacity} rows; give one "
-            "label per row."
+            f"{name} has shape {np.shape(values)} and {table.where} has {table.capacity} rows; "
+            f"give one {what} per row."
         )
     return column
+
+
+def _part(column: Column | None, rows: slice) -> Column | None:
+    return None if column is None else column[rows]
 
 
 class _Encoder:
@@ -184,23 +194,25 @@ class _Encoder:
         self._codes = np.empty((len(schema.features), table.capacity), np.uint8)
         kind = np.uint8 if schema.classes is not None else np.float64
         self._y: NDArray[Any] | None = np.empty(table.capacity, kind) if has_labels else None
-        self._ids: list[NDArray[np.uint64]] = []
+        self._persons: list[NDArray[np.uint64]] = []
         self._clamped: dict[str, int] = {}
         self._unknown: dict[str, int] = {}
         self._n = self._skipped = 0
 
-    def add(self, features: list[Column], label: Column | None, ids: Column | None) -> None:
-        keep: NDArray[np.bool_] | slice = slice(None)
-        n = len(features[0])
+    def add(self, features: list[Column], label: Column | None, person: Column | None) -> None:
+        keep = np.ones(len(features[0]), np.bool_)
+        if person is not None:
+            persons, keep = self._hashed_persons(person)
         if label is not None and self._y is not None:
-            values, keep = self._labels(label)
-            n = int(keep.sum())
-            self._skipped += len(keep) - n
-            self._y[self._n : self._n + n] = values[keep]
+            values, labelled = self._labels(label)
+            keep = keep & labelled
+            self._y[self._n : self._n + int(keep.sum())] = values[keep]
+        n = int(keep.sum())
+        self._skipped += len(keep) - n
         for grid, column, out in zip(self._schema.grids, features, self._codes, strict=True):
             out[self._n : self._n + n] = self._feature(grid, column)[keep]
-        if ids is not None:
-            self._ids.append(self._hashed_ids(ids)[keep])
+        if person is not None:
+            self._persons.append(persons[keep])
         self._n += n
 
     def finish(self) -> Encoded:
@@ -210,7 +222,7 @@ class _Encoder:
         return Encoded(
             codes=_without_the_rest(self._codes, self._n),
             y=None if self._y is None else self._y[: self._n],
-            record_ids=np.concatenate(self._ids) if self._ids else None,
+            persons=np.concatenate(self._persons) if self._persons else None,
             clamped=self._clamped,
             unknown=self._unknown,
             skipped=self._skipped,
@@ -272,17 +284,28 @@ class _Encoder:
         strange = found.met([code is None and token is not None for code, token in pairs])
         return codes[found.index], missing[found.index], strange
 
-    def _hashed_ids(self, column: Column) -> NDArray[np.uint64]:
-        """(n, 2): 128 bits of each id's token. Rows without a usable id share one."""
+    def _hashed_persons(self, column: Column) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """(n, 2) 128 bits of each id's token, and whether the row has one.
+
+        Rows without one belong to nobody knows whom, so that nothing could bound them together.
+        """
         found = distinct(column)
         tokens = found.tokens()
+        known = np.array([isinstance(token, str) and token != "" for token in tokens], np.bool_)
         if self._check:
-            for value, _ in found.met([isinstance(token, Unusable) for token in tokens]):
-                _refuse_unusable(f"{self._table.where}, the column of ids", value)
+            self._refuse_strangers(found.met((~known).tolist()))
         texts = [token if isinstance(token, str) else "" for token in tokens]
         digests = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16) for t in texts]
         joined = b"".join(digest.digest() for digest in digests)
-        return np.frombuffer(joined, "<u8").reshape(-1, 2)[found.index]
+        return np.frombuffer(joined, "<u8").reshape(-1, 2)[found.index], known[found.index]
+
+    def _refuse_strangers(self, strange: Strange) -> None:
+        for value, times in strange:
+            _refuse_unusable(f"{self._table.where}, the ids of persons", value)
+            raise DataError(
+                f"{self._table.where}: person is {value!r} in {times} row(s); say for each row "
+                "whose record it is, or remove the row."
+            )
 
     def _within(self, bound: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
         outside = (values < bound.low) | (values > bound.high)

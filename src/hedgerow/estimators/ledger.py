@@ -1,0 +1,185 @@
+"""One file in which the promises of several fits add up."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hedgerow.coordinator.total import Total
+from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.privacy.accounting import rounding
+from hedgerow.privacy.accounting.budget import Cost, Measure, exact
+from hedgerow.privacy.accounting.conversions import check_promise
+from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.privacy.ledger.events import Approved, Event, LifetimeSet
+from hedgerow.privacy.ledger.rules import Books
+from hedgerow.privacy.ledger.sqlite import SqliteLedger
+from hedgerow.site.ledger_file import is_there, open_alone
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A file that all fits are written to which name it, before they ask anything.
+
+    A fit is charged with all it is allowed (`epsilon`, `delta`), whether it ends or not. Fits
+    add up as if all were of the same records. One that would exceed the limit is refused.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; made on first use, with a key, an anchor and a lock beside it.
+    epsilon : float or None, default=None
+        The limit of all fits together. None sets none, and keeps the one that the file has. A
+        limit can be lowered, never raised.
+    delta : float, default=0.0
+        The same for delta; used with epsilon.
+
+    """
+
+    path: str | os.PathLike[str]
+    epsilon: float | None = None
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
+            raise SpecError(f"the path of a ledger is {self.path!r}; name a file.")
+        if self.epsilon is not None:
+            check_promise(exact(self.epsilon, "epsilon"), exact(self.delta, "delta"))
+        elif self.delta != 0.0:
+            raise SpecError(f"delta is {self.delta} and epsilon None; limit both, or neither.")
+
+    def reserve(self, epsilon: Cost, delta: Fraction, *, unit: str, name: str) -> Total:
+        """Charges one fit; durable on return. Raises BudgetExceeded with nothing charged.
+
+        `unit` is what the promise protects: one ledger adds up one kind only.
+        """
+        with open_alone(self._file) as ledger:
+            self._begin(ledger, unit)
+            with ledger.current() as books:
+                self._lower(ledger, books)
+                self._require_room(books, epsilon, delta)
+                fit = os.urandom(16).hex()
+                ledger.approve(fit, Measure.PURE, epsilon, name, delta)
+                return _total(books, ledger)
+
+    def total(self) -> Total:
+        """What all fits up to now promise together; the file is checked on the way."""
+        with self._opened() as ledger, ledger.current() as books:
+            return _total(books, ledger)
+
+    def verify(self) -> Total:
+        """Reads everything again: links, signatures, sums and the anchor."""
+        with self._opened() as ledger:
+            ledger.verify()
+            with ledger.current() as books:
+                return _total(books, ledger)
+
+    def events(self) -> list[tuple[int, Event]]:
+        """Limits and fits by number, in order."""
+        with self._opened() as ledger:
+            ledger.verify()
+            return [(entry.seq, event) for entry, event in ledger.entries()]
+
+    # ------------------------------------------------------------------------------------ steps
+    @property
+    def _file(self) -> Path:
+        return Path(self.path).expanduser()
+
+    @property
+    def _limits(self) -> tuple[Cost, Cost]:
+        if self.epsilon is None:
+            return math.inf, math.inf
+        return exact(self.epsilon), exact(self.delta)
+
+    @contextmanager
+    def _opened(self) -> Iterator[SqliteLedger]:
+        if not is_there(self._file):
+            raise SpecError(f"there is no ledger {self.path}; name one that a fit has made.")
+        with open_alone(self._file) as ledger:
+            yield ledger
+
+    def _begin(self, ledger: SqliteLedger, unit: str) -> None:
+        """The first entry, alone: the anchor has it before a fit is charged."""
+        with ledger.current() as books:
+            if books.lifetime is None:
+                limit, failing = self._limits
+                ledger.set_lifetime(Measure.PURE, limit, failing, unit)
+            elif books.lifetime.unit != unit:
+                raise SpecError(
+                    f"the ledger {self.path} adds up promises to {books.lifetime.unit!r}; this "
+                    f"fit makes one to {unit!r}. Nothing was released; name another ledger."
+                )
+
+    def _lower(self, ledger: SqliteLedger, books: Books) -> None:
+        known, (limit, failing) = _lifetime(books), self._limits
+        if self.epsilon is None or (limit, failing) == (known.limit, known.delta):
+            return
+        if not (limit <= known.limit and failing <= known.delta):
+            raise SpecError(
+                f"the ledger {self.path} has the limit {_promise(known.limit, known.delta)}, and "
+                f"{_promise(limit, failing)} was given. A limit can be lowered, not raised; "
+                "name the same or none."
+            )
+        ledger.set_lifetime(Measure.PURE, limit, failing, known.unit)
+
+    def _require_room(self, books: Books, epsilon: Cost, delta: Fraction) -> None:
+        known = _lifetime(books)
+        whole, failing = books.committed + epsilon, books.failing + delta
+        if not (whole <= known.limit and failing <= known.delta):
+            raise BudgetExceeded(
+                f"this fit would bring the ledger {self.path} to {_promise(whole, failing)} over "
+                f"{len(books.accounts) + 1} fits; its limit is "
+                f"{_promise(known.limit, known.delta)}. Nothing was charged and nothing released. "
+                "Ask for less."
+            )
+
+
+def as_ledger(value: Any) -> Ledger:
+    """A path is a ledger without a limit of its own."""
+    if isinstance(value, Ledger):
+        return value
+    if isinstance(value, str | os.PathLike) and os.fspath(value):
+        return Ledger(value)
+    raise ValueError
+
+
+def told(number: int, event: Event) -> str:
+    """One line for people."""
+    match event:
+        case LifetimeSet(_, limit, delta, unit):
+            words = "no limit" if limit == math.inf else f"limit {_promise(limit, delta)}"
+            return f"{number:>6}  {words}, for {unit}"
+        case Approved(_, _, cap, name, delta):
+            return f"{number:>6}  {name}: {_promise(cap, delta)}"
+    return f"{number:>6}  {type(event).__name__}"
+
+
+def _lifetime(books: Books) -> LifetimeSet:
+    if books.lifetime is None:
+        raise SpecError("this ledger was never begun; fit something with it first.")
+    return books.lifetime
+
+
+def _total(books: Books, ledger: SqliteLedger) -> Total:
+    seq, head = ledger.head()
+    return Total(
+        epsilon=_number(books.committed),
+        delta=_number(books.failing),
+        fits=len(books.accounts),
+        entry=seq,
+        head=head.hex(),
+    )
+
+
+def _promise(epsilon: Cost, delta: Cost) -> str:
+    return f"epsilon = {printed(_number(epsilon))}, delta = {printed(_number(delta))}"
+
+
+def _number(cost: Cost) -> float:
+    return rounding.float_above(cost) if isinstance(cost, Fraction) else math.inf
