@@ -60,4 +60,4 @@ def test_a_share_of_the_stacking_budget_is_a_fraction_of_the_whole():
         shares = StageShares.with_trees(part, stacks=True)
         from hedgerow.learning.bins import by_count
 
-        assert shares.curves + shares.stacking + shares.trees + by_count.SHARE == 1
+        assert shares.curves + shares.stacking + shares.trees + by_count.BINNING_SHARE == 1
