@@ -188,7 +188,13 @@ def holds(moved: np.ndarray, bound: Sensitivity) -> bool:
     )
 
 
-@pytest.mark.parametrize(("schema", "query"), SUMS, ids=lambda v: type(v).__name__)
+def named(query) -> str:
+    if isinstance(query, BoundQuery):
+        return "BoundQuery"
+    return f"{type(query.statistic).__name__}-{type(query.by).__name__}"
+
+
+@pytest.mark.parametrize(("schema", "query"), SUMS, ids=[named(query) for _, query in SUMS])
 @settings(max_examples=40, deadline=None)
 @given(data=records())
 def test_one_record_never_moves_a_sum_by_more_than_declared(schema, query, data):
