@@ -206,3 +206,11 @@ def test_bits_of_several_labels_of_a_person_all_count():
         THREE, 2, Placement.LABEL, epsilon="90", label_reports=REPORTS, records_per_person=3
     )
     assert three.entry_cost == 3 * one.entry_cost == 3 * Fraction(REPORTS.epsilon_forever)
+
+
+def test_bits_are_refused_from_the_moment_they_cost_more_than_the_promise():
+    cost = Fraction(REPORTS.epsilon_forever)
+    just = {"schema": THREE, "parties": 2, "placement": Placement.LABEL, "label_reports": REPORTS}
+    assert study(epsilon=str(cost), **just).entry_cost == cost
+    with pytest.raises(SpecError, match="cost a person"):
+        study(epsilon=str(cost * Fraction(999, 1000)), **just)

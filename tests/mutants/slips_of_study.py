@@ -98,7 +98,7 @@ STUDY: Final = (
         "if self.entry_cost > self.epsilon:",
         "if self.entry_cost > 2 * self.epsilon:",
         "contract/test_label_reports.py"
-        "::test_reports_that_cost_more_than_the_promise_or_fit_no_schema_are_refused",
+        "::test_bits_are_refused_from_the_moment_they_cost_more_than_the_promise",
     ),
     Slip(
         "the slack counts the draws of one site",
