@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo test test-all check format wheel-check bench clean
+.PHONY: help demo test test-all mutants check format wheel-check bench clean
 
 help:
 	@echo "make demo         five parties in one process: accuracy, tree, privacy statement"
 	@echo "make test         all tests that take seconds"
-	@echo "make test-all     these, and the ones that take minutes"
+	@echo "make test-all     these, the ones that take minutes, and the planted mistakes"
+	@echo "make mutants      plants mistakes in copies of the source; each must be seen by its test"
 	@echo "make check        lint, format, types, import contract"
 	@echo "make format       rewrite files in the house style"
 	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
@@ -29,6 +30,10 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/python -m pytest -n 2
+	$(MAKE) mutants
+
+mutants: $(READY)
+	PYTHONPATH=src:tests:. $(BIN)/python -m mutants.run
 
 check: $(READY)
 	$(BIN)/ruff check .

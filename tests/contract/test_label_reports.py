@@ -189,3 +189,28 @@ def test_an_unknown_label_mechanism_is_refused():
     X, y = sample(50, TWO)
     with pytest.raises(SpecError, match="label_mechanism"):
         hr.ExtraTreesClassifier(TWO, label_mechanism="hash", placement="label").fit(X, y)
+
+
+def test_permanent_bits_have_draws_of_their_own():
+    """With one draw for all bits a record's string would be its code or the opposite of it."""
+    fed, y = opened(parties=1)
+    code = REPORTS.code[np.searchsorted(THREE.classes, y.astype(str))]
+    flipped = fed.link.member._permanent ^ code
+    pairs = np.corrcoef(flipped.T.astype(float))[np.triu_indices(REPORTS.bits, 1)]
+    assert np.abs(pairs).max() < 6.0 / math.sqrt(len(y))
+
+
+def test_bits_of_several_labels_of_a_person_all_count():
+    one = study(THREE, 2, Placement.LABEL, epsilon="90", label_reports=REPORTS)
+    three = study(
+        THREE, 2, Placement.LABEL, epsilon="90", label_reports=REPORTS, records_per_person=3
+    )
+    assert three.entry_cost == 3 * one.entry_cost == 3 * Fraction(REPORTS.epsilon_forever)
+
+
+def test_bits_are_refused_from_the_moment_they_cost_more_than_the_promise():
+    cost = Fraction(REPORTS.epsilon_forever)
+    just = {"schema": THREE, "parties": 2, "placement": Placement.LABEL, "label_reports": REPORTS}
+    assert study(epsilon=str(cost), **just).entry_cost == cost
+    with pytest.raises(SpecError, match="cost a person"):
+        study(epsilon=str(cost * Fraction(999, 1000)), **just)

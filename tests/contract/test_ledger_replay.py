@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
+from hedgerow.errors import BudgetExceeded
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.conversions import noise_law
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.queries import BoundQuery, Cells
+from hedgerow.queries import BoundQuery, Cells, ClassCounts, SumQuery, Whole
 from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.study.terms import Study
 from hedgerow.transport.wire import Receiver
+from hedgerow.values.regions import EVERYONE
 
 
 class Tap:
@@ -134,3 +136,15 @@ def test_features_treated_as_parallel_are_seen(monkeypatch):
 def test_a_number_more_than_was_asked_is_seen():
     the_study, tap, ledger = taped_run()
     assert audit(the_study, tap.bundles, ledger.entries, [n + 1 for n in tap.lengths])
+
+
+def test_a_holder_without_budget_touches_no_row(monkeypatch):
+    """Charged first: whether a refused question would have met any row cannot be told."""
+    X, y = sample(50, TWO)
+    fed = federation(study(TWO, 1), holders(X, y, np.zeros(50), 1, TWO))
+    touched = []
+    monkeypatch.setattr(fed.link.member, "respond", lambda *asked: touched.append(asked))
+    greedy = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(2))
+    with pytest.raises(BudgetExceeded):
+        fed.link.round(1, [greedy])
+    assert not touched

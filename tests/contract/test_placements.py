@@ -12,6 +12,7 @@ from contract.worlds import THREE, TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, BoundQuery, Cells, ClassCounts, Count, SumQuery, Whole
+from hedgerow.site.member import told_once
 from hedgerow.values.regions import EVERYONE
 
 COUNTS = SumQuery(EVERYONE, ClassCounts(3), Whole(), Fraction(1, 4))
@@ -43,6 +44,24 @@ def test_class_counts_come_back_within_eight_deviations(placement, parties):
     # Randomised labels also vary where labels differ; bound by the largest cell.
     spread = 8.0 * np.sqrt(answer.variance * (3 if placement is Placement.LABEL else 1)) + 1e-9
     assert np.abs(answer.values[0, 0] - truth).max() <= spread
+
+
+@pytest.mark.parametrize(("placement", "parties"), [(Placement.CURATOR, 1), (Placement.SHARES, 4)])
+def test_counts_of_a_gaussian_study_come_back_from_its_finer_units(placement, parties):
+    fed, y = opened(placement, parties, epsilon="20", delta="1/1000000")
+    assert fed.study.refinement(COUNTS) > 1
+    (answer,) = fed.ask([COUNTS])
+    truth = np.array([(y == c).sum() for c in THREE.classes])
+    assert np.abs(answer.values[0, 0] - truth).max() <= 8.0 * np.sqrt(answer.variance)
+
+
+def test_as_many_labels_are_told_wrong_as_the_response_says():
+    X, y = sample(3000, TWO)
+    the_study = study(TWO, 1, Placement.LABEL, epsilon="1")
+    (rows,) = holders(X, y, np.zeros(3000), 1, TWO)
+    lies = (told_once(rows, the_study).labels != rows.labels).mean()
+    lie = float(the_study.response.each_other)
+    assert abs(lies - lie) <= 6.0 * np.sqrt(lie * (1.0 - lie) / 3000)
 
 
 def test_a_silo_adds_as_many_noises_as_there_are_sites():

@@ -1,6 +1,8 @@
 """Files that come back from an earlier day: what they may no longer do, and how they go on."""
 
+import sqlite3
 import sys
+from contextlib import closing
 from fractions import Fraction as Q
 from pathlib import Path
 
@@ -324,6 +326,8 @@ def test_a_peers_receipt_shows_a_loss_but_not_what_was_lost(sites):
 def test_a_backup_holds_nothing_that_could_open_a_round(sites):
     backup, _ = lose(sites, 0)
     assert backup.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(backup)) as file:
+        assert file.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
     vault = restore(sites, 0, backup)
     assert vault.memory(ACCOUNT).outbox(sites.group.coordinator.run_id, 1) is None
 

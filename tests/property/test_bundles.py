@@ -9,12 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.queries import LATTICE, BoundQuery, Cells, ClassCounts, Gradients, SumQuery, Whole
+from hedgerow.queries import (
+    LATTICE,
+    Binning,
+    BoundQuery,
+    Cells,
+    ClassCounts,
+    Gradients,
+    SumQuery,
+    Whole,
+)
 from hedgerow.site import answer
 from hedgerow.site.answer import Answering
 from hedgerow.values.losses import SoftmaxLoss
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE, Step
+from hedgerow.values.trees import Tree
 from property.examples import BY_CLASS, OTHER, SHARE, SHARED, SPLIT, records, rows_of
 
 REGIONS = [
@@ -76,3 +86,36 @@ def test_no_pass_visits_more_rows_than_there_are(monkeypatch: pytest.MonkeyPatch
     forest = [SumQuery(region, *KINDS[0], SHARE) for region in REGIONS[:3] * 5]
     Answering(rows_of(data, BY_CLASS), BY_CLASS).integers_of_all(forest, lambda query: LATTICE)
     assert visited == [20] * 10
+
+
+def stump(left: float) -> Tree:
+    values = {(Step(SPLIT, 0),): (left, 0.0, 0.0), (Step(SPLIT, 1),): (0.0, left, 0.0)}
+    return Tree.build(BY_CLASS.names, values)
+
+
+def gradients(*trees: Tree) -> SumQuery:
+    at = Additive((0.0, 1.0, -1.0), (), trees)
+    return SumQuery(EVERYONE, Gradients(SoftmaxLoss(3), at), Whole(), SHARE)
+
+
+AGAIN = gradients(stump(0.5))
+ONE_AFTER_ANOTHER = {
+    "another binning": [
+        (SumQuery(EVERYONE, ClassCounts(3), Cells((0, 1, 2), binning), SHARE), 1)
+        for binning in (SHARED, Binning.of_cells(BY_CLASS), SHARED)
+    ],
+    "another unit": [(AGAIN, 64), (AGAIN, LATTICE), (AGAIN, 64)],
+    "other trees": [(gradients(*trees), LATTICE) for trees in (
+        (stump(0.5),), (stump(2.0), stump(1.0)), (stump(2.0),), (stump(2.0), stump(1.0)), (),
+    )],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ONE_AFTER_ANOTHER.values(), ids=ONE_AFTER_ANOTHER)
+def test_what_a_site_kept_of_one_question_answers_no_other(asked: list[Any]) -> None:
+    """Caches are values made again: whatever was asked before, an answer is the rows' own."""
+    data = [((x, z, k), (x + z) % 3, 0.0) for x in range(5) for z in range(4) for k in range(4)]
+    site = Answering(rows_of(data, BY_CLASS), BY_CLASS)
+    for query, unit in asked:
+        alone = Answering(rows_of(data, BY_CLASS), BY_CLASS).integers(query, unit)
+        np.testing.assert_array_equal(site.integers(query, unit), alone)

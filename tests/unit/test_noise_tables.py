@@ -307,3 +307,10 @@ def test_no_product_of_the_widest_gaussian_leaves_64_bits():
     excess = 2**fine_bits
     assert fine_bits + 1 + 32 <= 64
     assert excess * (2 * coarse + excess) < 2**63
+
+
+@pytest.mark.parametrize("shares", [2, 7])
+def test_a_difference_is_as_far_from_its_law_as_both_of_its_draws(shares):
+    rate = Fraction(1, 20)
+    one = total_variation_of(Polya(rate, shares))
+    assert sampling.total_variation(PolyaDifference(rate, shares)) == 2 * one > 0

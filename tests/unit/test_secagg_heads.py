@@ -233,3 +233,12 @@ def test_a_site_that_does_not_look_at_its_head_would_go_on(vectors, monkeypatch)
     group.sites[0]._memory = MemoryInRam()
     group.sites[0]._memory.open_run(group.coordinator.run_id)
     group.sites[0].begin(request)
+
+
+def test_a_coordinator_s_signature_is_no_site_s(group):
+    """One institution may be both; heads that it writes to others are not claims of its own."""
+    both = group.identities[0]
+    letter = replace(SOME_HEADER, sender=COORDINATOR, ledger=LedgerHead(*FAR, "1/1"))
+    signed = Envelope.parse(seal_message(both, letter, b"")).receipt.signed_head
+    assert not signed.is_by(both.public)
+    assert seal_head(both, FAR).is_by(both.public)

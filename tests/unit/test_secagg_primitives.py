@@ -120,6 +120,15 @@ def test_any_threshold_of_shares_gives_the_secret(threshold, sites):
         assert shamir.combine([shares[s] for s in who], shamir.weights(who)) == secret
 
 
+def test_what_split_deals_to_fewer_than_the_threshold_is_not_enough():
+    """By the polynomial that was really drawn, and not by some polynomial that would fit."""
+    secret, sites = 2**200 + 5, (0, 1, 2, 3)
+    shares = shamir.split(secret, 3, sites, seeded(1))
+    assert secret not in shares.values()
+    for few in itertools.combinations(sites, 2):
+        assert shamir.combine([shares[site] for site in few], shamir.weights(few)) != secret
+
+
 def test_one_share_less_fits_every_secret():
     """For each secret there is a polynomial through the shares known: they say nothing."""
     shares = shamir.split(5, 3, range(4), seeded(0))

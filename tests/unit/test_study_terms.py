@@ -3,14 +3,18 @@
 import json
 import math
 from dataclasses import fields, replace
+from fractions import Fraction
 
 import pytest
 
 from contract.worlds import THREE, TWO, VALUE, study
 from hedgerow.errors import SpecError
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Measure, Placement
+from hedgerow.queries import Binning, Cells, ClassCounts, SumQuery
 from hedgerow.study import hashing, terms
 from hedgerow.study.consortium import Consortium
+from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Numeric, Schema
 
 
@@ -73,6 +77,11 @@ def test_no_float_is_hashed_and_near_ones_are_told_apart():
     assert bounded(0.1).hash != bounded(math.nextafter(0.1, 1.0)).hash
 
 
+def test_a_float_is_hashed_as_the_ratio_it_is_and_order_does_not_matter():
+    assert hashing.exact({"x": [0.5, (1, "1")]}) == {"x": ["1/2", [1, "1"]]}
+    assert hashing.content_hash({"a": 1, "b": 2}) == hashing.content_hash({"b": 2, "a": 1})
+
+
 def bounded(low):
     schema = Schema((Numeric("age", low, 100.0, bins=8),), classes=("no", "yes"))
     return changed(schema=schema)
@@ -99,3 +108,43 @@ def test_a_study_names_all_keys_or_none(keys):
 
 def test_no_field_of_a_study_is_left_out_of_its_hash():
     assert {field.name for field in fields(terms.Study)} <= set(changed().to_dict())
+
+
+# ------------------------------------------------------------------------ noise of Gaussian studies
+def asked(share="1/8", shape=3):
+    features = tuple(range(shape))
+    by = Cells(features, Binning.of_cells(TWO))
+    return SumQuery(EVERYONE, ClassCounts(2), by, Fraction(share))
+
+
+def gaussian(parties=5, **more):
+    return study(TWO, parties, delta="1/1000000", **more)
+
+
+def test_a_person_moves_a_gaussian_sum_by_all_their_records_at_once():
+    """Three records in one cell are a change of 3 there: nine times the variance of one."""
+    one, three = gaussian(), gaussian(records_per_person=3)
+    laws = [s.sum_law(asked()).sigma2 / s.refinement(asked()) ** 2 for s in (one, three)]
+    assert 8.99 < laws[1] / laws[0] < 9.01
+
+
+@pytest.mark.parametrize("epsilon", ["1/10", "1", "100"])
+def test_finer_units_carry_noise_that_is_as_much_finer(epsilon):
+    """However fine the integers are, their release costs what was paid, and hardly less."""
+    the_study, query = gaussian(epsilon=epsilon), asked()
+    moved = query.sensitivity(1).of_person(the_study.refinement(query))
+    price = conversions.cost_of(Measure.GDP, the_study.sum_law(query), moved)
+    assert the_study.cost(query) * Fraction(9999, 10000) <= price <= the_study.cost(query)
+
+
+@pytest.mark.parametrize("parties", [2, 5, 50])
+@pytest.mark.parametrize("epsilon", ["1", "10", "30"])
+def test_every_gaussian_share_is_smooth(parties, epsilon):
+    share = gaussian(parties, epsilon=epsilon).site_law(asked())
+    assert share.sigma2 >= terms.SMOOTH_SHARE
+
+
+@pytest.mark.parametrize("share", ["0", "-1/4"])
+def test_a_query_asks_for_a_part_of_the_budget(share):
+    with pytest.raises(SpecError, match="use > 0"):
+        study(TWO, 3).cost(asked(share))

@@ -1,0 +1,44 @@
+"""The table of slips, as docs/mutants.md shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from mutants.bench import SECONDS, Verdict
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "mutants.md"
+
+HEAD: Final = """# Planted slips
+
+Written by `make mutants`, which plants each mistake below in a copy of the source, alone, and runs
+the test named beside it. A slip is caught if that test, which passes on the sound source, fails
+within {seconds:.0f} seconds by its own judgement or by one of the package's own refusals; a mistake
+that does not even import is not counted. `make test-all` runs it too.
+
+{slips} slips, {caught} caught, {survived} survived.
+"""
+
+
+def page(verdicts: Sequence[Verdict]) -> str:
+    """The same text for the same verdicts: no times, no order of arrival."""
+    caught = sum(verdict.caught for verdict in verdicts)
+    head = HEAD.format(
+        seconds=SECONDS, slips=len(verdicts), caught=caught, survived=len(verdicts) - caught
+    )
+    ordered = sorted(verdicts, key=lambda one: (one.slip.path.split("/")[0], one.slip.path))
+    rooms = groupby(ordered, key=lambda one: one.slip.path.split("/")[0])
+    return "\n".join([head, *(_table(room, list(group)) for room, group in rooms)])
+
+
+def _table(room: str, verdicts: Sequence[Verdict]) -> str:
+    lines = [f"## {room}", "", "| slip | file | the test that sees it |", "|---|---|---|"]
+    return "\n".join([*lines, *map(_row, verdicts), ""])
+
+
+def _row(verdict: Verdict) -> str:
+    slip = verdict.slip
+    words = slip.words if verdict.caught else f"**{slip.words} (survived)**"
+    return f"| {words} | `{slip.path}` | `{slip.test}` |"

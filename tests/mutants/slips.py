@@ -1,0 +1,16 @@
+"""All slips there are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+from mutants.slips_of_privacy import ACCOUNTING, LEDGER, NOISE
+from mutants.slips_of_queries import QUERIES
+from mutants.slips_of_secagg import SECAGG
+from mutants.slips_of_site import READING, SITE
+from mutants.slips_of_study import COORDINATOR, STUDY
+
+SLIPS: Final[tuple[Slip, ...]] = (
+    *NOISE, *ACCOUNTING, *LEDGER, *QUERIES, *SITE, *READING, *SECAGG, *STUDY, *COORDINATOR
+)  # fmt: skip

@@ -1,0 +1,398 @@
+"""Mistakes in noise, accounting and ledger."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+NOISE: Final = (
+    Slip(
+        "a Laplace share is made for one more site than counted on",
+        "privacy/noise/mechanisms.py",
+        "return self if h == 1 else PolyaDifference(self.rate, h)",
+        "return self if h == 1 else PolyaDifference(self.rate, h + 1)",
+        "unit/test_noise_mechanisms.py::test_the_variances_of_the_shares_add_up",
+    ),
+    Slip(
+        "a Gaussian share divides the variance twice",
+        "privacy/noise/mechanisms.py",
+        "return DiscreteGaussian(self.sigma2 / h)",
+        "return DiscreteGaussian(self.sigma2 / h**2)",
+        "unit/test_noise_mechanisms.py::test_the_variances_of_the_shares_add_up",
+    ),
+    Slip(
+        "the Polya law falls too fast",
+        "privacy/noise/laws.py",
+        "(h * k + 1) // (h * (k + 1))",
+        "(h * k + 1) // (h * (k + 1) + 1)",
+        "unit/test_noise_tables.py::test_every_threshold_of_192_bits_is_within_two_units",
+    ),
+    Slip(
+        "the discrete Gaussian is too narrow",
+        "privacy/noise/laws.py",
+        "ratio = exp_bounds(1 / (2 * sigma2), LAW_BITS)[0]",
+        "ratio = exp_bounds(1 / sigma2, LAW_BITS)[0]",
+        "unit/test_noise_tables.py::test_every_threshold_of_192_bits_is_within_two_units",
+    ),
+    Slip(
+        "two-sided noise is a sum instead of a difference",
+        "privacy/noise/sampling.py",
+        "np.asarray(pairs[:half] - pairs[half:])",
+        "np.asarray(pairs[:half] + pairs[half:])",
+        "statistical/test_noise_laws.py::test_noise_follows_its_law",
+    ),
+    Slip(
+        "the wide Gaussian's coin forgets the sign",
+        "privacy/noise/sampling.py",
+        "excess = fine + negative  # |k| - coarse",
+        "excess = fine",
+        "statistical/test_noise_laws.py"
+        "::test_the_wide_sampler_gives_single_integers_their_probability",
+    ),
+    Slip(
+        "a tie goes to the lower value",
+        "privacy/noise/tables.py",
+        "if total >> (LAW_BITS - EXACT_BITS) > point:",
+        "if total >> (LAW_BITS - EXACT_BITS) >= point:",
+        "unit/test_noise_tables.py::test_a_word_on_a_threshold_is_settled_by_the_next_128_bits",
+    ),
+    Slip(
+        "the variation of one of the two draws is forgotten",
+        "privacy/noise/sampling.py",
+        "return 2 * total_variation_of(Polya(law.rate, law.shares))",
+        "return total_variation_of(Polya(law.rate, law.shares))",
+        "unit/test_noise_tables.py::test_a_difference_is_as_far_from_its_law_as_both_of_its_draws",
+    ),
+    Slip(
+        "a forked child goes on with its parent's words",
+        "privacy/noise/randomness.py",
+        "if self._forks_seen != _forks:",
+        "if self._forks_seen > _forks:",
+        "unit/test_noise_randomness.py::test_a_forked_child_draws_other_words_than_its_parent",
+    ),
+    Slip(
+        "a uniform number reaches its bound",
+        "privacy/noise/randomness.py",
+        "if candidate < n:",
+        "if candidate <= n:",
+        "unit/test_noise_randomness.py::test_below_gives_every_value_for_exactly_as_many_bytes",
+    ),
+    Slip(
+        "the coin of exp shows its other side",
+        "privacy/noise/coins.py",
+        "return k % 2 == 1",
+        "return k % 2 == 0",
+        "unit/test_noise_coins.py::test_the_exp_coin_has_exactly_its_bias_as_far_as_enumerated",
+    ),
+    Slip(
+        "a coin on the edge is taken for heads",
+        "privacy/noise/coins.py",
+        "heads = uniforms + np.uint64(1) + _UNSURE <= estimate",
+        "heads = uniforms <= estimate + _UNSURE",
+        "unit/test_noise_coins.py::test_many_coins_agree_with_exact_bounds_near_every_edge",
+    ),
+    Slip(
+        "the exponential mechanism keeps one integer more than the weight",
+        "privacy/noise/selection.py",
+        "if offset < low or falls_below_exp(",
+        "if offset <= low or falls_below_exp(",
+        "statistical/test_selection.py"
+        "::test_the_integer_between_the_bounds_of_a_weight_is_settled_by_a_coin",
+    ),
+    Slip(
+        "permute-and-flip asks a candidate again that was turned down",
+        "privacy/noise/selection.py",
+        "        waiting.pop()\n",
+        "",
+        "statistical/test_selection.py::test_draws_follow_the_exact_probabilities",
+    ),
+    Slip(
+        "a label is told too truthfully by rounding",
+        "privacy/noise/response.py",
+        "odds = exp_bounds(epsilon, 128)[1]",
+        "odds = exp_bounds(epsilon, 128)[0] * 99 // 100",
+        "unit/test_response.py::test_a_response_never_costs_more_than_asked",
+    ),
+    Slip(
+        "a lie about a label may be the truth",
+        "privacy/noise/response.py",
+        "other + (other >= labels))",
+        "other + (other > labels))",
+        "unit/test_response.py::test_label_counts_are_recovered_from_answers_of_records",
+    ),
+    Slip(
+        "permanent bits flip half as often as stated",
+        "privacy/noise/response.py",
+        "self.code[labels] ^ (words < np.uint64(self._flip_words))",
+        "self.code[labels] ^ (words < np.uint64(self._flip_words // 2))",
+        "unit/test_response.py::test_permanent_bits_flip_for_exactly_the_stated_words",
+    ),
+)
+
+ACCOUNTING: Final = (
+    Slip(
+        "a short rational is rounded down",
+        "privacy/accounting/rounding.py",
+        "return math.ceil(number * Fraction(2) ** shift) / Fraction(2) ** shift",
+        "return math.floor(number * Fraction(2) ** shift) / Fraction(2) ** shift",
+        "unit/test_accounting.py::test_short_rationals_lie_on_the_promised_side",
+    ),
+    Slip(
+        "a Gaussian budget is rounded up",
+        "privacy/accounting/gaussian.py",
+        "return rounding.rounded_down(mu**2)",
+        "return rounding.above(mu**2 * (1 + rounding.real(Fraction(1, 10**6))))",
+        "unit/test_accounting.py"
+        "::test_a_budget_spent_to_the_end_keeps_its_promise_and_wastes_next_to_nothing",
+    ),
+    Slip(
+        "integer noise is priced as real-valued noise",
+        "privacy/accounting/gaussian.py",
+        "return w * (1 + w * (Fraction(1, 12) + w * (Fraction(13, 1440) + w / 750)))",
+        "return w",
+        "unit/test_accounting.py::test_the_series_bounds_the_centre_step_from_above_and_closely",
+    ),
+    Slip(
+        "groups of a query are taken for parallel in the L1 norm",
+        "privacy/accounting/sensitivity.py",
+        "Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)",
+        "Sensitivity(self.l1, self.l2_squared * times, self.linf)",
+        "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+    ),
+    Slip(
+        "groups of a query are taken for parallel in the L2 norm",
+        "privacy/accounting/sensitivity.py",
+        "Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)",
+        "Sensitivity(self.l1 * times, self.l2_squared, self.linf)",
+        "property/test_sensitivity.py::test_one_record_never_moves_a_sum_by_more_than_declared"
+        "[Fractions-Leaves]",
+    ),
+    Slip(
+        "a person's records are taken for orthogonal",
+        "privacy/accounting/sensitivity.py",
+        "self.l2_squared * records**2",
+        "self.l2_squared * records",
+        "unit/test_study_terms.py::test_a_person_moves_a_gaussian_sum_by_all_their_records_at_once",
+    ),
+    Slip(
+        "a coalition is counted without its colluders",
+        "privacy/accounting/coalition.py",
+        "return Fraction(max(0, self.t - self.colluders), self.h)",
+        "return Fraction(max(0, self.t - 1), self.h)",
+        "unit/test_accounting_coalition.py"
+        "::test_nothing_is_promised_when_every_survivor_may_collude",
+    ),
+    Slip(
+        "a coalition is priced for one coordinate",
+        "privacy/accounting/coalition.py",
+        "return min(self.touched or self.sensitivity.l1, self.sensitivity.l1)",
+        "return 1",
+        "property/test_coalition_price.py"
+        "::test_the_worst_placing_of_a_persons_records_costs_what_is_stated",
+    ),
+    Slip(
+        "permute-and-flip is priced as if its loss were ranged",
+        "privacy/accounting/conversions.py",
+        "(2 if ranged else 1) * _pure_of_mu_squared(cost)",
+        "2 * _pure_of_mu_squared(cost)",
+        "unit/test_accounting.py::test_randomised_response_meets_its_gaussian_curve_exactly"
+        "_and_would_break_the_ranged_one",
+    ),
+    Slip(
+        "the exponential mechanism is twice as sharp in rho",
+        "privacy/accounting/conversions.py",
+        "_root_below(8 * cost)",
+        "_root_below(32 * cost)",
+        "unit/test_accounting.py::test_a_selection_in_zcdp_costs_what_its_formula_says",
+    ),
+    Slip(
+        "Laplace noise is made for the largest coordinate alone",
+        "privacy/accounting/conversions.py",
+        "return DiscreteLaplace(cost / sensitivity.l1)",
+        "return DiscreteLaplace(cost / sensitivity.linf)",
+        "unit/test_accounting.py::test_laplace_noise_divides_the_cost_by_the_l1_norm",
+    ),
+    Slip(
+        "a Gaussian study takes half its rho from the lifetime",
+        "privacy/accounting/conversions.py",
+        "        return spent / 2\n",
+        "        return spent / 4\n",
+        "unit/test_accounting.py::test_studies_enter_a_lifetime_in_rho",
+    ),
+    Slip(
+        "printed numbers are rounded to the nearest",
+        "privacy/accounting/rounding.py",
+        "Context(prec=digits, rounding=ROUND_CEILING)",
+        'Context(prec=digits, rounding="ROUND_HALF_EVEN")',
+        "unit/test_statement.py::test_delta_is_never_printed_smaller_than_it_is",
+    ),
+    Slip(
+        "a sparse graph adds nothing to delta",
+        "privacy/accounting/conversions.py",
+        "return Fraction(rounds, SPARSE_FAILS_ONCE_IN)",
+        "return Fraction(1, SPARSE_FAILS_ONCE_IN)",
+        "contract/test_failed_rounds.py"
+        "::test_every_round_of_a_sparse_graph_adds_two_to_the_minus_forty_to_delta",
+    ),
+)
+
+LEDGER: Final = (
+    Slip(
+        "a ledger has a little tolerance",
+        "privacy/ledger/charges.py",
+        "if not spent <= limit:",
+        "if not spent <= limit + Fraction(1, 10**12):",
+        "unit/test_ledger.py::test_the_limit_itself_is_allowed_and_the_least_above_it_is_not",
+    ),
+    Slip(
+        "what is not a number is within every limit",
+        "privacy/ledger/charges.py",
+        "if not spent <= limit:",
+        "if spent > limit:",
+        "unit/test_ledger.py::test_not_a_number_is_never_within_a_limit",
+    ),
+    Slip(
+        "different tests do not add",
+        "privacy/ledger/charges.py",
+        "yield from _raise(parent, gain)",
+        "yield from _raise(parent, max(Fraction(0), test_part.total - parent.total))",
+        "unit/test_ledger.py::test_different_tests_add",
+    ),
+    Slip(
+        "a round is charged as often as it is asked",
+        "privacy/ledger/charges.py",
+        "    if used:\n",
+        "    if used and not study:\n",
+        "unit/test_ledger.py::test_a_round_is_charged_once_and_is_of_one_study",
+    ),
+    Slip(
+        "charges are taken back in the wrong order",
+        "privacy/ledger/charges.py",
+        "for part, before in reversed(changes):",
+        "for part, before in changes:",
+        "property/test_ledger.py::test_charges_taken_back_were_never_there",
+    ),
+    Slip(
+        "a refused round leaves its charge in the tally",
+        "privacy/ledger/charges.py",
+        "            self._tally.undo(changes)\n",
+        "",
+        "unit/test_ledger.py::test_a_refused_round_leaves_no_trace",
+    ),
+    Slip(
+        "studies in disjoint regions share a budget",
+        "privacy/ledger/charges.py",
+        "    yield charge.study, 0\n",
+        "",
+        "unit/test_ledger.py::test_studies_add_even_where_their_regions_are_disjoint",
+    ),
+    Slip(
+        "the link to the entry before is not checked",
+        "privacy/ledger/chain.py",
+        "if entry.head == _digest(_VERSION_2, str(entry.seq), end.everything, entry.body):",
+        "if entry.head:",
+        "unit/test_ledger_chain.py::test_tampering_is_noticed_and_stops_all_charges",
+    ),
+    Slip(
+        "the signature of an entry is not checked",
+        "privacy/ledger/chain.py",
+        "if not verify(entry.signature, entry.head):",
+        "if not entry.signature:",
+        "unit/test_ledger_chain.py::test_entries_signed_with_another_key_are_not_believed",
+    ),
+    Slip(
+        "the number of an entry is not checked",
+        "privacy/ledger/chain.py",
+        "if entry.seq != expected:",
+        "if entry.seq < expected:",
+        "unit/test_ledger_chain.py::test_a_signed_chain_that_skips_a_number_is_not_believed",
+    ),
+    Slip(
+        "the anchor does not move",
+        "privacy/ledger/stored_chain.py",
+        "            self._anchor.append(self.end.position)\n",
+        "            pass\n",
+        "unit/test_ledger_chain.py"
+        "::test_a_restored_copy_is_older_than_the_anchor_and_may_not_charge",
+    ),
+    Slip(
+        "a missing anchor is forgiven",
+        "privacy/ledger/stored_chain.py",
+        "if not latest and self.end.seq > 1:",
+        "if not latest and self.end.seq < 1:",
+        "unit/test_ledger_chain.py::test_a_missing_anchor_stops_the_site",
+    ),
+    Slip(
+        "the books are not read before a charge",
+        "privacy/ledger/stored_chain.py",
+        "            self.read_new()\n            self._check_anchor()\n",
+        "            self._check_anchor()\n",
+        "unit/test_ledger_chain.py::test_two_ledgers_on_one_file_see_each_other_s_charges",
+    ),
+    Slip(
+        "an opened set is kept in memory and not chained",
+        "privacy/ledger/sqlite.py",
+        "self._chain.append(SetOpened(study, round_id, members, account.spent))",
+        "self._chain.books.apply(SetOpened(study, round_id, members, account.spent))",
+        "unit/test_ledger_chain.py::test_a_copy_from_before_a_set_is_older_than_the_anchor",
+    ),
+    Slip(
+        "a round opens a second set",
+        "privacy/ledger/rules.py",
+        "if event.round_id not in account.rounds or event.round_id in account.sets:",
+        "if event.round_id not in account.rounds:",
+        "unit/test_ledger_chain.py::test_a_round_opens_one_set_and_only_once_it_is_charged",
+    ),
+    Slip(
+        "a charge's measure is not compared with its budget's",
+        "privacy/ledger/rules.py",
+        "require_measure(measure, account.measure, event.round_id)",
+        "require_measure(measure, measure, event.round_id)",
+        "unit/test_ledger_chain.py::test_a_cap_in_one_measure_accepts_no_charge_in_another",
+    ),
+    Slip(
+        "a closed study may charge",
+        "privacy/ledger/rules.py",
+        "        if not account.open:\n"
+        '            raise SpecError(f"study {event.study!r} is closed; ',
+        "        if account.doubtful:\n"
+        '            raise SpecError(f"study {event.study!r} is closed; ',
+        "unit/test_ledger_chain.py::test_an_unknown_or_closed_study_cannot_charge",
+    ),
+    Slip(
+        "a restored study goes on from what the copy knows",
+        "privacy/ledger/rules.py",
+        "            _require_certain(account, event)\n",
+        "",
+        "unit/test_ledger_chain.py::test_after_a_restore_open_studies_count_as_fully_spent",
+    ),
+    Slip(
+        "an open study holds only what it has spent of the lifetime",
+        "privacy/ledger/rules.py",
+        "return self.cap if self.open else self.spent",
+        "return self.spent",
+        "unit/test_ledger_chain.py::test_approving_a_study_takes_its_whole_cap_from_the_lifetime",
+    ),
+    Slip(
+        "the code of a row beside the ledger is not checked",
+        "privacy/ledger/tables.py",
+        "if not isinstance(code, bytes) or not hmac.compare_digest(code, self._code(values)):",
+        "if not isinstance(code, bytes):",
+        "contract/test_vault_files.py::test_rows_that_this_site_did_not_write_are_not_believed",
+    ),
+    Slip(
+        "a row's code covers its key and not its content",
+        "privacy/ledger/tables.py",
+        "for part in (self._name, *values):",
+        "for part in (self._name, *values[: len(self._keys)]):",
+        "contract/test_vault_files.py::test_rows_that_this_site_did_not_write_are_not_believed",
+    ),
+    Slip(
+        "a site's file is for everybody to read",
+        "privacy/ledger/store.py",
+        "        path.chmod(0o600)\n",
+        "        path.chmod(0o644)\n",
+        "contract/test_vault.py::test_only_the_owner_can_read_the_files",
+    ),
+)

@@ -1,0 +1,169 @@
+"""Mistakes in what a record adds to a sum, and in how far it is said to move one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+MOVES: Final = "property/test_sensitivity.py::"
+NEVER_MORE: Final = f"{MOVES}test_one_record_never_moves_a_sum_by_more_than_declared"
+OF_BOUNDS: Final = f"{NEVER_MORE}[BoundQuery0]"
+
+QUERIES: Final = (
+    Slip(
+        "features of a histogram are taken for parallel",
+        "queries/groups.py",
+        "return len(self.features)",
+        "return 1",
+        "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+    ),
+    Slip(
+        "trees of a forest are taken for parallel",
+        "queries/sums.py",
+        "return self.statistic.bound(unit).repeated(self.by.groups)",
+        "return self.statistic.bound(unit)",
+        f"{NEVER_MORE}[Fractions-Leaves]",
+    ),
+    Slip(
+        "bounds of all features are priced as one",
+        "queries/sums.py",
+        ".repeated(len(self.features))",
+        "",
+        "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+    ),
+    Slip(
+        "a bound's L2 norm is not squared",
+        "queries/sums.py",
+        "Sensitivity(unit, unit**2, unit)",
+        "Sensitivity(unit, unit, unit)",
+        OF_BOUNDS,
+    ),
+    Slip(
+        "norms on the lattice are rounded down",
+        "queries/statistics.py",
+        "Sensitivity(ceil(l1 * unit), ceil(l2 * unit**2), ceil(linf * unit))",
+        "Sensitivity(int(l1 * unit), int(l2 * unit**2) - 1, int(linf * unit))",
+        "property/test_units.py::test_no_loss_needs_the_clamp_at_any_score",
+    ),
+    Slip(
+        "complementary fractions are declared as halves",
+        "queries/statistics.py",
+        "return Sensitivity(unit, unit**2, unit)",
+        "return Sensitivity(unit, unit**2 // 2, unit)",
+        "property/test_units.py::test_no_honest_record_meets_the_clamp",
+    ),
+    Slip(
+        "a target outside the asked range is not clipped",
+        "queries/statistics.py",
+        "(np.clip(records.target, self.low, self.high) - self.low)",
+        "(records.target - self.low)",
+        "property/test_units.py::test_no_honest_record_meets_the_clamp",
+    ),
+    Slip(
+        "the L1 norm of the log-loss is said to be 1",
+        "values/losses.py",
+        "return Norms((1 + c) ** 2 / (4 * c), 1.0, 1.0)",
+        "return Norms(1.0, 1.0, 1.0)",
+        f"{MOVES}test_the_l1_norm_of_the_log_loss_is_reached_and_a_norm_of_one_is_seen",
+    ),
+    Slip(
+        "the binary Hessian scale is a trace too large",
+        "values/losses.py",
+        "BINARY_HESSIAN_SCALE = 3.33\n",
+        "BINARY_HESSIAN_SCALE = 3.34\n",
+        f"{MOVES}test_the_log_loss_keeps_norm_one_at_its_hessian_scale",
+    ),
+    Slip(
+        "softmax has the Hessian scale of two classes",
+        "values/losses.py",
+        "SOFTMAX_HESSIAN_SCALE = 2.0\n",
+        "SOFTMAX_HESSIAN_SCALE = 3.33\n",
+        f"{MOVES}test_softmax_keeps_squared_norm_two",
+    ),
+    Slip(
+        "the count beside a gradient is free",
+        "values/losses.py",
+        "return Norms(classes + 1.0, classes + 1.0, 1.0)",
+        "return Norms(classes + 1.0, classes, 1.0)",
+        "property/test_boosted.py::test_gradients_with_a_count_keep_their_norms",
+    ),
+    Slip(
+        "Hessians of many classes have the bound of two",
+        "values/losses.py",
+        "return Norms(1.0 - 1.0 / self.n_classes, 4.0 / 27.0, 0.25)",
+        "return Norms(0.25, 0.0625, 0.25)",
+        "property/test_boosted.py::test_hessians_alone_keep_their_own_norms",
+    ),
+    Slip(
+        "residuals are not clipped",
+        "values/losses.py",
+        "g = -np.clip(residual, -self.clip, self.clip) / self.clip",
+        "g = -residual / self.clip",
+        "property/test_units.py::test_no_loss_needs_the_clamp_at_any_score",
+    ),
+    Slip(
+        "the reach of the Gini score is halved",
+        "queries/choices.py",
+        "            case Score.GINI:\n                return 2 * LATTICE",
+        "            case Score.GINI:\n                return LATTICE",
+        f"{MOVES}test_the_range_of_score_changes_over_candidates_is_at_most_the_reach",
+    ),
+    Slip(
+        "the reach of the entropy lacks its last term",
+        "queries/choices.py",
+        "(np.log(self.rows_at_most + 1.0) + 1.0) * LATTICE",
+        "np.log(self.rows_at_most + 1.0) * LATTICE",
+        "property/test_private_split.py"
+        "::test_every_small_count_table_moves_the_entropy_within_its_reach_beyond_the_bound_too",
+    ),
+    Slip(
+        "the balance of a score is free",
+        "queries/choices.py",
+        "return self._reach_of_score + self.balance",
+        "return self._reach_of_score",
+        f"{MOVES}test_the_range_of_score_changes_over_candidates_is_at_most_the_reach",
+    ),
+    Slip(
+        "the squared error of a record is said to be a half",
+        "queries/choices.py",
+        "            case Score.SQUARED_ERROR:\n                return LATTICE",
+        "            case Score.SQUARED_ERROR:\n                return LATTICE // 2",
+        f"{MOVES}test_the_range_of_score_changes_over_candidates_is_at_most_the_reach",
+    ),
+    Slip(
+        "Newton vectors are held against no bound",
+        "site/newton.py",
+        "return min(bound.l2_squared, bound.linf**2, bound.l1**2 // statistic.channels)",
+        "return bound.l2_squared << 40",
+        "property/test_newton.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
+    ),
+    Slip(
+        "a loss of two classes is asked of any number of them",
+        "queries/statistics.py",
+        "            return _other_classes(2, schema)\n",
+        "            return None\n",
+        "unit/test_misfits.py::test_a_loss_is_asked_of_its_own_kind_of_target_only",
+    ),
+    Slip(
+        "a record may weigh more than 1, or less than nothing",
+        "queries/statistics.py",
+        "if not 0.0 < loss.weight <= 1.0:",
+        "if loss.weight == 0.0:",
+        "unit/test_misfits.py::test_a_squared_loss_keeps_to_the_target_s_own_range",
+    ),
+    Slip(
+        "a model of one output is stretched over many",
+        "queries/statistics.py",
+        "if at.outputs != loss.outputs:",
+        "if at.outputs > loss.outputs:",
+        "unit/test_misfits.py::test_a_model_has_as_many_outputs_as_the_loss",
+    ),
+    Slip(
+        "a radius may be as small as it likes",
+        "queries/statistics.py",
+        "if not SMALLEST_RADIUS <= self.radius <= LARGEST_RADIUS:",
+        "if not 0.0 < self.radius <= LARGEST_RADIUS:",
+        "unit/test_misfits.py::test_a_radius_that_cannot_be_divided_by_is_refused",
+    ),
+)

@@ -1,0 +1,324 @@
+"""Mistakes where the rows are: reading, selecting, summing, and what leaves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+SITE: Final = (
+    Slip(
+        "the finer units of Gaussian shares are forgotten",
+        "site/member.py",
+        "x * self.study.refinement(q) + z for q,",
+        "x + z for q,",
+        "contract/test_placements.py"
+        "::test_counts_of_a_gaussian_study_come_back_from_its_finer_units",
+    ),
+    Slip(
+        "noise is left out where the answer is zero",
+        "site/member.py",
+        "x * self.study.refinement(q) + z for q,",
+        "x * self.study.refinement(q) + z * bool(x.any()) for q,",
+        "statistical/test_pipeline_noise.py::test_an_answer_of_nothing_but_zeros_carries_its_noise",
+    ),
+    Slip(
+        "noise is drawn once and used again",
+        "site/member.py",
+        "        return sampling.draw(self.study.site_law(query), size, secret, invert=invert)\n",
+        "        law, kept = self.study.site_law(query), self.__dict__.setdefault('kept', {})\n"
+        "        return kept.setdefault((law, size), sampling.draw(law, size, secret))\n",
+        "statistical/test_pipeline_noise.py::test_equal_queries_of_one_run_have_noise_of_their_own",
+    ),
+    Slip(
+        "one site adds the noise of the sum instead of its own",
+        "site/member.py",
+        "sampling.draw(self.study.site_law(query), size",
+        "sampling.draw(self.study.site_law(query).share(2), size",
+        "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
+    ),
+    Slip(
+        "the coefficient of a choice is doubled",
+        "site/member.py",
+        "coefficient = epsilon / (",
+        "coefficient = 2 * epsilon / (",
+        "statistical/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
+    ),
+    Slip(
+        "a person's records are ignored in a choice",
+        "site/member.py",
+        "(query.scoring.reach * self.study.records_per_person)",
+        "query.scoring.reach",
+        "statistical/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
+    ),
+    Slip(
+        "the best candidate is picked without any draw",
+        "site/member.py",
+        "if self.study.placement is Placement.NOWHERE:",
+        "if self.study.placement is not Placement.LABEL:",
+        "statistical/test_member_choices.py::test_a_sites_own_picks_follow_it_too",
+    ),
+    Slip(
+        "labels are told as they are",
+        "site/member.py",
+        "return rows.with_labels(told.astype(np.uint8))",
+        "return rows",
+        "contract/test_placements.py::test_as_many_labels_are_told_wrong_as_the_response_says",
+    ),
+    Slip(
+        "true labels stay beside the permanent bits",
+        "site/member.py",
+        "            rows = without_labels(rows)\n",
+        "",
+        "contract/test_label_reports.py::test_a_site_refuses_class_counts_and_keeps_no_labels",
+    ),
+    Slip(
+        "all permanent bits of a record hang on one draw",
+        "site/member.py",
+        'rows.draw(f"label bit {b}")',
+        'rows.draw("label bit")',
+        "contract/test_label_reports.py::test_permanent_bits_have_draws_of_their_own",
+    ),
+    Slip(
+        "the cells of a region are flipped",
+        "site/rows.py",
+        "list(split_rows(self._cells_of(test), rows, test.left))",
+        "list(split_rows(self._cells_of(test), rows, test.left))[::-1]",
+        "unit/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
+    ),
+    Slip(
+        "the outcome of a fold is ignored",
+        "site/rows.py",
+        "        return parts[last.outcome]\n",
+        "        return parts[last.outcome] if isinstance(last.test, Split) else parts[0]\n",
+        "unit/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
+    ),
+    Slip(
+        "all outcomes of a fold hold all rows",
+        "site/rows.py",
+        "        outcome = self.fold(test)[rows]\n",
+        "        return [rows] * test.n\n        outcome = self.fold(test)[rows]\n",
+        "unit/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
+    ),
+    Slip(
+        "a test on another grid is looked up on this one",
+        "site/rows.py",
+        "if test.grid != grid.digest or test.left >> grid.n_cells:",
+        "if test.left >> grid.n_cells:",
+        "unit/test_rows.py::test_a_test_on_another_grid_is_refused",
+    ),
+    Slip(
+        "copies of a record share their draws",
+        "site/rows.py",
+        "        ids[:, 1] += _copy_numbers(ids)\n",
+        "",
+        "unit/test_rows.py::test_copies_of_a_record_have_draws_of_their_own",
+    ),
+    Slip(
+        "a record's draw goes by its place in the file",
+        "site/rows.py",
+        "        ids[:, 1] += _copy_numbers(ids)\n",
+        "        ids[:, 1] += np.arange(self.n, dtype=np.uint64)\n",
+        "unit/test_rows.py::test_one_record_more_changes_no_other_records_fold_or_draw",
+    ),
+    Slip(
+        "rows of one person share the draw of their labels",
+        "site/rows.py",
+        'return self._secret.words("draw", name, self._record_ids)',
+        "ids = self._record_ids if self._given_ids is None else self._given_ids\n"
+        '        return self._secret.words("draw", name, ids)',
+        "unit/test_rows.py::test_rows_with_one_id_share_their_fold_but_no_draw",
+    ),
+    Slip(
+        "two studies have the same draws",
+        "site/rows.py",
+        "for part in (purpose, self.study, name)]",
+        "for part in (purpose, name)]",
+        "unit/test_rows.py::test_another_secret_study_or_name_is_another_draw",
+    ),
+    Slip(
+        "truncation is replaced by rounding",
+        "kernels/units.py",
+        "return np.clip(finite, -LARGEST_UNITS, LARGEST_UNITS).astype(np.int64)",
+        "return np.clip(np.rint(finite), -LARGEST_UNITS, LARGEST_UNITS).astype(np.int64)",
+        "property/test_units.py::test_no_loss_needs_the_clamp_at_any_score",
+    ),
+    Slip(
+        "the clamp of contributions is removed",
+        "kernels/units.py",
+        "return np.where(_keeps(contributions, bound)[:, None], contributions, 0)",
+        "return contributions",
+        "property/test_units.py::test_a_statistic_that_lies_about_its_bound_is_stopped",
+    ),
+    Slip(
+        "the clamp looks at one norm less",
+        "kernels/units.py",
+        "return keeps & (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)",
+        "return keeps & (l1 <= bound.l1)",
+        "property/test_units.py::test_one_unit_beyond_any_norm_is_too_much",
+    ),
+    Slip(
+        "the compiled clamp forgets one norm",
+        "kernels/units.py",
+        "n += (a + b > l1) | (a * a + b * b > l2_squared) | (a > linf) | (b > linf)",
+        "n += (a * a + b * b > l2_squared) | (a > linf) | (b > linf)",
+        "property/test_units.py"
+        "::test_a_record_that_exceeds_its_bound_adds_nothing_and_others_all_they_have",
+    ),
+    Slip(
+        "contributions that are no number are kept",
+        "kernels/units.py",
+        "finite = np.where(np.isfinite(scaled), scaled, 0.0)",
+        "finite = np.nan_to_num(scaled, nan=1.0)",
+        "property/test_units.py"
+        "::test_a_record_that_exceeds_its_bound_adds_nothing_and_others_all_they_have",
+    ),
+    Slip(
+        "a sum of another shape is stretched over the noise",
+        "site/answer.py",
+        "if sums.size != prod(query.shape):",
+        "if sums.size > prod(query.shape):",
+        "property/test_units.py::test_one_sum_is_not_stretched_over_many_noises",
+    ),
+    Slip(
+        "half a Gini wraps around in int64",
+        "site/answer.py",
+        "return counts.astype(object) if unit * n * n >= 1 << 62 else counts",
+        "return counts",
+        "property/test_units.py::test_half_a_gini_does_not_leave_int64_at_any_unit",
+    ),
+    Slip(
+        "contributions of another unit are used again",
+        "site/answer.py",
+        "if kept is None or kept[0] is not statistic or kept[1] != unit:",
+        "if kept is None or kept[0] is not statistic:",
+        "property/test_bundles.py::test_what_a_site_kept_of_one_question_answers_no_other",
+    ),
+    Slip(
+        "predictions of another model are used again",
+        "site/answer.py",
+        "if same_start and model.trees[:done] == known.trees:",
+        "if same_start and len(model.trees) >= done:",
+        "property/test_bundles.py::test_what_a_site_kept_of_one_question_answers_no_other",
+    ),
+    Slip(
+        "bins of another binning are used again",
+        "site/answer.py",
+        "if self._recoded is None or self._recoded[0] != binning.digest:",
+        "if self._recoded is None:",
+        "property/test_bundles.py::test_what_a_site_kept_of_one_question_answers_no_other",
+    ),
+    Slip(
+        "a missing target makes a score that is no number",
+        "site/scoring.py",
+        "u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE)",
+        "u = np.rint(2.0 * np.nan_to_num(rows.unit_target[index]) * LATTICE)",
+        "property/test_sensitivity.py"
+        "::test_the_range_of_score_changes_over_candidates_is_at_most_the_reach",
+    ),
+    Slip(
+        "a vault releases a record of another round",
+        "site/vault.py",
+        "            _check_record(record, run_id, round, receipt)\n",
+        "",
+        "contract/test_vault.py::test_a_record_of_another_round_than_the_one_charged_is_refused",
+    ),
+    Slip(
+        "a lost secret is drawn again",
+        "site/vault.py",
+        "                self._require_unspent(study)\n",
+        "",
+        "contract/test_vault_files.py::test_a_secret_that_was_removed_is_not_drawn_again",
+    ),
+    Slip(
+        "a vault opens a second set",
+        "site/study_memory.py",
+        "            require(found.members == wanted, Code.SECOND_SET)\n",
+        "",
+        "contract/test_vault.py::test_a_memory_opens_one_set_a_round",
+    ),
+    Slip(
+        "a round stored before a restore is answered for",
+        "site/study_memory.py",
+        "return record if record.ledger.seq > self._ledger.restored() else None",
+        "return record",
+        "contract/test_vault_restored.py"
+        "::test_a_declared_restore_answers_for_no_round_that_was_stored_before",
+    ),
+    Slip(
+        "a backup holds the answers that may be sent again",
+        "site/vault.py",
+        '            copied.execute("DELETE FROM outbox")\n',
+        "            pass\n",
+        "contract/test_vault_restored.py::test_a_backup_holds_nothing_that_could_open_a_round",
+    ),
+    Slip(
+        "all holders of a fit share one secret",
+        "estimators/holders.py",
+        "return [Draws(os.urandom(32), study) for _ in range(holders)]",
+        "return [Draws(os.urandom(32), study)] * holders",
+        "contract/test_secrets_of_holders.py"
+        "::test_labels_that_a_fit_tells_of_equal_records_are_independent",
+    ),
+    Slip(
+        "a holder computes before it charges",
+        "transport/in_process.py",
+        '        self.ledger.reserve(self.member.charges(bundle), f"round {number}")\n'
+        "        response = self.member.respond(bundle, SecretRandomness())\n",
+        "        response = self.member.respond(bundle, SecretRandomness())\n"
+        '        self.ledger.reserve(self.member.charges(bundle), f"round {number}")\n',
+        "contract/test_ledger_replay.py::test_a_holder_without_budget_touches_no_row",
+    ),
+)
+
+READING: Final = (
+    Slip(
+        "a category goes by how its column's type prints it",
+        "values/tokens.py",
+        "return str(int(number)) if number == int(number) else _token_of_fraction(number)",
+        "return repr(number)",
+        "property/test_values_alone.py::test_one_more_row_changes_no_code",
+    ),
+    Slip(
+        "a fraction goes by the width of its column",
+        "values/tokens.py",
+        "return repr(number) if narrow == int(narrow) else repr(float(str(narrow)))",
+        "return repr(number)",
+        "property/test_values_alone.py::test_a_float32_is_known_alike_in_both_widths_and_as_text",
+    ),
+    Slip(
+        "a number too long for a float has a token",
+        "values/tokens.py",
+        "        return Unusable.TOO_LARGE\n",
+        "        return str(int(number))\n",
+        "property/test_values_alone.py::test_one_more_row_changes_no_code",
+    ),
+    Slip(
+        "a line with an open quote is let through",
+        "site/reading/lines.py",
+        "if is_readable and _CLOSED.fullmatch(content):",
+        "if is_readable:",
+        "property/test_values_alone.py::test_a_line_of_a_file_changes_no_other",
+    ),
+    Slip(
+        "targets are not clamped to their range",
+        "site/reading/encoding.py",
+        "return np.clip(values, bound.low, bound.high)",
+        "return values",
+        "unit/test_reading_sources.py::test_targets_are_clamped_and_counted",
+    ),
+    Slip(
+        "a row without a label is taken for the first class",
+        "site/reading/encoding.py",
+        "missing = np.array([code is None for code in known], np.bool_)",
+        "missing = np.array([False for code in known], np.bool_)",
+        "unit/test_reading_bad_input.py::test_a_bad_row_is_no_error_once_joined",
+    ),
+    Slip(
+        "an object that cannot be read stops its column",
+        "site/reading/columns.py",
+        "    except Exception:  # an object may raise anything,",
+        "    except TypeError:  # an object may raise anything,",
+        "property/test_values_alone.py::test_a_column_is_read_as_its_values_one_by_one",
+    ),
+)

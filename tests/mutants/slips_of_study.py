@@ -1,0 +1,261 @@
+"""Mistakes in what a study derives from its numbers, and in what a coordinator says about it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+SLACK: Final = "contract/test_sampler_slack.py::test_every_draw_is_in_the_slack_of_the_statement"
+PERSONS: Final = (
+    "statistical/test_pipeline_noise.py"
+    "::test_the_noise_of_a_study_of_persons_is_made_for_all_their_records"
+)
+
+STUDY: Final = (
+    Slip(
+        "colluders are counted on for their noise",
+        "study/terms.py",
+        "return self.threshold - self.colluders",
+        "return self.threshold",
+        "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
+    ),
+    Slip(
+        "sites that may be lost are counted on for their noise",
+        "study/terms.py",
+        "return self.threshold - self.colluders",
+        "return self.parties - self.colluders",
+        "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
+    ),
+    Slip(
+        "a threshold may exceed the number of sites",
+        "study/consortium.py",
+        "if not 0 <= colluders < threshold <= parties:",
+        "if not 0 <= colluders < threshold:",
+        "unit/test_study_terms.py::test_a_study_counts_on_no_more_shares_of_noise_than_there_are",
+    ),
+    Slip(
+        "a person's records are ignored in sums",
+        "study/terms.py",
+        "return query.sensitivity(self.unit(query)).of_person(self.records_per_person)",
+        "return query.sensitivity(self.unit(query))",
+        PERSONS,
+    ),
+    Slip(
+        "noise is not made for the finer units",
+        "study/terms.py",
+        "return self._sensitivity(query).of_person(self.refinement(query))",
+        "return self._sensitivity(query)",
+        "unit/test_study_terms.py::test_finer_units_carry_noise_that_is_as_much_finer",
+    ),
+    Slip(
+        "shares of a Gaussian are as rough as the whole may be",
+        "study/terms.py",
+        "while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:",
+        "while law.sigma2 * factor**2 < SMOOTH_SHARE:",
+        "unit/test_study_terms.py::test_every_gaussian_share_is_smooth",
+    ),
+    Slip(
+        "a silo divides its noise as if others added theirs",
+        "study/terms.py",
+        "return law.share(self.honest) if self.placement is Placement.SHARES else law",
+        "return law.share(self.honest) if self.parties > 1 else law",
+        "statistical/test_pipeline_noise.py"
+        "::test_every_placement_that_promises_something_adds_its_own_noise",
+    ),
+    Slip(
+        "the whole budget is divided among queries, with nothing kept for failures",
+        "study/terms.py",
+        "return self.total * (1 - self.retry_reserve)",
+        "return self.total",
+        "contract/test_failed_rounds.py"
+        "::test_the_reserve_is_no_query_s_and_a_plan_still_ends_after_rounds_have_failed",
+    ),
+    Slip(
+        "a query may ask for less than nothing",
+        "study/terms.py",
+        "        if query.share <= 0:\n",
+        "        if query.share == 0:\n",
+        "unit/test_study_terms.py::test_a_query_asks_for_a_part_of_the_budget",
+    ),
+    Slip(
+        "labels of one person are told as if they were of several",
+        "study/terms.py",
+        "each = self.epsilon / self.records_per_person",
+        "each = self.epsilon",
+        "unit/test_statement.py::test_several_labels_of_one_person_share_the_promise",
+    ),
+    Slip(
+        "bits of one person's labels are paid for once",
+        "study/terms.py",
+        "return self.records_per_person * Fraction(self.label_reports.epsilon_forever)",
+        "return Fraction(self.label_reports.epsilon_forever)",
+        "contract/test_label_reports.py::test_bits_of_several_labels_of_a_person_all_count",
+    ),
+    Slip(
+        "noisy bits of labels may cost twice what was promised",
+        "study/terms.py",
+        "if self.entry_cost > self.epsilon:",
+        "if self.entry_cost > 2 * self.epsilon:",
+        "contract/test_label_reports.py"
+        "::test_bits_are_refused_from_the_moment_they_cost_more_than_the_promise",
+    ),
+    Slip(
+        "the slack counts the draws of one site",
+        "study/terms.py",
+        "drawn = self.parties * size * _total_variation(self.site_law(query))",
+        "drawn = size * _total_variation(self.site_law(query))",
+        SLACK,
+    ),
+    Slip(
+        "the slack counts one draw of each site",
+        "study/terms.py",
+        "drawn = self.parties * size * _total_variation(self.site_law(query))",
+        "drawn = self.parties * _total_variation(self.site_law(query))",
+        SLACK,
+    ),
+    Slip(
+        "a coalition meets one record of a person",
+        "study/terms.py",
+        "touched=by_record * self.records_per_person,",
+        "touched=by_record,",
+        "property/test_coalition_price.py"
+        "::test_the_worst_placing_of_a_persons_records_costs_what_is_stated",
+    ),
+    Slip(
+        "records per person are not in the study's hash",
+        "study/terms.py",
+        '            "records_per_person": self.records_per_person,\n',
+        "",
+        "unit/test_study_terms.py::test_everything_that_was_approved_is_in_the_hash",
+    ),
+    Slip(
+        "keys of the sites are not in the study's hash",
+        "study/terms.py",
+        '            "sites": [key.hex() for key in self.sites],\n',
+        "",
+        "unit/test_study_terms.py::test_no_field_of_a_study_is_left_out_of_its_hash",
+    ),
+    Slip(
+        "floats are hashed as they are spelled",
+        "study/hashing.py",
+        "    if isinstance(value, float):\n",
+        "    if isinstance(value, float) and value != value:\n",
+        "unit/test_study_terms.py"
+        "::test_a_float_is_hashed_as_the_ratio_it_is_and_order_does_not_matter",
+    ),
+    Slip(
+        "a query is charged to everyone's ledger but its own region",
+        "study/describe.py",
+        "study.charge(q.region, study.cost(q), describe(q, study))",
+        "study.charge(q.region[:0], study.cost(q), describe(q, study))",
+        "contract/test_recipes.py::test_a_run_spends_what_it_reserved_and_never_more",
+    ),
+    Slip(
+        "half of what a query costs is charged",
+        "study/describe.py",
+        "study.charge(q.region, study.cost(q), describe(q, study))",
+        "study.charge(q.region, study.cost(q) / 2, describe(q, study))",
+        "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+    ),
+)
+
+COORDINATOR: Final = (
+    Slip(
+        "the coordinator asks and does not charge",
+        "coordinator/federation.py",
+        '        self.ledger.reserve(charges, f"round {number}")\n',
+        "",
+        "contract/test_recipes.py::test_a_run_stops_before_it_would_spend_too_much",
+    ),
+    Slip(
+        "failed rounds are asked again without end of the budget",
+        "coordinator/federation.py",
+        "if not paid(worst_path(self._failed())) <= self.study.reserve:",
+        "if not paid(worst_path(self._failed())) <= self.study.total:",
+        "contract/test_failed_rounds.py"
+        "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
+    ),
+    Slip(
+        "a failed round is not told",
+        "coordinator/federation.py",
+        "            self.asked += [replace(query, void=True) for query in asked]\n",
+        "",
+        "contract/test_failed_rounds.py"
+        "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
+    ),
+    Slip(
+        "the sampler's slack is dropped",
+        "coordinator/federation.py",
+        "        self._note_slack(queries)\n",
+        "",
+        SLACK,
+    ),
+    Slip(
+        "the sampler's slack is that of the last round",
+        "coordinator/federation.py",
+        "self.slack += sum(",
+        "self.slack = sum(",
+        SLACK,
+    ),
+    Slip(
+        "entering is free where labels are randomised",
+        "coordinator/federation.py",
+        '            self.ledger.reserve([entry], "entry")\n',
+        "            _ = entry\n",
+        "contract/test_placements.py::test_labels_are_paid_for_once_on_entering",
+    ),
+    Slip(
+        "an answer states the noise of the honest sites only",
+        "study/terms.py",
+        "return self.site_law(query).variance * self.parties / unit**2",
+        "return self.site_law(query).variance * self.honest / unit**2",
+        "statistical/test_pipeline_noise.py"
+        "::test_the_variance_an_answer_states_is_that_of_all_shares",
+    ),
+    Slip(
+        "the least charged record stands for all",
+        "coordinator/spending.py",
+        "path += max((worst_path(",
+        "path += min((worst_path(",
+        "unit/test_spending.py::test_the_worst_path_costs_what_the_ledger_says",
+    ),
+    Slip(
+        "the slack is not multiplied for the other data set",
+        "coordinator/statement.py",
+        "factor = 1 + rounding.context().exp(epsilon)",
+        "factor = rounding.context().exp(epsilon)",
+        SLACK,
+    ),
+    Slip(
+        "one colluder more is no colluder more",
+        "coordinator/promise.py",
+        "_against(study, asked, study.colluders + 1)",
+        "_against(study, asked, study.colluders)",
+        "property/test_coalition_price.py"
+        "::test_the_statement_prices_choices_and_every_record_of_a_person",
+    ),
+    Slip(
+        "choices are left out of the price of a coalition",
+        "coordinator/promise.py",
+        "dearer = [q if q.release is None else",
+        "dearer = [replace(q, cost=0 * q.cost) if q.release is None else",
+        "property/test_coalition_price.py"
+        "::test_the_statement_prices_choices_and_every_record_of_a_person",
+    ),
+    Slip(
+        "a schema that was read from the rows costs nothing",
+        "coordinator/statement.py",
+        "epsilon=math.inf if inferred else epsilon,",
+        "epsilon=epsilon,",
+        "unit/test_statement.py::test_a_schema_read_from_rows_makes_epsilon_infinite_in_every_face",
+    ),
+    Slip(
+        "what a sparse graph may expose is not in delta",
+        "coordinator/statement.py",
+        "delta=rounding.float_above(study.delta + graph_delta),",
+        "delta=rounding.float_above(study.delta),",
+        "contract/test_failed_rounds.py"
+        "::test_every_round_of_a_sparse_graph_adds_two_to_the_minus_forty_to_delta",
+    ),
+)
