@@ -144,7 +144,7 @@ def test_a_holder_without_budget_touches_no_row(monkeypatch):
     fed = federation(study(TWO, 1), holders(X, y, np.zeros(50), 1, TWO))
     touched = []
     monkeypatch.setattr(fed.link.member, "respond", lambda *asked: touched.append(asked))
-    greedy = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(2))
+    greedy = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1))
     with pytest.raises(BudgetExceeded):
-        fed.link.round(1, [greedy])
+        fed.link.round(1, [greedy, greedy])
     assert not touched

@@ -125,7 +125,7 @@ SITE: Final = (
         "rows of one person share the draw of their labels",
         "site/rows.py",
         'return self._secret.words("draw", name, self._record_ids)',
-        "ids = self._record_ids if self._given_ids is None else self._given_ids\n"
+        "ids = self._record_ids if self._persons is None else self._persons\n"
         '        return self._secret.words("draw", name, ids)',
         "unit/test_rows.py::test_rows_with_one_id_share_their_fold_but_no_draw",
     ),
