@@ -19,7 +19,7 @@ from hedgerow.coordinator.federation import Collected, Federation
 from hedgerow.kernels.noise import invert
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Cost, Placement, exact
-from hedgerow.privacy.ledger.charges import Ledger, MemoryLedger
+from hedgerow.privacy.ledger.charges import ChargeLedger, MemoryLedger
 from hedgerow.privacy.noise import sampling
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import BoundQuery, LocalChoice, Query, SelectQuery, Summed, SumQuery
@@ -65,7 +65,7 @@ class Sites:
 class InTheClear:
     """A link without masks. Sums are taken over the pooled rows, selections at each site."""
 
-    def __init__(self, study: Study, sites: Sites, ledger: Ledger) -> None:
+    def __init__(self, study: Study, sites: Sites, ledger: ChargeLedger) -> None:
         self.study, self.sites, self.ledger = study, sites, ledger
         self.members = [Member(study, site.rows, Policy.open()) for site in sites.each]
 

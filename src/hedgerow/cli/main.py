@@ -53,8 +53,8 @@ def show(path: LedgerPath) -> None:
     print(ledger.total().promise)
 
 
-@ledgers.command()
-def verify(path: LedgerPath) -> None:
+@ledgers.command("verify")
+def verify_ledger(path: LedgerPath) -> None:
     """Checks every link, signature and sum, and the anchor."""
     from hedgerow.estimators.ledger import Ledger
 

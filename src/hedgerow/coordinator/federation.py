@@ -17,7 +17,7 @@ from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunReco
 from hedgerow.coordinator.spending import Asked, asked_in, paid, paid_on_entering, worst_path
 from hedgerow.errors import RoundFailed
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
-from hedgerow.privacy.ledger.charges import Ledger
+from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.queries import (
     Answer,
     BoundQuery,
@@ -65,7 +65,7 @@ class Federation:
         self,
         study: Study,
         link: Link,
-        ledger: Ledger,
+        ledger: ChargeLedger,
         listener: Listener = silent,
     ) -> None:
         self.study = study

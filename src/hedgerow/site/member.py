@@ -6,7 +6,6 @@ message names queries only. Refusals go out as constant codes; reasons stay in t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,6 +31,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.site.answer import Answering
+from hedgerow.site.log import LOG
 from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
 from hedgerow.site.scoring import scores
@@ -39,8 +39,6 @@ from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import IntArray
 from hedgerow.values.regions import EVERYONE
-
-LOG = logging.getLogger("hedgerow.site")
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hedgerow.errors import PartyRefused
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.site.log import LOG
 from hedgerow.study.terms import Study
-
-LOG = logging.getLogger("hedgerow.site")
 
 FEWEST_PARTIES = 3
 """Of two sites each knows the other's part of a sum but for its noise."""

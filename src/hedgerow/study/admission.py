@@ -36,7 +36,7 @@ MOST_QUERIES = 4096
 MOST_INTEGERS = 1 << 26
 MOST_CANDIDATES = 1 << 20
 MOST_SHARE_DIGITS = 10**64
-LARGEST_NORM = 1 << 51
+LARGEST_CLAMPED = 1 << 51
 """Below it the clamp of a record's integers is exact in floating point."""
 
 _STRICT = Strict(
@@ -95,11 +95,11 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
         return None
     unit, statistic = study.unit(query), query.statistic
     if isinstance(statistic, CurveNewton):
-        too_large = unit**2 * (2 * statistic.dimension + 20) >= LARGEST_NORM
+        too_large = unit**2 * (2 * statistic.dimension + 20) >= LARGEST_CLAMPED
     else:
         bound = statistic.bound(unit)
         norms = bound.l1, bound.l2_squared, statistic.channels * bound.linf**2
-        too_large = max(norms) >= LARGEST_NORM
+        too_large = max(norms) >= LARGEST_CLAMPED
     return "a record's vector is too long for its unit" if too_large else None
 
 

@@ -8,7 +8,6 @@ be computed is noise. Outside, a refusal is a constant code; the reason is in th
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -21,12 +20,11 @@ from hedgerow.secagg.codes import Code
 from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.secagg.site import Fresh, Resend, Site
+from hedgerow.site.log import LOG
 from hedgerow.site.member import Member
 from hedgerow.study.admission import why_not
 from hedgerow.study.terms import Study
 from hedgerow.transport.wire import Bundle, Receiver
-
-LOG = logging.getLogger("hedgerow.site")
 
 REFUSED = b"hedgerow/refused/"
 REFUSAL_BYTES = 48

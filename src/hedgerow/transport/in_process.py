@@ -14,7 +14,7 @@ from hedgerow.coordinator.federation import Collected, Federation
 from hedgerow.coordinator.record import Listener, silent
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.ledger.charges import Charge, Ledger, MemoryLedger
+from hedgerow.privacy.ledger.charges import Charge, ChargeLedger, MemoryLedger
 from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import LocalChoice, Query, SelectQuery
@@ -43,7 +43,7 @@ def open_federation(
     return Federation(study, link, MemoryLedger(study.limit), listener)
 
 
-def enter(member: Member, ledger: Ledger) -> None:
+def enter(member: Member, ledger: ChargeLedger) -> None:
     """Charges what a record pays on entering the run, where there is such a price."""
     if charges := member.entry_charges():
         ledger.reserve(charges, "entry")

@@ -22,15 +22,15 @@ from hedgerow import queries
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.queries import Query
 from hedgerow.secagg.codes import Code
+from hedgerow.study.admission import MOST_QUERIES
 from hedgerow.values import losses, models, regions
 from hedgerow.values.layers import Layer, NodeTests, layer_from_dict, layer_to_dict
 from hedgerow.values.trees import Tree
 
 MOST_BYTES = 1 << 26
-MOST_QUERIES = 4096
 MOST_NAMES = 1 << 18
 MOST_DEPTH = 32
-MOST_DIGITS = 80
+MOST_INTEGER_DIGITS = 80
 """Of an integer: a set of 256 cells has 78."""
 RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
 
@@ -297,7 +297,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
+    if len(digits) > MOST_INTEGER_DIGITS:
         raise SpecError("a number has too many digits.")
     return int(digits)
 

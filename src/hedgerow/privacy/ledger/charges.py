@@ -53,7 +53,7 @@ class Receipt:
     spent: Cost
 
 
-class Ledger(Protocol):
+class ChargeLedger(Protocol):
     """Says yes before anything is released, or raises; there is no way to pay afterwards."""
 
     def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
