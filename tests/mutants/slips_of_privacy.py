@@ -166,7 +166,7 @@ ACCOUNTING: Final = (
         "Sensitivity(self.l1 * times, self.l2_squared * times, self.linf)",
         "Sensitivity(self.l1 * times, self.l2_squared, self.linf)",
         "property/test_sensitivity.py::test_one_record_never_moves_a_sum_by_more_than_declared"
-        "[Fractions-Leaves]",
+        "[Schema-Fractions-by-Leaves]",
     ),
     Slip(
         "a person's records are taken for orthogonal",

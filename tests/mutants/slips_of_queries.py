@@ -8,22 +8,22 @@ from mutants.slip import Slip
 
 MOVES: Final = "property/test_sensitivity.py::"
 NEVER_MORE: Final = f"{MOVES}test_one_record_never_moves_a_sum_by_more_than_declared"
-OF_BOUNDS: Final = f"{NEVER_MORE}[BoundQuery0]"
+OF_BOUNDS: Final = f"{NEVER_MORE}[Schema-BoundQuery0]"
 
 QUERIES: Final = (
     Slip(
         "features of a histogram are taken for parallel",
-        "queries/groups.py",
-        "return len(self.features)",
-        "return 1",
-        "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+        "queries/sums.py",
+        "return self.statistic.bound(unit).repeated(self.by.groups)",
+        "return self.statistic.bound(unit)",
+        f"{NEVER_MORE}[Schema-ClassCounts-by-Cells0]",
     ),
     Slip(
         "trees of a forest are taken for parallel",
         "queries/sums.py",
         "return self.statistic.bound(unit).repeated(self.by.groups)",
         "return self.statistic.bound(unit)",
-        f"{NEVER_MORE}[Fractions-Leaves]",
+        f"{NEVER_MORE}[Schema-Fractions-by-Leaves]",
     ),
     Slip(
         "bounds of all features are priced as one",
