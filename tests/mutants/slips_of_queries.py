@@ -12,13 +12,6 @@ OF_BOUNDS: Final = f"{NEVER_MORE}[Schema-BoundQuery0]"
 
 QUERIES: Final = (
     Slip(
-        "features of a histogram are taken for parallel",
-        "queries/sums.py",
-        "return self.statistic.bound(unit).repeated(self.by.groups)",
-        "return self.statistic.bound(unit)",
-        f"{NEVER_MORE}[Schema-ClassCounts-by-Cells0]",
-    ),
-    Slip(
         "trees of a forest are taken for parallel",
         "queries/sums.py",
         "return self.statistic.bound(unit).repeated(self.by.groups)",
