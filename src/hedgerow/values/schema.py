@@ -240,6 +240,9 @@ class Schema:
         )
         return replace(self, features=tuple(features))
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @cached_property
     def digest(self) -> str:
         """Names the whole schema; sites compare it before they join."""
