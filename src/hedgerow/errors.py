@@ -27,6 +27,14 @@ class PrivacyWarning(UserWarning):
     """Something weakens the promise and is said so in the statement."""
 
 
+class DataWarning(UserWarning):
+    """Rows and schema fit badly. Told to the owner of the rows alone."""
+
+
+class QualityWarning(UserWarning):
+    """A choice costs more accuracy than it has to."""
+
+
 class SpecError(HedgerowError, ValueError):
     pass
 
