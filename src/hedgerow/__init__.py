@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hedgerow.report.reading import importances, shape
     from hedgerow.report.text import explain, show_tree
     from hedgerow.site.policy import Policy
-    from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
+    from hedgerow.values.schema import Categorical, Hashed, Mark, Numeric, Schema, Spacing, Target
 
 
 _HOMES = {
@@ -83,7 +83,15 @@ _HOMES = {
     "hedgerow.report.reading": ("importances", "shape"),
     "hedgerow.report.text": ("explain", "show_tree"),
     "hedgerow.site.policy": ("Policy",),
-    "hedgerow.values.schema": ("Categorical", "Hashed", "Numeric", "Schema", "Spacing", "Target"),
+    "hedgerow.values.schema": (
+        "Categorical",
+        "Hashed",
+        "Mark",
+        "Numeric",
+        "Schema",
+        "Spacing",
+        "Target",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -108,6 +116,7 @@ __all__ = [
     "LedgerError",
     "LedgerRolledBack",
     "LedgerUnavailable",
+    "Mark",
     "MedianForestClassifier",
     "MedianForestRegressor",
     "Numeric",

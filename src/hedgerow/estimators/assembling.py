@@ -49,7 +49,6 @@ class Terms:
 class Circumstances:
     """What a statement says of a run beside its numbers."""
 
-    schema_source: str = "given: public ranges, categories and classes"
     simulated: bool = True
     parties_met: bool = False
     persons_told: bool = False
@@ -144,7 +143,6 @@ def train(
         study,
         federation.link.spent(),
         federation.asked,
-        circumstances.schema_source,
         simulated=circumstances.simulated,
         saved_fraction=trained.saved,
         slack=federation.slack,

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.promise import unit
 from hedgerow.coordinator.record import RunRecord
-from hedgerow.coordinator.statement import PrivacyStatement, is_inferred
+from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.assembling import Circumstances, agree, train
@@ -29,6 +29,7 @@ from hedgerow.estimators.checking import (
     checked_rows,
     like_labels,
     name_columns,
+    warn_of_marks,
 )
 from hedgerow.estimators.common import CommonParameters
 from hedgerow.estimators.holders import (
@@ -98,24 +99,23 @@ class PrivateEstimator(CommonParameters):
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
-        given, source = self._given_schema(X, y)
+        given = self._given_schema(X, y)
         names = declared_parties(party, parties)
         parts = split_by_party(X, y, party, names)
         persons = split_persons(person, y, party, names)
         study, recipe = agree(self, given, len(parts))
         read = [_encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)]
         self.data_report_ = report_of(read, study.schema)
-        if not is_inferred(source):
+        if not given.unconfirmed:
             warn_of(self.data_report_.complaints, stacklevel=self._callers)
         holders = [
             Rows(part, study.schema, own)
             for part, own in zip(read, draws_of_holders(study), strict=True)
         ]
         circumstances = Circumstances(
-            schema_source=source,
             parties_met=party is not None and names is None,
             persons_told=person is not None,
-            total=self._reserve(study, source, persons_told=person is not None),
+            total=self._reserve(study, persons_told=person is not None),
         )
         with bar(self.progress, recipe.rounds(study.schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
@@ -123,23 +123,24 @@ class PrivateEstimator(CommonParameters):
         name_columns(self, X)
         return self
 
-    def _given_schema(self, X: Any, y: Any) -> tuple[Schema, str]:
+    def _given_schema(self, X: Any, y: Any) -> Schema:
         given: Schema | None = checked(self).schema
         if given is not None:
             check_task(given, self._regression, type(self).__name__)
-            return given, "given: public ranges, categories and classes"
+            warn_of_marks(given)
+            return given
         warnings.warn(
             "no schema was given: ranges, categories and classes are read from the rows, and the "
             "privacy statement will say epsilon = infinity. Pass schema=hedgerow.Schema(...).",
             PrivacyWarning,
             stacklevel=3,
         )
-        return inferring.infer_schema(X, y, regression=self._regression), "inferred from the rows"
+        return inferring.infer_schema(X, y, regression=self._regression)
 
-    def _reserve(self, study: Study, source: str, persons_told: bool) -> Total | None:
+    def _reserve(self, study: Study, persons_told: bool) -> Total | None:
         """Charges all that this fit may spend to the shared ledger, if it names one."""
         ledger: Ledger | None = checked(self).ledger
-        promised = study.placement is not Placement.NOWHERE and not is_inferred(source)
+        promised = study.placement is not Placement.NOWHERE and not study.schema.unconfirmed
         search = search_around(study.epsilon) if promised else None
         if ledger is None:
             warn_of_search(search)

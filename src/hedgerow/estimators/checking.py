@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.site.reading.sources import as_table
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import token_of
@@ -64,6 +64,19 @@ def check_task(schema: Schema, regression: bool, name: str) -> None:
         raise SpecError(
             f"{name} predicts classes, but its schema has {found}; list the classes "
             "(classes=('no', 'yes')), or use a regressor."
+        )
+
+
+def warn_of_marks(schema: Schema) -> None:
+    """A schema that was read from rows does not become public by being passed on."""
+    if schema.unconfirmed:
+        warnings.warn(
+            f"the schema holds values that were read from rows and that nobody has confirmed: "
+            f"{', '.join(schema.unconfirmed[:4])}{', ...' if len(schema.unconfirmed) > 4 else ''}. "
+            "The privacy statement will say epsilon = infinity. Confirm what is known in public "
+            "(`hedgerow schema confirm`, or confirmed_by and confirmed_on in its file).",
+            PrivacyWarning,
+            stacklevel=5,
         )
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from hedgerow.errors import DataError, DataWarning
 from hedgerow.site.reading.columns import Column, distinct, is_number, numbers
 from hedgerow.site.reading.encoding import LABEL, one_per_row, refuse_unusable
-from hedgerow.site.reading.sources import Source, open_table
-from hedgerow.values.schema import MAX_VALUES, Categorical, Feature, Hashed, Numeric, Schema, Target
+from hedgerow.site.reading.sources import RowTable, Source, open_table
+from hedgerow.values.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import Token, spelled, token_of
 
 ENOUGH_ROWS = 50
@@ -30,11 +31,15 @@ def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schem
         raise DataError(f"{table.where} holds no rows; give at least one, or a schema.")
     features = [_inferred(name, column) for name, column in zip(table.names, whole, strict=True)]
     warn_of_identifiers(table.names, whole)
+    return _schema(table, features, y, regression).marked(Mark())
+
+
+def _schema(table: RowTable, features: list[Feature], y: Any, regression: bool) -> Schema:
     if y is None:
         return Schema(tuple(features))
     labels = one_per_row(table, y, "y", "label")
     if regression:
-        return Schema(tuple(features), target=Target(*_range(LABEL, labels)))
+        return Schema(tuple(features), target=Target(*range_met(LABEL, labels)))
     return Schema(tuple(features), classes=_inferred_classes(labels))
 
 
@@ -65,14 +70,14 @@ def is_identifier(column: Column) -> bool:
 
 def _inferred(name: str, column: Column) -> Feature:
     if is_number(column):
-        return Numeric(name, *_range(name, column))
-    values = _met(name, column)
+        return Numeric(name, *range_met(name, column))
+    values = met_values(name, column)
     if set(values) <= {"True", "False"}:
         return Categorical(name, ("False", "True"))
     return Categorical(name, values) if len(values) <= MAX_VALUES else Hashed(name)
 
 
-def _range(name: str, column: Column) -> tuple[float, float]:
+def range_met(name: str, column: Column) -> tuple[float, float]:
     """Of the finite numbers; a constant is given some room towards zero."""
     values, strange = numbers(column)
     for value, _ in strange:
@@ -85,7 +90,7 @@ def _range(name: str, column: Column) -> tuple[float, float]:
     return (low - room, high) if low > 0 else (low, high + room)
 
 
-def _met(name: str, column: Column) -> tuple[str, ...]:
+def met_values(name: str, column: Column) -> tuple[str, ...]:
     """The values that occur, numbers in order of size."""
     met: dict[Token, str] = {}
     found = distinct(column)
@@ -101,7 +106,7 @@ def _met(name: str, column: Column) -> tuple[str, ...]:
 
 
 def _inferred_classes(labels: Column) -> tuple[str, ...]:
-    classes = _met(LABEL, labels)
+    classes = met_values(LABEL, labels)
     if len(classes) < 2:
         raise DataError(
             f"y holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give a "
