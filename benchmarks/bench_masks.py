@@ -11,8 +11,9 @@ from hedgerow.secagg import masks
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import EMPTY_LEDGER
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters, Sparse
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Fresh, MemoryInRam, Site
+from hedgerow.study.consortium import Sparse
 
 LENGTH = 100_000
 ROUNDS = 5

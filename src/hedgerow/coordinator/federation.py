@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunRecord, silent
 from hedgerow.coordinator.spending import Asked, asked_in, paid, paid_on_entering, worst_path
-from hedgerow.errors import RoundFailed
+from hedgerow.errors import BudgetExceeded, RoundFailed
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.queries import (
@@ -105,6 +105,7 @@ class Federation:
 
     def _round(self, queries: Sequence[Query]) -> list[Reply]:
         number = len(self.record.rounds) + 1
+        self._require_rounds_left(number)
         charges = charges_of(queries, self.study)
         manifest = tuple(charge.what for charge in charges)
         self.ledger.reserve(charges, f"round {number}")
@@ -121,6 +122,15 @@ class Federation:
         self.record.rounds.append(_recorded(number, manifest, collected))
         self.listener(Progress(number, len(queries), done=True))
         return self._replies(queries, collected)
+
+    def _require_rounds_left(self, number: int) -> None:
+        graph = self.study.graph
+        if graph is not None and number > graph.rounds:
+            raise BudgetExceeded(
+                f"round {number} is one more than the study's sparse graph was paid for in delta. "
+                f"Nothing was asked; name more than {graph.rounds} rounds in the study, or use the "
+                "complete graph."
+            )
 
     def _failed(self) -> list[Asked]:
         return [query for query in self.asked if query.void]

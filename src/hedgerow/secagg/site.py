@@ -148,6 +148,7 @@ class Site:
             require(same == (header.epoch_id, request, asked.participants), Code.ROUND_ID_USED)
             return Resend(header.run_id, header.round, stored.message)
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
+        self._require_rounds_left()
         joined = self._membership.current(header.epoch_id)
         require(header.round > joined.last_round, Code.OLD_ROUND)
         epoch = joined.epoch
@@ -239,6 +240,11 @@ class Site:
 
     def _require_open_run(self, header: Header) -> None:
         require(header.run_id == self._memory.current_run(), Code.RUN_SUPERSEDED)
+
+    def _require_rounds_left(self) -> None:
+        """A sparse graph was paid for, in delta, for so many rounds and no more."""
+        sparse = self._parameters.sparse
+        require(sparse is None or self._memory.rounds() < sparse.rounds, Code.BUDGET_REFUSED)
 
     def _record_of(self, header: Header) -> StoredRound:
         self._require_open_run(header)
