@@ -215,6 +215,12 @@ class MemoryLedger:
         self._measure: Measure | None = None
         self._head = NO_HEAD
 
+    def __repr__(self) -> str:
+        rounds = "1 round" if len(self.entries) == 1 else f"{len(self.entries)} rounds"
+        spent = f"{float(self.total):.6g} of {float(self.limit):.6g}"
+        counted = f" in {self._measure.value}" if self._measure else ""
+        return f"MemoryLedger({rounds}, {spent} spent{counted})"
+
     @property
     def total(self) -> Cost:
         return self._tally.total
