@@ -25,6 +25,7 @@ from hedgerow.secagg.site import Fresh, Resend, Site
 from hedgerow.site.log import LOG
 from hedgerow.site.member import Member
 from hedgerow.study.admission import why_not
+from hedgerow.study.describe import entry_charges
 from hedgerow.study.terms import Study
 from hedgerow.transport.wire import Bundle, Receiver
 
@@ -35,6 +36,10 @@ REFUSAL_BYTES = 48
 
 class Safe(Protocol):
     """Where a site keeps what it must not forget: a vault on disk, or RAM for a simulation."""
+
+    def enter(self, charges: Sequence[Charge]) -> None:
+        """Charges what records pay on entering the study, unless that was done before."""
+        ...
 
     def release(
         self,
@@ -96,10 +101,10 @@ class Endpoint:
     def _step(self, kind: MessageKind | None, message: bytes) -> bytes:
         match kind:
             case MessageKind.JOIN:
-                self.receiver.forget()  # names live as long as an epoch
-                return self.site.join(message, self._head())
+                return self.site.join(message, self._entered)
             case MessageKind.OPEN:
-                self.site.open(message)
+                if self.site.open(message):
+                    self.receiver.forget()  # names live as long as an epoch
                 return b""
             case MessageKind.ROUND:
                 return self._answer(message)
@@ -108,6 +113,12 @@ class Endpoint:
             case MessageKind.UNMASK:
                 return self.site.unmask(message)
         raise PartyRefused(Code.BAD_MESSAGE.value)
+
+    def _entered(self) -> LedgerHead:
+        """Where the ledger ends, once records have paid for entering: before anybody may ask."""
+        if entry := entry_charges(self.member.study):
+            self.safe.enter(entry)
+        return self._head()
 
     def _answer(self, message: bytes) -> bytes:
         """ROUND -> MASKED. The same request again gets the same bytes, at no charge."""

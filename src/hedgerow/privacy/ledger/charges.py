@@ -19,6 +19,8 @@ from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.values.regions import Region
 
 NO_HEAD = bytes(32)
+ENTRY_ID = "entry"
+"""The round id of what records pay on entering a study, once for all its runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class ChargeLedger(Protocol):
         Raises BudgetExceeded, with nothing written, unless the study's total stays within its
         limit. What is reserved stays charged, whatever becomes of the round.
         """
+        ...
+
+    def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
+        """The same, unless the round was charged before: what is paid once for a whole study."""
         ...
 
     def spent(self, study: str) -> Cost:
@@ -243,3 +249,7 @@ class MemoryLedger:
             head=self._head,
             spent=self.spent(study),
         )
+
+    def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
+        if (study_of(charges, round_id), round_id) not in self._rounds:
+            self.reserve(charges, round_id)
