@@ -83,6 +83,7 @@ class PrivateEstimator(CommonParameters):
         person's records, drawn at random; without it nobody counts, and the statement says so.
         """
         refuse(refused)
+        checked(self)  # before a schema is read from the rows
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
