@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.cli import export
 from hedgerow.errors import HedgerowError
 
 app = typer.Typer(
@@ -21,6 +22,9 @@ app = typer.Typer(
 ledgers = typer.Typer(help="What fits that name one ledger add up to.", no_args_is_help=True)
 app.add_typer(ledgers, name="ledger")
 LedgerPath = Annotated[Path, typer.Argument(help="The file that fits name as `ledger`.")]
+
+
+app.command()(export.export)
 
 
 @app.callback()

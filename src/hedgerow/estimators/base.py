@@ -41,6 +41,7 @@ from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
+from hedgerow.report.exports.writing import exported
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading import encoding
 from hedgerow.site.rows import Rows
@@ -228,6 +229,26 @@ class PrivateEstimator(CommonParameters):
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
         save_model(path, self)
+
+    def export(self, path: str | Path, to: str) -> Path:
+        """Writes the fitted model for another program; docs/exports.md says how each is used.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        to : {'onnx', 'python', 'sql', 'xgboost', 'dot', 'text'}
+            The first four compute what `predict_proba` does (of a number, `predict`); the last
+            two are for people.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+
+        """
+        check_is_fitted(self, "model_")
+        return exported(self, path, to)
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
