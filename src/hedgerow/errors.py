@@ -8,6 +8,8 @@ HedgerowError
 ├── PartyRefused         a site declined; outside it only a constant code is seen
 ├── RoundFailed          a round gave no answer; its charge stays
 │   └── TooFewParties    fewer survivors than the promised noise needs
+├── EngineLost           whatever carries letters reaches no site at all; ask again later
+├── RunEnded             a run cannot go on; the message names who is silent and what was charged
 └── LedgerError          the ledger cannot be trusted or written
     ├── LedgerRolledBack   somebody holds a head that is ahead of this file
     ├── LedgerUnavailable  the charge could not be made durable
@@ -56,6 +58,14 @@ class RoundFailed(HedgerowError):
 
 
 class TooFewParties(RoundFailed):
+    pass
+
+
+class EngineLost(HedgerowError):
+    pass
+
+
+class RunEnded(HedgerowError):
     pass
 
 

@@ -14,20 +14,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.promise import unit
-from hedgerow.coordinator.statement import PrivacyStatement, is_inferred, statement
+from hedgerow.coordinator.record import RunRecord
+from hedgerow.coordinator.statement import PrivacyStatement, is_inferred
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.estimators.assembling import Circumstances, agree, named_columns, train
 from hedgerow.estimators.checking import check_width, checked_labels, checked_rows, like_labels
 from hedgerow.estimators.common import CommonParameters
 from hedgerow.estimators.holders import (
     declared_parties,
-    public_draws,
-    secret_draws,
+    draws_of_holders,
     split_by_party,
     split_persons,
 )
@@ -36,16 +35,16 @@ from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
-from hedgerow.learning.flow import run
-from hedgerow.privacy.accounting.budget import Placement, exact
-from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
-from hedgerow.secagg.parameters import Parameters
+from hedgerow.recipes.recipe import Recipe
 from hedgerow.site.reading import encoding
 from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
+from hedgerow.values.grown import Grown
+from hedgerow.values.models import Model
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
@@ -54,6 +53,13 @@ class PrivateEstimator(CommonParameters):
     """The one way to fit."""
 
     _regression = False
+    schema_: Schema
+    model_: Model
+    grown_: tuple[Grown, ...]
+    run_: RunRecord
+    ledger_: ChargeLedger
+    privacy_: PrivacyStatement
+    n_features_in_: int
 
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
@@ -80,50 +86,28 @@ class PrivateEstimator(CommonParameters):
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
-        epsilon, delta = exact(self.epsilon, "epsilon"), exact(self.delta, "delta")
-        placement = self._placement()
-        if placement is not Placement.NOWHERE:
-            check_promise(epsilon, delta)
-            warn_if_weak(delta)
         given, source = self._given_schema(X, y)
         names = declared_parties(party, parties)
         parts = split_by_party(X, y, party, names)
         persons = split_persons(person, y, party, names)
-        recipe = self._recipe(given)
-        schema = recipe.grid(given)
-        study = self._study(schema, recipe, len(parts), epsilon, delta, placement)
-        check_needs(recipe, schema, study.placement, study.parties)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        if study.placement is Placement.NOWHERE:
-            draws = public_draws(study.name, len(parts), rng)
-        else:
-            draws = secret_draws(study.name, len(parts))
+        study, recipe = agree(self, given, len(parts))
         holders = [
-            Rows(_encoded(part, who, schema), schema, own)
-            for part, who, own in zip(parts, persons, draws, strict=True)
+            Rows(_encoded(part, who, study.schema), study.schema, own)
+            for part, who, own in zip(parts, persons, draws_of_holders(study), strict=True)
         ]
-        total = self._reserve(study, source, persons_told=person is not None)
-        with bar(self.progress, recipe.rounds(schema)) as listener:
-            federation = in_process.open_federation(study, holders, listener)
-            trained: Trained = run(recipe.flow(schema, federation, rng), federation)
-        self._expose(X, schema, trained, federation)
-        self.privacy_: PrivacyStatement = statement(
-            study,
-            federation.link.spent(),
-            federation.asked,
-            source,
-            simulated=True,
-            saved_fraction=trained.saved,
-            slack=federation.slack,
+        circumstances = Circumstances(
+            schema_source=source,
             parties_met=party is not None and names is None,
             persons_told=person is not None,
-            total=total,
+            total=self._reserve(study, source, persons_told=person is not None),
         )
+        with bar(self.progress, recipe.rounds(study.schema)) as listener:
+            federation = in_process.open_federation(study, holders, listener)
+            train(self, study, recipe, federation, circumstances)
+        columns = named_columns(X)
+        if columns is not None:
+            self.feature_names_in_ = columns
         return self
-
-    def _placement(self) -> Placement | None:
-        placement: Placement | None = checked(self).placement
-        return placement
 
     def _given_schema(self, X: Any, y: Any) -> tuple[Schema, str]:
         if isinstance(self.schema, Schema):
@@ -135,38 +119,6 @@ class PrivateEstimator(CommonParameters):
             stacklevel=3,
         )
         return encoding.infer_schema(X, y, regression=self._regression), "inferred from the rows"
-
-    def _study(
-        self,
-        schema: Schema,
-        recipe: Recipe,
-        parties: int,
-        epsilon: Fraction,
-        delta: Fraction,
-        placement: Placement | None,
-    ) -> Study:
-        given = checked(self)
-        if parties == 1 and (given.colluders, given.threshold) != (None, None):
-            raise SpecError(
-                f"colluders is {given.colluders} and threshold is {given.threshold}, but one "
-                "holder has all rows; name several with `party`, or leave both at None."
-            )
-        usual = Parameters.default(parties) if parties > 1 else None
-        return Study(
-            name="fit",
-            schema=schema,
-            recipe=recipe.name,
-            asks=recipe.asks(schema),
-            recipe_parameters=spelled_out(recipe),
-            epsilon=epsilon,
-            delta=delta,
-            placement=placement or (Placement.CURATOR if parties == 1 else Placement.SHARES),
-            parties=parties,
-            colluders=given.colluders or (usual.colluders if usual else 0),
-            threshold=given.threshold or (usual.threshold if usual else 1),
-            records_per_person=given.records_per_person,
-            label_reports=self._label_reports(schema, epsilon, placement),
-        )
 
     def _reserve(self, study: Study, source: str, persons_told: bool) -> Total | None:
         """Charges all that this fit may spend to the shared ledger, if it names one."""
@@ -186,17 +138,6 @@ class PrivateEstimator(CommonParameters):
     ) -> BloomReports | None:
         """How labels are told under placement 'label'; None is k-ary randomised response."""
         return None
-
-    def _expose(self, X: Any, schema: Schema, trained: Trained, federation: Federation) -> None:
-        self.schema_ = schema
-        self.model_ = trained.model
-        self.grown_ = trained.grown
-        self.run_ = federation.record
-        self.ledger_ = federation.ledger
-        self.n_features_in_ = len(schema.grids)
-        if hasattr(X, "columns"):
-            names = getattr(X, "column_names", X.columns)  # an Arrow table's columns are arrays
-            self.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
 
     # -------------------------------------------------------------------------------- predict
     def _outputs(self, X: Any) -> NDArray[np.float64]:

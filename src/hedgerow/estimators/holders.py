@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, SpecError
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.site.drawing import public_draws
 from hedgerow.site.rows import Draws
+from hedgerow.study.terms import Study
 from hedgerow.values.tokens import token_of
 
 
@@ -123,9 +126,8 @@ def secret_draws(study: str, holders: int) -> list[Draws]:
     return [Draws(os.urandom(32), study) for _ in range(holders)]
 
 
-def public_draws(study: str, holders: int, rng: np.random.Generator) -> list[Draws]:
-    """Where nothing is protected: folds that repeat with the generator, each holder's its own.
-
-    The generator's own stream stays where it is, so that one holder and several grow one tree.
-    """
-    return [Draws(child.bytes(32), study) for child in rng.spawn(holders)]
+def draws_of_holders(study: Study) -> list[Draws]:
+    """Secret ones, unless nothing is protected: then folds repeat with the public seed."""
+    if study.placement is Placement.NOWHERE:
+        return [public_draws(study.public_seed, place) for place in range(study.parties)]
+    return secret_draws(study.name, study.parties)
