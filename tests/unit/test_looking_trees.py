@@ -35,7 +35,8 @@ def known() -> list[DrawableFeature]:
 
 
 def curves() -> list[np.ndarray]:
-    return [np.linspace(-1, 1, n)[:, None] * s for n, s in zip(GRIDS.binning.n_bins, (3, 2, 1))]
+    sizes = zip(GRIDS.binning.n_bins, (3, 2, 1), strict=True)
+    return [np.linspace(-1, 1, n)[:, None] * size for n, size in sizes]
 
 
 def table() -> looking.PairTable:
@@ -95,7 +96,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[looking.LookingTrees, list[
     trees = looking.looking(GRIDS, features, curves(), plain, rounds, LOSS)
     assert isinstance(trees, looking.LookingTrees)
     flow = trees.grow(
-        range(0, 1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), np.random.default_rng(0)
+        range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), np.random.default_rng(0)
     )
     (look,) = next(flow)
     values = np.zeros(look.shape)

@@ -78,8 +78,9 @@ def merged(schema: Schema, cells: Binning, counts: Answer, total: float, enough:
     for position, j in enumerate(numeric_features(schema)):
         cell = np.array(cells.bins[j][:-1])  # of each cell of the grid but the missing one
         known = counts.values[position, : cell[-1] + 1, 0]
-        widths = np.bincount(cell, cell_widths(schema.grids[j]))
-        runs = np.array(merge(denoised(known, counts.variance, total, widths), enough))[cell]
+        widths = np.bincount(cell, cell_widths(schema.grids[j])).astype(np.float64)
+        mass = denoised(known, counts.variance, total, widths)
+        runs = np.asarray(merge(mass, enough), np.int64)[cell]
         bins[j] = (*runs.tolist(), int(runs[-1]) + 1)  # the missing cell is a bin of its own
     return Binning(tuple(bins))
 

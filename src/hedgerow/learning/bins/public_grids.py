@@ -27,8 +27,9 @@ def finer_schema(schema: Schema) -> Schema:
 
 def _spaced(schema: Schema, spacing: Spacing) -> Schema:
     def of(feature: Feature) -> Feature:
-        is_free = isinstance(feature, Numeric) and feature.edges is None
-        return replace(feature, spacing=spacing) if is_free else feature
+        if isinstance(feature, Numeric) and feature.edges is None:
+            return replace(feature, spacing=spacing)
+        return feature
 
     return replace(schema, features=tuple(of(feature) for feature in schema.features))
 

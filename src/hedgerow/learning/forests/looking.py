@@ -197,16 +197,15 @@ class LookingTrees:
         tests += [cut_by_mass(self.grids, self.known[i], rng) for i in others.tolist()]
         return oblivious_tree(self.grids.schema.names, tests)
 
-    def _tests(self, pair: int, rng: np.random.Generator) -> tuple[Split, Split]:
+    def _tests(self, pair: int, rng: np.random.Generator) -> tuple[Split, ...]:
         """A cut of each feature, drawn by what both together gain; at random if nothing does."""
-        table, gain = self.tables[pair], np.maximum(self.gains[pair], 0.0)
+        first, second = self.tables[pair].features
+        gain = np.maximum(self.gains[pair], 0.0)
         chances = gain.ravel() ** SHARPNESS
         if not chances.sum() > 0.0:
-            first, second = (cut_by_mass(self.grids, f.known, rng) for f in table.features)
-            return first, second
+            return tuple(cut_by_mass(self.grids, f.known, rng) for f in (first, second))
         at = rng.choice(len(chances), p=chances / chances.sum())
         row, column = np.unravel_index(at, gain.shape)
-        first, second = table.features
         return first.test(self.grids, int(row)), second.test(self.grids, int(column))
 
 

@@ -236,7 +236,7 @@ class Wiener:
             prior @ (w * np.linalg.solve(w[:, None] * prior * w + np.diag(v), -mine))
             for mine, w, v in zip(g.T, h.T, spread.T, strict=True)
         ]
-        return np.clip(np.stack(means, axis=1), -self.clip, self.clip)
+        return np.asarray(np.clip(np.stack(means, axis=1), -self.clip, self.clip))
 
     def rate(self, batch: int) -> float:
         return 1.0 / batch
