@@ -111,6 +111,15 @@ def test_the_fine_grid_has_121_cells_or_235_around_zero(low, high, n_cells) -> N
     assert Numeric("x", low, high, spacing=Spacing.FINE).grid.n_cells == n_cells + 1
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "n_cells"), [(0.0, 1.0, 241), (3.0, 17.5, 241), (-1.7, 2.9, 235)]
+)
+def test_the_finer_grid_holds_all_edges_of_the_fine_one(low, high, n_cells) -> None:
+    fine, finer = (Numeric("x", low, high, spacing=s).grid for s in (Spacing.FINE, Spacing.FINER))
+    assert finer.n_cells == n_cells + 1
+    assert set(fine.edges) <= set(finer.edges)
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (3.0, 17.5), (-1.7, 2.9), (-50.0, 2e6)])
 def test_the_fine_grid_is_the_union_of_its_ladders(low, high) -> None:
     width, rungs = high - low, 10.0 ** (-np.arange(1, 57) / 8)

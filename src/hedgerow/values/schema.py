@@ -26,6 +26,7 @@ from hedgerow.values.grids import (
     canonical,
     codes_of,
     fine_edges,
+    finer_edges,
     log_edges,
     uniform_edges,
 )
@@ -54,6 +55,7 @@ class Spacing(Enum):
     UNIFORM = "uniform"
     LOG = "log"
     FINE = "fine"  # has its own number of cells; `bins` is not used
+    FINER = "finer"  # and so has this: all cells of `fine`, parted further
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class Numeric:
     def _spaced(self) -> tuple[float, ...]:
         if self.spacing is Spacing.FINE:
             return fine_edges(self.low, self.high)
+        if self.spacing is Spacing.FINER:
+            return finer_edges(self.low, self.high)
         spaced = log_edges if self.spacing is Spacing.LOG else uniform_edges
         return spaced(self.low, self.high, self.bins)
 
