@@ -48,6 +48,7 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
+from hedgerow.report.exports.writing import exported
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
 from hedgerow.site.rows import Rows
@@ -96,6 +97,7 @@ class PrivateEstimator(CommonParameters):
         person's records, drawn at random; without it nobody counts, and the statement says so.
         """
         refuse(refused)
+        checked(self)  # before a schema is read from the rows
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
@@ -198,6 +200,26 @@ class PrivateEstimator(CommonParameters):
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
         save_model(path, self)
+
+    def export(self, path: str | Path, to: str) -> Path:
+        """Writes the fitted model for another program; docs/exports.md says how each is used.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        to : {'onnx', 'python', 'sql', 'xgboost', 'dot', 'text'}
+            The first four compute what `predict_proba` does (of a number, `predict`); the last
+            two are for people.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+
+        """
+        check_is_fitted(self, "model_")
+        return exported(self, path, to)
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]

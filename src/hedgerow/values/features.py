@@ -10,7 +10,14 @@ from enum import Enum
 from numbers import Integral
 
 from hedgerow.errors import SpecError
-from hedgerow.values.grids import ColumnKind, Grid, fine_edges, log_edges, uniform_edges
+from hedgerow.values.grids import (
+    ColumnKind,
+    Grid,
+    fine_edges,
+    finer_edges,
+    log_edges,
+    uniform_edges,
+)
 from hedgerow.values.tokens import Token, Unusable, spelled, token_of
 
 MAX_BINS = 255
@@ -23,6 +30,7 @@ class Spacing(Enum):
     UNIFORM = "uniform"
     LOG = "log"
     FINE = "fine"  # has its own number of cells; `bins` is not used
+    FINER = "finer"  # and so has this: all cells of `fine`, parted further
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,8 @@ class Numeric:
     def _spaced(self) -> tuple[float, ...]:
         if self.spacing is Spacing.FINE:
             return fine_edges(self.low, self.high)
+        if self.spacing is Spacing.FINER:
+            return finer_edges(self.low, self.high)
         spaced = log_edges if self.spacing is Spacing.LOG else uniform_edges
         return spaced(self.low, self.high, self.bins)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -52,7 +52,7 @@ MAX_CLASSES = 255
 WHOLE = {"feature", "classes", "target", *(CLASSES + word for word in MARKS)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """What all sites agree on before any row is read.
 
@@ -92,6 +92,16 @@ class Schema:
                 f"{MAX_CLASSES}, also those that some sites never meet."
             )
         object.__setattr__(self, "classes", classes)
+
+    def __repr__(self) -> str:
+        """One line, for an estimator's parameters; `to_toml` spells everything out."""
+        count = len(self.features)
+        parts = [f"{count} feature{'s' if count > 1 else ''}: {_first_few(self.names)}"]
+        if self.classes is not None:
+            parts.append(f"classes: {_first_few(self.classes)}")
+        if self.target is not None:
+            parts.append(f"target: {self.target.low!r} to {self.target.high!r}")
+        return f"Schema({'; '.join(parts)})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -262,6 +272,10 @@ def _target_of_pair(pair: tuple[Any, ...]) -> Target:
     return Target(*pair)
 
 
-def _some(names: list[str], most: int = 4) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _first_few(names: Sequence[str], shown: int = 3) -> str:
+    return _some([repr(name) for name in names], shown)
+
+
+def _some(names: Sequence[str], shown: int = 4) -> str:
+    rest = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
