@@ -20,7 +20,12 @@ CORE = PROJECT["dependencies"]
 OPTIONAL = [*EXTRAS["plot"], *EXTRAS["onnx"]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
 OWN = {"hedgerow", "studies", *(path.stem for path in (ROOT / "tests").rglob("*"))}
-SOLD_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "xgboost": "xgboost-cpu"}
+SOLD_AS = {
+    "sklearn": "scikit-learn",
+    "dp_accounting": "dp-accounting",
+    "xgboost": "xgboost-cpu",
+    "yaml": "pyyaml",
+}
 """Modules whose distribution has another name."""
 
 

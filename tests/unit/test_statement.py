@@ -89,6 +89,12 @@ STUDIES = {
 EACH = pytest.mark.parametrize("the_study", STUDIES.values(), ids=STUDIES)
 
 
+def worded(the_study) -> str:
+    """The statement's text; the digest of the source changes with every line of code."""
+    said = stated(the_study)
+    return str(said).replace(said.source[:16], "0" * 16)
+
+
 def pinned() -> dict[str, str]:
     parts = PINNED.read_text(encoding="utf-8").split("\n=== ")
     return dict(part.removeprefix("=== ").strip("\n").split("\n", 1) for part in parts)
@@ -97,7 +103,7 @@ def pinned() -> dict[str, str]:
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_statement_of_every_placement_is_this_one(name):
     """Word by word. A change here is a change of what people are promised."""
-    assert str(stated(STUDIES[name])) == pinned()[name]
+    assert worded(STUDIES[name]) == pinned()[name]
 
 
 # ---------------------------------------------------------------------------- what was it spent on

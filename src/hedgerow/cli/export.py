@@ -12,10 +12,10 @@ ModelPath = Annotated[Path, typer.Argument(help="A model file, written by save()
 
 def export(
     model: ModelPath,
-    to: Annotated[str, typer.Option(help="onnx, python, sql, xgboost, dot or text.")],
+    to: Annotated[str, typer.Option(help="onnx, python, sql, xgboost, dot, text or registry.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
 ) -> None:
-    """Writes a model for another program: ONNX, one Python file, SQL, XGBoost, DOT or text."""
+    """Writes a model for another program, or its statement for a registry."""
     from hedgerow.estimators.saving import load
 
     written = load(model).export(output, to=to)

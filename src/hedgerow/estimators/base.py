@@ -208,9 +208,10 @@ class PrivateEstimator(CommonParameters):
         ----------
         path : str or Path
             The file to write.
-        to : {'onnx', 'python', 'sql', 'xgboost', 'dot', 'text'}
-            The first four compute what `predict_proba` does (of a number, `predict`); the last
-            two are for people.
+        to : {'onnx', 'python', 'sql', 'xgboost', 'dot', 'text', 'registry'}
+            The first four compute what `predict_proba` does (of a number, `predict`); 'dot' and
+            'text' are for people; 'registry' is the statement as an entry of the OpenDP
+            Deployments Registry, in YAML.
 
         Returns
         -------

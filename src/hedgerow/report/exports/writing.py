@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from hedgerow.errors import SpecError
+from hedgerow.report import registry
 from hedgerow.report.exports import dot, onnx, python, sql, text, xgboost
 from hedgerow.report.plain import PlainModel, Predicting, plain
 
-WRITERS: dict[str, Callable[[PlainModel], str | bytes]] = {
+
+class Handed(Predicting, registry.Stated, Protocol):
+    """A fitted estimator, or a model read back from its file."""
+
+
+OF_MODELS: dict[str, Callable[[PlainModel], str | bytes]] = {
     "onnx": onnx.written,
     "python": python.written,
     "sql": sql.written,
@@ -17,13 +24,14 @@ WRITERS: dict[str, Callable[[PlainModel], str | bytes]] = {
     "dot": dot.written,
     "text": text.written,
 }
+KINDS = (*OF_MODELS, "registry")
 
 
-def exported(model: Predicting, path: str | Path, to: str) -> Path:
+def exported(model: Handed, path: str | Path, to: str) -> Path:
     """Writes what another program reads, and says where."""
-    if to not in WRITERS:
-        raise SpecError(f"to is {to!r}; use one of {list(WRITERS)}.")
-    content = WRITERS[to](plain(model))
+    if to not in KINDS:
+        raise SpecError(f"to is {to!r}; use one of {list(KINDS)}.")
+    content = registry.written(model) if to == "registry" else OF_MODELS[to](plain(model))
     return write_file(path, content.encode() if isinstance(content, str) else content)
 
 
