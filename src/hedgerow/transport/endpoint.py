@@ -12,7 +12,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hedgerow.errors import BudgetExceeded, LedgerError, LedgerRolledBack, PartyRefused, SpecError
+from hedgerow.errors import (
+    BudgetExceeded,
+    LedgerError,
+    LedgerRolledBack,
+    PartyRefused,
+    SpecError,
+    UnsupportedQuery,
+)
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import Query
@@ -60,13 +67,14 @@ class Endpoint:
         """Answers any message with a message or with a refusal; never raises, never explains."""
         with self._lock:
             try:
-                return self._step(message)
+                return self.step(message)
             except Exception as error:
                 code = code_of(error)
                 LOG.warning("refused with %s", code.value, exc_info=error)
                 return refusal(code)
 
-    def _step(self, message: bytes) -> bytes:
+    def step(self, message: bytes) -> bytes:
+        """The answer, or an exception that stays at the site."""
         match Envelope.parse(message).header.kind:
             case MessageKind.JOIN:
                 self.receiver.forget()  # names live as long as an epoch
@@ -90,8 +98,7 @@ class Endpoint:
         bundle, learned = self.receiver.decode(Bundle(begun.bundle, begun.definitions))
         reason = why_not(self.member.study, bundle)
         if reason is not None:
-            LOG.warning("not admitted: %s", reason)
-            raise PartyRefused(Code.POLICY_REFUSED.value)
+            raise PartyRefused(Code.POLICY_REFUSED.value) from UnsupportedQuery(reason)
         masked = self._release(begun, bundle)
         self.receiver.keep(learned)
         return masked

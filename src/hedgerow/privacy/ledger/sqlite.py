@@ -95,6 +95,12 @@ class SqliteLedger:
         with self.current() as books:
             return books.account(study).cap
 
+    def is_open(self, study: str) -> bool:
+        """May the study still charge? False if it was closed, or never approved."""
+        with self.current() as books:
+            account = books.accounts.get(study)
+            return account is not None and account.open
+
     def committed(self) -> Cost:
         """What all studies together hold of the lifetime budget, in its measure."""
         with self.current() as books:
@@ -110,6 +116,10 @@ class SqliteLedger:
         with self.current() as books:
             account = books.accounts.get(study)
             return account is not None and bool(account.rounds or account.spent)
+
+    def was_charged(self, study: str, round_id: str) -> bool:
+        with self.current() as books:
+            return round_id in books.account(study).rounds
 
     def restored(self) -> int:
         """Number of the entry that last declared this file an older copy; 0 if none did."""
