@@ -143,6 +143,16 @@ class HttpsCarrier:
             desk.calls += 1
             desk.news.set()
         await self._runner.cleanup()
+        self._hang_up_on_strangers()
+        await asyncio.sleep(0)
+
+    def _hang_up_on_strangers(self) -> None:
+        """Whoever is still in the middle of a handshake is nobody's connection yet."""
+        if hasattr(self._door, "abort_clients"):  # from Python 3.13 on
+            self._door.abort_clients()
+            return
+        for transport in list(getattr(self._loop, "_transports", {}).values()):
+            transport.abort()
 
     async def _next(self, request: web.Request) -> web.Response:
         from aiohttp import web
