@@ -26,10 +26,10 @@ demo: $(READY)
 	$(BIN)/hedgerow demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(MAKE) mutants
 
 mutants: $(READY)

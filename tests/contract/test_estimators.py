@@ -102,3 +102,14 @@ def test_several_parties_train_one_model(kind):
     assert model.privacy_.parties == 3
     assert len(model.predict(X)) == len(y)
     assert 0 < model.privacy_.epsilon <= 20.0
+
+
+def test_an_estimator_and_what_it_holds_are_told_in_a_line_each():
+    wide = hr.Schema([hr.Numeric(f"x{k}", 0.0, 1.0) for k in range(100)], classes=("no", "yes"))
+    X = np.random.default_rng(0).random((60, 100))
+    model = hr.TreeClassifier(wide, epsilon=5.0).fit(X, np.where(X[:, 0] > 0.5, "yes", "no"))
+    told = "Schema(100 features: 'x0', 'x1', 'x2' and 97 more; classes: 'no', 'yes')"
+    assert told in repr(model)
+    for held in (model.privacy_, model.run_, model.ledger_, model.model_, model.grown_):
+        assert len(repr(held)) < 120
+        assert " object at 0x" not in repr(held)

@@ -192,7 +192,7 @@ def test_a_fit_that_is_interrupted_stays_charged(path, error, monkeypatch):
     def interrupted(*given):
         raise error
 
-    monkeypatch.setattr(base, "run", interrupted)
+    monkeypatch.setattr(base, "train", interrupted)
     with pytest.raises(error):
         tree(path).fit(X, Y)
     assert summed(path) == (1.0, 0.0, 1)
@@ -218,7 +218,7 @@ y = (X[:, 0] > 0.5).astype(int).astype(str)
 ledger = hr.Ledger(sys.argv[1], epsilon=5.0)
 model = hr.HistogramTreeClassifier(schema, epsilon=1.0, max_depth=1, ledger=ledger)
 if sys.argv[2] == "killed":
-    base.run = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+    base.train = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[2] == "forgetful":
     hr.Ledger._require_room = lambda *given: None
     Books._committed = lambda *given: Fraction(0)

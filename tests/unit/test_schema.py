@@ -281,3 +281,11 @@ def test_the_digest_covers_ranges_and_classes() -> None:
 def test_kinds_are_told_apart() -> None:
     kinds = [grid.kind for grid in Schema((AGE, JOB, Hashed("zip"))).grids]
     assert kinds == [ColumnKind.NUMERIC, ColumnKind.CATEGORICAL, ColumnKind.HASHED]
+
+
+def test_a_schema_is_told_in_one_line():
+    one = (Numeric("age", 0, 100),)
+    assert repr(Schema(one)) == "Schema(1 feature: 'age')"
+    assert repr(Schema(one, target=Target(0, 5))) == "Schema(1 feature: 'age'; target: 0.0 to 5.0)"
+    many = Schema(one, classes=("a", "b", "c", "d", "e"))
+    assert repr(many) == "Schema(1 feature: 'age'; classes: 'a', 'b', 'c' and 2 more)"

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunRecord, silent
 from hedgerow.coordinator.spending import Asked, asked_in, paid, paid_on_entering, worst_path
-from hedgerow.errors import RoundFailed
+from hedgerow.errors import BudgetExceeded, RoundFailed
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
-from hedgerow.privacy.ledger.charges import ChargeLedger
+from hedgerow.privacy.ledger.charges import ENTRY_ID, ChargeLedger
 from hedgerow.queries import (
     Answer,
     BoundQuery,
@@ -29,10 +29,9 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.study.describe import charges_of
+from hedgerow.study.describe import charges_of, entry_charges
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
-from hedgerow.values.regions import EVERYONE
 
 MOST_TRIES = 3
 """How often one bundle is asked before a run gives up."""
@@ -73,9 +72,8 @@ class Federation:
         self.ledger = ledger
         self.listener = listener
         self.record = RunRecord()
-        if study.entry_cost:
-            entry = study.charge(EVERYONE, study.entry_cost, "randomised labels")
-            self.ledger.reserve([entry], "entry")
+        if entry := entry_charges(study):
+            self.ledger.reserve_once(entry, ENTRY_ID)
         self.asked = paid_on_entering(study)
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""
@@ -105,6 +103,7 @@ class Federation:
 
     def _round(self, queries: Sequence[Query]) -> list[Reply]:
         number = len(self.record.rounds) + 1
+        self._require_rounds_left(number)
         charges = charges_of(queries, self.study)
         manifest = tuple(charge.what for charge in charges)
         self.ledger.reserve(charges, f"round {number}")
@@ -121,6 +120,15 @@ class Federation:
         self.record.rounds.append(_recorded(number, manifest, collected))
         self.listener(Progress(number, len(queries), done=True))
         return self._replies(queries, collected)
+
+    def _require_rounds_left(self, number: int) -> None:
+        graph = self.study.graph
+        if graph is not None and number > graph.rounds:
+            raise BudgetExceeded(
+                f"round {number} is one more than the study's sparse graph was paid for in delta. "
+                f"Nothing was asked; name more than {graph.rounds} rounds in the study, or use the "
+                "complete graph."
+            )
 
     def _failed(self) -> list[Asked]:
         return [query for query in self.asked if query.void]

@@ -86,4 +86,4 @@ def _against(study: Study, asked: Sequence[Asked], colluders: int) -> float:
     coalition = Coalition(h=study.honest, t=study.threshold, colluders=colluders)
     price = cache(lambda release: cost_against(study.measure, release, coalition))
     dearer = [q if q.release is None else replace(q, cost=price(q.release)) for q in asked]
-    return conversions.epsilon_of(study.measure, paid(worst_path(dearer)), study.delta)
+    return conversions.epsilon_of(study.measure, paid(worst_path(dearer)), study.noise_delta)

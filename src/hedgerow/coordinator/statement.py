@@ -181,7 +181,6 @@ def statement(
     simulated: bool,
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
-    graph_delta: Fraction = Fraction(0),
     parties_met: bool = False,
     persons_told: bool = False,
     total: Total | None = None,
@@ -189,11 +188,10 @@ def statement(
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
-    the total variation between all noise and its laws; `graph_delta` is what a sparse graph of
-    masks adds to delta (`conversions.delta_of_sparse_rounds`); `parties_met` says that nobody
-    named the parties beforehand: those take part that hold rows; `persons_told` that sites knew
-    whose each record is, and kept no more of a person than the study says; `total` is what all
-    fits of a shared ledger promise.
+    the total variation between all noise and its laws; `parties_met` says that nobody named the
+    parties beforehand: those take part that hold rows; `persons_told` that sites knew whose each
+    record is, and kept no more of a person than the study says; `total` is what all fits of a
+    shared ledger promise.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = is_inferred(schema_source)
@@ -201,7 +199,7 @@ def statement(
     path = [] if no_noise else worst_path(asked)
     return PrivacyStatement(
         epsilon=math.inf if inferred else epsilon,
-        delta=rounding.float_above(study.delta + graph_delta),
+        delta=rounding.float_above(study.delta),
         promised_epsilon=math.inf if no_noise else rounding.float_above(study.epsilon),
         spent_epsilon=math.inf if no_noise else _epsilon_of(study, spent),
         spent_fraction=None if no_noise else float(spent / study.total),
@@ -216,7 +214,7 @@ def statement(
         schema_source=schema_source,
         saved_fraction=saved_fraction,
         delta_slack=_delta_slack(slack, epsilon),
-        graph_delta=rounding.float_above(graph_delta),
+        graph_delta=rounding.float_above(study.graph_delta),
         parties=study.parties,
         honest_shares=study.honest,
         spending=by_rounds(asked, path, study.total) if path else (),
@@ -242,7 +240,7 @@ def _epsilon(study: Study, spent: Cost) -> float:
 
 
 def _epsilon_of(study: Study, cost: Cost) -> float:
-    return conversions.epsilon_of(study.measure, cost, study.delta)
+    return conversions.epsilon_of(study.measure, cost, study.noise_delta)
 
 
 def _delta_slack(slack: Fraction, epsilon: float) -> float:
@@ -294,7 +292,23 @@ def _warnings(
         notes.append(
             "simulated: one process held all rows and drew all noise; trust = that process."
         )
+    if not simulated:
+        notes.append(_of_time(study))
     return notes
+
+
+def _of_time(study: Study) -> str:
+    """What the time of a reply tells about a site's rows."""
+    if not study.slot:
+        return (
+            "how long a site takes to answer is not protected: it shows about how many records it "
+            "holds. Give the study a slot to repair this."
+        )
+    slot = "1 second" if study.slot == 1 else f"{study.slot} seconds"
+    return (
+        f"sites answer at the end of slots of {slot}; one that needs longer answers a slot later, "
+        "which shows that it did."
+    )
 
 
 def _of_persons(study: Study, persons_told: bool) -> list[str]:

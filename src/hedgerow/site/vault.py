@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from hedgerow.errors import LedgerBroken, LedgerUnavailable, SpecError
-from hedgerow.privacy.ledger.charges import Charge, Receipt
+from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
 from hedgerow.privacy.ledger.events import cost_of_text, short_text
 from hedgerow.privacy.ledger.head_file import Anchor
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
@@ -93,6 +93,10 @@ class Vault:
         with self._store.transaction():
             spent = self.ledger.spent(study)
             return LedgerHead(*self.ledger.head(), short_text(spent))
+
+    def enter(self, charges: Sequence[Charge]) -> None:
+        """Charges what records pay on entering a study; however often it starts, once."""
+        self.ledger.reserve_once(charges, ENTRY_ID)
 
     def release(
         self,

@@ -32,7 +32,6 @@ from hedgerow.site.rows import Rows
 from hedgerow.site.vault import Vault
 from hedgerow.study.terms import Study
 from hedgerow.transport.endpoint import Endpoint, Safe, code_of, refusal
-from hedgerow.transport.in_process import enter
 
 _SAID_AT_MOST = 3
 """Queries of one round that its line spells out; the ledger has them all."""
@@ -64,8 +63,6 @@ class Service:
             self._vault.memory(study.account),
             pins=self._pins,
         )
-        if not self._vault.ledger.was_charged(study.account, "entry"):
-            enter(member, self._vault.ledger)
         safe = AuditedSafe(self._vault, self.audit, study)
         endpoint = AuditedEndpoint(
             member, site, safe, lambda: self._vault.head(study.account), self.audit
@@ -117,18 +114,18 @@ class AuditedEndpoint(Endpoint):
         super().__init__(member, site, safe, head)
         self._audit = audit
 
-    def step(self, message: bytes) -> bytes:
-        kind = Envelope.parse(message).header.kind
+    def step(self, kind: MessageKind | None, message: bytes) -> bytes:
         try:
-            answer = super().step(message)
+            answer = super().step(kind, message)
         except Exception as error:
-            said = {"kind": kind.name, "code": code_of(error).value, "reason": reason_of(error)}
-            note_quietly(self._audit, "refused", **self._study, **said)
+            said = {"code": code_of(error).value, "reason": reason_of(error)}
+            what = {"kind": "letter" if kind is None else kind.name}
+            note_quietly(self._audit, "refused", **self._study, **what, **said)
             raise
         self._note(kind, message)
         return answer
 
-    def _note(self, kind: MessageKind, message: bytes) -> None:
+    def _note(self, kind: MessageKind | None, message: bytes) -> None:
         """Rounds have their lines already; repeated letters get a line each time."""
         envelope = Envelope.parse(message)
         round = envelope.header.round
@@ -157,6 +154,9 @@ class AuditedSafe:
 
     def __init__(self, vault: Vault, audit: Audit, study: Study) -> None:
         self._vault, self._audit, self._study = vault, audit, study
+
+    def enter(self, charges: Sequence[Charge]) -> None:
+        self._vault.enter(charges)
 
     def release(
         self,

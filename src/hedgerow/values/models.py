@@ -121,7 +121,7 @@ class Output(Enum):
     VALUE = "the raw output itself"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """An additive score and the way to read it.
 
@@ -132,6 +132,10 @@ class Model:
     score: Additive
     output: Output
     sharpness: float = 1.0
+
+    def __repr__(self) -> str:
+        parts = f"{len(self.score.trees)} trees, {len(self.score.curves)} curves"
+        return f"Model({parts}, output: {self.output.value})"
 
     def predict(self, codes: Codes) -> FloatArray:
         """(n, classes) probabilities, or (n, 1) values for regression."""

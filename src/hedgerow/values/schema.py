@@ -167,7 +167,7 @@ class Target:
         _settle_range(self, "the target")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """What all sites agree on before any row is read.
 
@@ -200,6 +200,16 @@ class Schema:
                 f"{MAX_CLASSES}, also those that some sites never meet."
             )
         object.__setattr__(self, "classes", classes)
+
+    def __repr__(self) -> str:
+        """One line, for an estimator's parameters; `to_toml` spells everything out."""
+        count = len(self.features)
+        parts = [f"{count} feature{'s' if count > 1 else ''}: {_first_few(self.names)}"]
+        if self.classes is not None:
+            parts.append(f"classes: {_first_few(self.classes)}")
+        if self.target is not None:
+            parts.append(f"target: {self.target.low!r} to {self.target.high!r}")
+        return f"Schema({'; '.join(parts)})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -391,6 +401,11 @@ def _check_keys(where: str, content: object, needed: set[str], allowed: set[str]
 
 
 # ---- plain values -------------------------------------------------------------------------------
+
+
+def _first_few(names: tuple[str, ...], shown: int = 3) -> str:
+    rest = len(names) - shown
+    return ", ".join(map(repr, names[:shown])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _feature(entry: Any) -> Feature:

@@ -75,6 +75,12 @@ class SqliteLedger:
             spent = books.account(study).spent
         return Receipt(study=study, round_id=round_id, seq=seq, head=head, spent=spent)
 
+    def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
+        """Charges a round unless it was charged before, by whichever process."""
+        with self.current() as books:
+            if round_id not in books.account(study_of(charges, round_id)).rounds:
+                self.reserve(charges, round_id)
+
     def open_set(self, study: str, round_id: str, members: bytes) -> OpenedSet:
         """Writes down the only set, by its hash, that this site will ever open in a round."""
         with self.current() as books:
@@ -116,10 +122,6 @@ class SqliteLedger:
         with self.current() as books:
             account = books.accounts.get(study)
             return account is not None and bool(account.rounds or account.spent)
-
-    def was_charged(self, study: str, round_id: str) -> bool:
-        with self.current() as books:
-            return round_id in books.account(study).rounds
 
     def restored(self) -> int:
         """Number of the entry that last declared this file an older copy; 0 if none did."""
