@@ -132,9 +132,13 @@ class Vault:
         return bytes(found[1])
 
     def close_study(self, study: str) -> None:
-        """Ends a study: no more charges, and nothing left that could open its rounds."""
+        """Ends a study: no more charges, and nothing left that could open its rounds.
+
+        Done again it changes nothing: whoever closed its account alone has it finished here.
+        """
         with self._store.transaction():
-            self.ledger.close(study)
+            if self.ledger.is_open(study):
+                self.ledger.close(study)
             self.memory(study).close_runs()
             self._tables.secrets.delete(study=study)
 
