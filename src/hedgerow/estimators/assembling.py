@@ -57,6 +57,7 @@ def agree(
     """The study that an estimator's parameters mean for so many holders, and its recipe."""
     terms = terms or Terms()
     read = checked(estimator)
+    _check_task(estimator, given)
     epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     placement: Placement | None = read.placement
     if placement is not Placement.NOWHERE:
@@ -86,6 +87,17 @@ def agree(
     )
     check_needs(recipe, schema, study.placement, study.parties)
     return study, recipe
+
+
+def _check_task(estimator: PrivateEstimator, schema: Schema) -> None:
+    """Before a recipe that can do both does the other."""
+    kind = type(estimator).__name__
+    if estimator._regression and schema.target is None:
+        raise SpecError(
+            f"{kind} predicts numbers, and the schema has no target; give it a hedgerow.Target."
+        )
+    if not estimator._regression and schema.classes is None:
+        raise SpecError(f"{kind} predicts classes, and the schema lists none; give it classes.")
 
 
 def _counts(colluders: int | None, threshold: int | None, parties: int) -> tuple[int, int]:

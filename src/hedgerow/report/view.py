@@ -88,7 +88,9 @@ View = Question | Leaf
 
 def view_of(model: Fitted) -> View:
     """The tree of a model that is one tree."""
-    grown: tuple[Grown, ...] = getattr(model, "grown_", ())
+    grown: tuple[Grown, ...] | None = getattr(model, "grown_", None)
+    if grown is None:
+        raise SpecError(f"{type(model).__name__} is not fitted, so it has no tree; fit it first.")
     if len(grown) != 1 or not grown[0].leaves:
         raise SpecError(
             "this model is not one tree; only such a tree can be shown, for example that of "

@@ -179,7 +179,11 @@ class Schema:
     target: Target | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
+        listed = _listed("the schema", "features", self.features)
+        features = [_of_kind("a feature", one, Numeric, Categorical, Hashed) for one in listed]
+        object.__setattr__(self, "features", tuple(features))
+        if self.target is not None:
+            _of_kind("the target", self.target, Target)
         if not self.features:
             raise SpecError("the schema has no features; declare at least one column.")
         name, times = Counter(self.names).most_common(1)[0]
@@ -358,6 +362,13 @@ def _listed(where: str, what: str, values: object) -> Iterable[object]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise SpecError(f"{where}: {what} is {values!r}; give a list.")
     return values
+
+
+def _of_kind(what: str, value: object, *kinds: type) -> object:
+    if not isinstance(value, kinds):
+        names = " or ".join(f"hedgerow.{kind.__name__}" for kind in kinds)
+        raise SpecError(f"{what} of the schema is {value!r}; use {names}.")
+    return value
 
 
 def _distinct_values(where: str, what: str, values: object) -> tuple[str, ...]:
