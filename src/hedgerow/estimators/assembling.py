@@ -23,6 +23,7 @@ from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
 from hedgerow.secagg.parameters import Parameters
+from hedgerow.study.consortium import Sparse
 from hedgerow.study.terms import Study
 from hedgerow.values.schema import Schema
 
@@ -38,6 +39,8 @@ class Terms:
     retry_reserve: Fraction = Fraction(0)
     sites: tuple[bytes, ...] = ()
     coordinator: bytes = b""
+    graph: Sparse | None = None
+    slot: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +86,8 @@ def agree(
         label_reports=estimator._label_reports(schema, epsilon, placement),
         sites=terms.sites,
         coordinator=terms.coordinator,
+        graph=terms.graph,
+        slot=terms.slot,
     )
     check_needs(recipe, schema, study.placement, study.parties)
     return study, recipe
