@@ -56,7 +56,7 @@ class UnsupportedQuery(HedgerowError):
 class PartyRefused(HedgerowError):
     """A site declined. `code` is one of the constant codes of the secure sum; never free text."""
 
-    def __init__(self, code: str, party: int | None = None) -> None:
+    def __init__(self, code: str, party: int | str | None = None) -> None:
         who = "a site" if party is None else f"site {party}"
         super().__init__(f"{who} refused with code {code}; its own log says why.")
         self.code = code
