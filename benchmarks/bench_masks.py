@@ -11,8 +11,9 @@ from hedgerow.secagg import masks
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import EMPTY_LEDGER
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters, Sparse
+from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Fresh, MemoryInRam, Site
+from hedgerow.study.consortium import Sparse
 
 LENGTH = 100_000
 ROUNDS = 5
@@ -67,7 +68,9 @@ def consortium(parameters: Parameters) -> tuple[Coordinator, Site, bytes]:
     ]
     coordinator = Coordinator(identities[-1], roster, parameters, STUDY)
     joins = coordinator.join()
-    letters = coordinator.open(site.join(joins[me], EMPTY_LEDGER) for me, site in enumerate(sites))
+    letters = coordinator.open(
+        site.join(joins[me], lambda: EMPTY_LEDGER) for me, site in enumerate(sites)
+    )
     return coordinator, sites[ME], letters[ME]
 
 

@@ -39,7 +39,7 @@ from hedgerow.queries import (
 from hedgerow.secagg.codes import Code
 from hedgerow.study.admission import why_not
 from hedgerow.transport import endpoint as endpoints
-from hedgerow.transport.endpoint import REFUSAL_BYTES, accepted, code_of, refusal
+from hedgerow.transport.endpoint import REFUSAL_BYTES, code_of, refusal, refused_with
 from hedgerow.transport.wire import Bundle, Receiver, Sender
 from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve
@@ -266,8 +266,8 @@ def test_every_exception_has_one_constant_code():
     for error in (ValueError("secret"), MemoryError(), RecursionError(), KeyError("age")):
         assert code_of(error) is Code.INTERNAL
     assert {len(refusal(code)) for code in Code} == {REFUSAL_BYTES}
-    with pytest.raises(PartyRefused, match="site 2 refused with code TooFew"):
-        accepted(2, refusal(Code.TOO_FEW))
+    assert refused_with(refusal(Code.TOO_FEW)) == "TooFew"
+    assert refused_with(b"an answer") is None
 
 
 # ------------------------------------------------------------------------------------------ names
@@ -303,6 +303,21 @@ def test_a_site_that_lacks_a_name_says_so_and_gets_the_same_questions_again():
     assert spent(link) == [0, 0, 0]
     found = replies(link, Bundle(bundle.questions, sender.everything()))
     assert not any(reply.startswith(endpoints.REFUSED) for reply in found)
+
+
+def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
+    link = linked()
+    first = link.coordinator.attempt
+    replies(link, Sender().encode([asked(ClassCounts(2), Cells((0,), BINNING))]))
+    assert all(end.receiver.known for end in link.endpoints)
+    link.coordinator.attempt = first - 1
+    again = link.coordinator.join()
+    for place, end in enumerate(link.endpoints):
+        assert not end.handle(again[place]).startswith(endpoints.REFUSED)
+        end.handle(again[place][:-1] + b"?")  # nobody signed that
+        assert end.receiver.known
+    link.join()
+    assert not any(end.receiver.known for end in link.endpoints)
 
 
 # --------------------------------------------------------------------------------- order and rows

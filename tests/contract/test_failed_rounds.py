@@ -14,7 +14,6 @@ from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import statement
 from hedgerow.errors import SpecError, TooFewParties
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.accounting.conversions import delta_of_sparse_rounds
 from hedgerow.queries import ClassCounts, SumQuery, Whole
 from hedgerow.values.regions import EVERYONE
 
@@ -39,8 +38,8 @@ def opened(failing=(), **terms):
     return fed
 
 
-def said_of(fed, **more):
-    return statement(fed.study, fed.link.spent(), fed.asked, "given", simulated=True, **more)
+def said_of(fed):
+    return statement(fed.study, fed.link.spent(), fed.asked, "given", simulated=True)
 
 
 def test_a_failed_round_is_asked_again_under_a_new_number_and_paid_twice():
@@ -111,18 +110,3 @@ def test_a_record_with_failed_rounds_comes_back_from_json():
 def test_a_reserve_that_is_no_part_of_the_budget_is_refused(reserve):
     with pytest.raises(SpecError, match="retry_reserve"):
         study(TWO, 3, retry_reserve=reserve)
-
-
-# ----------------------------------------------------------------------------------- sparse graphs
-def test_every_round_of_a_sparse_graph_adds_two_to_the_minus_forty_to_delta():
-    assert delta_of_sparse_rounds(0) == 0
-    assert delta_of_sparse_rounds(40) == 40 * Fraction(1, 2) ** 40
-    fed = opened(failing={1}, retry_reserve=TENTH, delta="1e-9")
-    fed.ask([COUNTS])
-    graph = delta_of_sparse_rounds(len(fed.record.rounds))
-    said = said_of(fed, graph_delta=graph)
-    assert len(fed.record.rounds) == 2  # the failed one may have been exposed as well
-    assert Fraction(repr(said.delta)) >= fed.study.delta + graph
-    assert said.delta == pytest.approx(1e-9 + 2**-39, rel=1e-12)
-    assert "1.9e-12 of delta" in str(said)
-    assert "sparse" not in str(said_of(fed))

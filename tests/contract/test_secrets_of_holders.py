@@ -16,7 +16,6 @@ from scipy.stats import binomtest
 
 import hedgerow as hr
 from contract.worlds import TWO, holders, opened_by, sample, study
-from hedgerow.estimators import base
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import ALL_WORDS, BloomReports
 from hedgerow.queries import Count, SumQuery, Whole
@@ -116,7 +115,9 @@ def test_sums_over_the_folds_of_a_simulation_leave_nobody_out():
 @HOLDERS
 def test_one_secret_for_all_holders_turns_the_gate_red(k, monkeypatch):
     """Twin: what every fit did before."""
-    monkeypatch.setattr(base, "secret_draws", lambda name, k: [Draws(bytes(32), name)] * k)
+    monkeypatch.setattr(
+        "hedgerow.estimators.holders.secret_draws", lambda name, k: [Draws(bytes(32), name)] * k
+    )
     parts = fitted_holders(k)
     assert not are_independent(told(parts), LABEL_ODDS)
     assert not are_independent(folds(parts), FOLD_ODDS)

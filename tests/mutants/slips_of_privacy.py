@@ -230,10 +230,10 @@ ACCOUNTING: Final = (
     Slip(
         "a sparse graph adds nothing to delta",
         "privacy/accounting/conversions.py",
-        "return Fraction(rounds, SPARSE_FAILS_ONCE_IN)",
-        "return Fraction(1, SPARSE_FAILS_ONCE_IN)",
-        "contract/test_failed_rounds.py"
-        "::test_every_round_of_a_sparse_graph_adds_two_to_the_minus_forty_to_delta",
+        "return Fraction(rounds, 2**sigma)",
+        "return Fraction(1, 2**sigma)",
+        "contract/test_sparse_studies.py"
+        "::test_what_a_sparse_graph_may_expose_is_a_part_of_the_promised_delta",
     ),
 )
 

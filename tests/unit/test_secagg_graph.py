@@ -1,6 +1,5 @@
 """The sparse graph: degrees come out of the formulas, and a thousand sites sum over it."""
 
-import functools
 import math
 import sys
 from fractions import Fraction
@@ -9,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contract.many_sites import remembered  # noqa: F401
 from hedgerow.errors import SpecError
-from hedgerow.secagg import certificate, envelope, graph, keys, membership
-from hedgerow.secagg.graph import Graph, Neighbourhood, neighbourhood, stays_connected
-from hedgerow.secagg.messages import Open
-from hedgerow.secagg.parameters import Parameters, Sparse
+from hedgerow.secagg.graph import Graph
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.study.consortium import Sparse
+from hedgerow.study.neighbourhood import Neighbourhood, neighbourhood, stays_connected
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import consortium, secure_sum, some_vectors
@@ -70,7 +70,7 @@ def test_connectivity_is_the_bound_on_two_runs_of_bad_neighbours():
 
 
 def test_a_graph_that_cannot_exist_is_refused():
-    with pytest.raises(SpecError, match="use the full graph"):
+    with pytest.raises(SpecError, match="use the complete graph"):
         neighbourhood(50, 24, 24)
 
 
@@ -168,33 +168,11 @@ def most_corrupt(drawn, reach):
 # Real sites on the ring
 
 
-@pytest.fixture
-def remembered(monkeypatch):
-    """All sites check the same public bytes: do it once, for the test's sake only."""
-    once = functools.cache(keys.verify)
-    for room in (envelope, certificate):
-        monkeypatch.setattr(room, "verify", once)
-    read_open, kept = functools.cache(Open.read), {}
-    monkeypatch.setattr(Open, "read", lambda body: read_open(bytes(body)))
-
-    def once_a_run(step):
-        def remembering(what, *rest):
-            key = (step, what if isinstance(what, bytes) else rest[0])
-            if key not in kept:
-                kept[key] = step(what, *rest)
-            return kept[key]
-
-        return remembering
-
-    monkeypatch.setattr(membership, "read_keys", once_a_run(membership.read_keys))
-    monkeypatch.setattr(membership, "form_epoch", once_a_run(membership.form_epoch))
-
-
 @pytest.mark.parametrize(
     ("parties", "expected"),
     [(240, (36, 20)), pytest.param(1_000, (48, 27), marks=pytest.mark.slow)],
 )
-def test_many_sites_sum_over_the_ring_with_a_tenth_lost(remembered, parties, expected):
+def test_many_sites_sum_over_the_ring_with_a_tenth_lost(remembered, parties, expected):  # noqa: F811
     tenth = parties // 10
     parameters = Parameters(
         parties=parties, colluders=tenth, threshold=parties - tenth, sparse=Sparse()
@@ -216,11 +194,11 @@ def test_the_sparse_graph_is_for_many_sites_and_never_weaker_than_2_to_the_minus
         Sparse(sigma=39)
     with pytest.raises(SpecError, match="eta >= 20"):
         Sparse(eta=19)
-    with pytest.raises(SpecError, match="use the full graph"):
+    with pytest.raises(SpecError, match="use the complete graph"):
         Parameters(parties=201, colluders=100, threshold=101, sparse=Sparse())
 
 
 def test_the_full_graph_shares_with_everybody():
     parameters = Parameters.default(100)
     assert parameters.neighbourhood == Neighbourhood(99, 80)
-    assert parameters.graph(b"any") == graph.Graph.full(100)
+    assert parameters.graph(b"any") == Graph.full(100)

@@ -11,8 +11,9 @@ from contract.worlds import THREE, TWO, VALUE, study
 from hedgerow.errors import SpecError
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure, Placement
+from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.queries import Binning, Cells, ClassCounts, SumQuery
-from hedgerow.study import hashing, terms
+from hedgerow.study import content, hashing, terms
 from hedgerow.study.consortium import Consortium
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Numeric, Schema
@@ -54,6 +55,7 @@ CHANGES = {
     "roster": {"sites": SITES, "coordinator": b"c" * 32},
     "another roster": {"sites": SITES[::-1], "coordinator": b"c" * 32},
     "another coordinator": {"sites": SITES, "coordinator": b"d" * 32},
+    "slot": {"slot": 10},
 }
 
 
@@ -67,7 +69,7 @@ def test_everything_that_was_approved_is_in_the_hash():
 @pytest.mark.parametrize("version", ["PROTOCOL", "NOISE_LAW_VERSION"])
 def test_versions_are_in_the_hash(monkeypatch, version):
     before = changed().hash
-    monkeypatch.setattr(terms, version, 99)
+    monkeypatch.setattr(content, version, 99)
     assert changed().hash != before
 
 
@@ -108,6 +110,58 @@ def test_a_study_names_all_keys_or_none(keys):
 
 def test_no_field_of_a_study_is_left_out_of_its_hash():
     assert {field.name for field in fields(terms.Study)} <= set(changed().to_dict())
+
+
+# ---------------------------------------------------------------------------------- there and back
+TOLD_IN_BITS = study(
+    TWO,
+    3,
+    placement=Placement.LABEL,
+    label_reports=BloomReports.for_epsilon(2, 4, 1, Fraction(1)),
+)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [*(changed(**change) for change in CHANGES.values()), study(VALUE, 1), TOLD_IN_BITS],
+    ids=[*CHANGES, "numbers", "told in bits"],
+)
+def test_a_study_comes_back_from_json_with_its_hash(one):
+    back = terms.Study.from_dict(json.loads(json.dumps(one.to_dict())))
+    assert back == one
+    assert back.hash == one.hash
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"protocol": 99},
+        {"noise_law": 99},
+        {"lattice": 3},
+        {"more": 1},
+        {"epsilon": "one"},
+        {"epsilon": "2/2"},
+        {"placement": "MOON"},
+        {"sites": ["no key"]},
+        {"asks": [["SumQuery", "a", "b", "c"]]},
+        {"schema": {}},
+        {"slot": 1.0},
+        {"parties": 0},
+        {"graph": "round"},
+        {"label_reports": {}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_content_that_hedgerow_would_not_write_is_refused(change):
+    with pytest.raises(SpecError):
+        terms.Study.from_dict({**changed().to_dict(), **change})
+
+
+@pytest.mark.parametrize("name", sorted(changed().to_dict()))
+def test_content_that_lacks_a_part_is_refused(name):
+    partly = {key: value for key, value in changed().to_dict().items() if key != name}
+    with pytest.raises(SpecError):
+        terms.Study.from_dict(partly)
 
 
 # ------------------------------------------------------------------------ noise of Gaussian studies

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunRecord, silent
 from hedgerow.coordinator.spending import Asked, asked_in, paid, paid_on_entering, worst_path
-from hedgerow.errors import RoundFailed
+from hedgerow.errors import BudgetExceeded, RoundFailed
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
-from hedgerow.privacy.ledger.charges import ChargeLedger
+from hedgerow.privacy.ledger.charges import ENTRY_ID, ChargeLedger
 from hedgerow.queries import (
     Answer,
     BoundQuery,
@@ -29,10 +29,9 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.study.describe import charges_of
+from hedgerow.study.describe import charges_of, entry_charges
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
-from hedgerow.values.regions import EVERYONE
 
 MOST_TRIES = 3
 """How often one bundle is asked before a run gives up."""
@@ -40,12 +39,16 @@ MOST_TRIES = 3
 
 @dataclass(frozen=True)
 class Collected:
-    """What a round brought: the opened sum, each site's picks, and the bytes of one site."""
+    """What a round brought: the opened sum, each member's picks, and the bytes of one site.
+
+    `members` are the places of the sites that the sum is over.
+    """
 
     total: NDArray[np.int64]
     picks: tuple[tuple[int, ...], ...]
     bytes_out: int
     bytes_in: int
+    members: tuple[int, ...]
 
 
 class Link(Protocol):
@@ -73,9 +76,8 @@ class Federation:
         self.ledger = ledger
         self.listener = listener
         self.record = RunRecord()
-        if study.entry_cost:
-            entry = study.charge(EVERYONE, study.entry_cost, "randomised labels")
-            self.ledger.reserve([entry], "entry")
+        if entry := entry_charges(study):
+            self.ledger.reserve_once(entry, ENTRY_ID)
         self.asked = paid_on_entering(study)
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""
@@ -105,6 +107,7 @@ class Federation:
 
     def _round(self, queries: Sequence[Query]) -> list[Reply]:
         number = len(self.record.rounds) + 1
+        self._require_rounds_left(number)
         charges = charges_of(queries, self.study)
         manifest = tuple(charge.what for charge in charges)
         self.ledger.reserve(charges, f"round {number}")
@@ -122,6 +125,15 @@ class Federation:
         self.listener(Progress(number, len(queries), done=True))
         return self._replies(queries, collected)
 
+    def _require_rounds_left(self, number: int) -> None:
+        graph = self.study.graph
+        if graph is not None and number > graph.rounds:
+            raise BudgetExceeded(
+                f"round {number} is one more than the study's sparse graph was paid for in delta. "
+                f"Nothing was asked; name more than {graph.rounds} rounds in the study, or use the "
+                "complete graph."
+            )
+
     def _failed(self) -> list[Asked]:
         return [query for query in self.asked if query.void]
 
@@ -135,7 +147,9 @@ class Federation:
         for query in queries:
             if isinstance(query, SumQuery | BoundQuery):
                 size = int(np.prod(query.shape))
-                replies.append(self._answer(query, got.total[start : start + size]))
+                replies.append(
+                    self._answer(query, got.total[start : start + size], len(got.members))
+                )
                 start += size
             else:
                 picks = tuple(p[selections] for p in got.picks)
@@ -143,12 +157,12 @@ class Federation:
                 selections += 1
         return replies
 
-    def _answer(self, query: Summed, integers: NDArray[np.int64]) -> Answer:
+    def _answer(self, query: Summed, integers: NDArray[np.int64], members: int) -> Answer:
         unit = self.study.unit(query) * self.study.refinement(query)
         values = integers.reshape(query.shape).astype(np.float64) / unit
         if self.study.placement is Placement.LABEL:
             return self._decoded(query, values)
-        return Answer(values, self.study.variance(query))
+        return Answer(values, self.study.variance(query, members))
 
     def _decoded(self, query: Summed, told: FloatArray) -> Answer:
         """True class counts, estimated without bias from labels that were told at random.
@@ -170,4 +184,6 @@ class Federation:
 
 
 def _recorded(number: int, manifest: tuple[str, ...], got: Collected) -> RoundRecord:
-    return RoundRecord(number, manifest, len(got.total), got.bytes_out, got.bytes_in)
+    return RoundRecord(
+        number, manifest, len(got.total), got.bytes_out, got.bytes_in, sites=len(got.members)
+    )

@@ -81,7 +81,7 @@ def load(path: str | Path) -> Any:
 
 def _restored(content: Mapping[str, Any]) -> BaseEstimator:
     """Sets what `fit` sets; the class is one of ours by name, never any other."""
-    estimator = _class_named(content["estimator"])(**_parameters(content["parameters"]))
+    estimator = _class_named(content["estimator"])(**read_parameters(content["parameters"]))
     estimator.schema_ = Schema.from_dict(content["schema"])
     estimator.model_ = Model.from_dict(content["model"])
     trees = estimator.model_.score.trees if content["leaves"] else ()
@@ -173,7 +173,8 @@ def _saved_value(value: Any) -> Any:
     return {"fraction": str(value)} if isinstance(value, Fraction) else NotImplemented
 
 
-def _parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
+def read_parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """From plain values; what is no number or text is a table of one entry that names its kind."""
     return {name: _value(value) for name, value in saved.items()}
 
 

@@ -118,6 +118,9 @@ class Memory(Protocol):
     def high_water(self, run_id: bytes) -> int:
         """The highest round stored in the run; 0 when there is none."""
 
+    def rounds(self) -> int:
+        """How many rounds were stored in all runs together, or more."""
+
     def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
         """The record of that round, byte for byte as it was stored."""
 
@@ -185,6 +188,9 @@ class MemoryInRam:
 
     def high_water(self, run_id: bytes) -> int:
         return self._high_water.get(run_id, 0)
+
+    def rounds(self) -> int:
+        return sum(self._high_water.values())
 
     def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
         return self._records.get((run_id, round))

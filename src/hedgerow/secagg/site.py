@@ -126,14 +126,17 @@ class Site:
         self._membership = Membership(self._author, self._heads, parameters, entropy)
 
     @one_at_a_time
-    def join(self, message: bytes, ledger: LedgerHead) -> bytes:
-        """JOIN -> KEYS. The same JOIN again gets the same KEYS, while the process lives."""
+    def join(self, message: bytes, ledger: Callable[[], LedgerHead]) -> bytes:
+        """JOIN -> KEYS. The same JOIN again gets the same KEYS, while the process lives.
+
+        `ledger` tells where the ledger ends; it is asked once the invitation is accepted.
+        """
         return self._membership.keys(self._received(message, MessageKind.JOIN), ledger)
 
     @one_at_a_time
-    def open(self, message: bytes) -> None:
-        """OPEN: joins the epoch that this process' KEYS are part of."""
-        self._membership.open(self._received(message, MessageKind.OPEN))
+    def open(self, message: bytes) -> bool:
+        """OPEN: joins the epoch that this process' KEYS are part of; False if it has already."""
+        return self._membership.open(self._received(message, MessageKind.OPEN))
 
     @one_at_a_time
     def begin(self, message: bytes) -> Begun:
@@ -148,6 +151,7 @@ class Site:
             require(same == (header.epoch_id, request, asked.participants), Code.ROUND_ID_USED)
             return Resend(header.run_id, header.round, stored.message)
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
+        self._require_rounds_left()
         joined = self._membership.current(header.epoch_id)
         require(header.round > joined.last_round, Code.OLD_ROUND)
         epoch = joined.epoch
@@ -239,6 +243,11 @@ class Site:
 
     def _require_open_run(self, header: Header) -> None:
         require(header.run_id == self._memory.current_run(), Code.RUN_SUPERSEDED)
+
+    def _require_rounds_left(self) -> None:
+        """A sparse graph was paid for, in delta, for so many rounds and no more."""
+        sparse = self._parameters.sparse
+        require(sparse is None or self._memory.rounds() < sparse.rounds, Code.BUDGET_REFUSED)
 
     def _record_of(self, header: Header) -> StoredRound:
         self._require_open_run(header)

@@ -90,6 +90,9 @@ class StudyMemory:
         found = self._tables.runs.get(self._study, run_id)
         return int(found[3]) if found else 0
 
+    def rounds(self) -> int:
+        return sum(int(run[3]) for run in self._tables.runs.rows(study=self._study))
+
     # --------------------------------------------------------------------------------- rounds
     def outbox(self, run_id: bytes, round: int) -> StoredRound | None:
         """Stored bytes may leave again if the chain ends where the anchor says.

@@ -9,12 +9,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hedgerow.errors import SpecError
+from hedgerow.study.neighbourhood import Neighbourhood, neighbourhood
 
 PROTOCOL = 2
 """Version of the secure sum's messages; part of the study's hash and of every header."""
 
 MOST_PARTIES = 2**16 - 2
 """Ids are 16 bits wide; the last two mean the coordinator and everybody."""
+
+COMPLETE_UP_TO = 200
+"""Sites among whom a sparse graph of masks saves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparse:
+    """Masks between neighbours on a ring only; without it everybody shares one with everybody.
+
+    Secrecy then fails with probability at most 2^-sigma a round. A study pays for that out of its
+    delta, for `rounds` of them, and sites answer no more. Covers a coordinator that is curious,
+    not one that lies. `eta` bounds, in the same way, the rounds that are lost without need.
+    """
+
+    sigma: int = 40
+    eta: int = 20
+    rounds: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.sigma < 40 or self.eta < 20 or self.rounds < 1:
+            raise SpecError(
+                f"a sparse graph with sigma {self.sigma}, eta {self.eta} and {self.rounds} rounds "
+                "promises too little; use sigma >= 40, eta >= 20 and one round or more."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +54,7 @@ class Consortium:
     parties: int
     colluders: int
     threshold: int
+    sparse: Sparse | None = None
 
     def __post_init__(self) -> None:
         if not 2 <= self.parties <= MOST_PARTIES:
@@ -39,6 +65,13 @@ class Consortium:
                 "to the others."
             )
         check_counts(self.parties, self.colluders, self.threshold)
+        if self.sparse is not None:
+            if self.parties <= COMPLETE_UP_TO:
+                raise SpecError(
+                    f"a sparse graph of {self.parties} sites saves nothing; "
+                    f"it is for more than {COMPLETE_UP_TO}."
+                )
+            _ = self.neighbourhood  # a study for which no degree exists is refused now
 
     @classmethod
     def default(cls, parties: int) -> Consortium:
@@ -49,6 +82,14 @@ class Consortium:
     @property
     def honest(self) -> int:
         return self.threshold - self.colluders
+
+    @property
+    def neighbourhood(self) -> Neighbourhood:
+        """Neighbours of a site, and how many of them rebuild its self-mask."""
+        if self.sparse is None:
+            return Neighbourhood(self.parties - 1, self.threshold)
+        lost = self.parties - self.threshold
+        return neighbourhood(self.parties, self.colluders, lost, self.sparse.sigma, self.sparse.eta)
 
 
 def check_counts(parties: int, colluders: int, threshold: int) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 
-def content_hash(content: dict[str, Any]) -> bytes:
+def content_hash(content: Mapping[str, Any]) -> bytes:
     """Over parsed content: order and spelling do not matter, values and versions do."""
     text = json.dumps(without_floats(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(b"hedgerow/study/2/" + text.encode()).digest()
@@ -18,7 +19,7 @@ def without_floats(value: Any) -> Any:
     if isinstance(value, float):
         numerator, denominator = value.as_integer_ratio()
         return f"{numerator}/{denominator}"
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: without_floats(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [without_floats(part) for part in value]

@@ -7,7 +7,8 @@ derives them itself and a coordinator cannot name its own.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -39,12 +40,13 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.study.consortium import PROTOCOL, Consortium, check_counts
+from hedgerow.study.checks import check_study
+from hedgerow.study.consortium import Consortium, Sparse
+from hedgerow.study.content import content_of, rebuilt
 from hedgerow.study.hashing import content_hash
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
-NOISE_LAW_VERSION = 1
 COUNTS = ClassCounts.__name__
 
 COARSE_LATTICE = 64
@@ -83,64 +85,13 @@ class Study:
     """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
     coordinator: bytes = b""
 
+    graph: Sparse | None = None
+    """Who shares masks with whom: everybody, or neighbours on a sparse graph."""
+    slot: int = 0
+    """Seconds: a reply leaves at the end of a slot, whatever the rows. 0 does not protect time."""
+
     def __post_init__(self) -> None:
-        check_counts(self.parties, self.colluders, self.threshold)
-        self._check_keys()
-        if self.placement is Placement.NOWHERE:
-            return
-        conversions.check_promise(self.epsilon, self.delta)
-        if self.placement is Placement.CURATOR and self.parties != 1:
-            raise SpecError(
-                f"placement 'curator' needs one holder, but {self.parties} parties hold rows; "
-                "use 'shares' or 'silo'."
-            )
-        if self.placement is Placement.SHARES and self.parties < 2:
-            raise SpecError(
-                "placement 'shares' divides noise among parties, but one party holds all rows; "
-                "use 'curator'."
-            )
-        if self.placement is Placement.LABEL and (self.delta > 0 or self.schema.classes is None):
-            raise SpecError(
-                "placement 'label' randomises class labels under pure epsilon; use delta = 0 and "
-                "a schema with classes."
-            )
-        if self.records_per_person < 1:
-            raise SpecError(f"records_per_person is {self.records_per_person}; use 1 or more.")
-        if not 0 <= self.retry_reserve < 1:
-            raise SpecError(
-                f"retry_reserve is {self.retry_reserve}; use a part of the budget, 0 or more and "
-                "below 1."
-            )
-        self._check_reports()
-
-    def _check_keys(self) -> None:
-        named = bool(self.sites) or bool(self.coordinator)
-        if named and (len(self.sites) != self.parties or not self.coordinator):
-            raise SpecError(
-                f"the study names {len(self.sites)} keys of {self.parties} sites and "
-                f"{'a' if self.coordinator else 'no'} coordinator's; name all of them, or none "
-                "in a simulation."
-            )
-
-    def _check_reports(self) -> None:
-        reports = self.label_reports
-        if reports is None:
-            return
-        if self.placement is not Placement.LABEL:
-            raise SpecError(
-                f"label reports were given under placement {self.placement.name.lower()!r}; they "
-                "belong to placement 'label'."
-            )
-        if reports.classes != len(self.schema.classes or ()):
-            raise SpecError(
-                f"label reports are for {reports.classes} classes; the schema has "
-                f"{len(self.schema.classes or ())}."
-            )
-        if self.entry_cost > self.epsilon:
-            raise SpecError(
-                f"label reports cost a person epsilon {float(self.entry_cost):.4g} for ever; the "
-                f"study promises {float(self.epsilon):.4g}. Keep fewer bits or promise more."
-            )
+        check_study(self)
 
     # ------------------------------------------------------------------------------- budget
     @property
@@ -151,7 +102,12 @@ class Study:
     @property
     def parameters(self) -> Consortium:
         """The numbers of the secure sum; refused unless a sum that hides them can be formed."""
-        return Consortium(parties=self.parties, colluders=self.colluders, threshold=self.threshold)
+        return Consortium(
+            parties=self.parties,
+            colluders=self.colluders,
+            threshold=self.threshold,
+            sparse=self.graph,
+        )
 
     @property
     def measure(self) -> Measure:
@@ -160,7 +116,22 @@ class Study:
     @cached_property
     def total(self) -> Fraction:
         """The whole budget in units of the measure, rounded down."""
-        return conversions.whole_budget(self.measure, self.epsilon, self.delta)
+        return conversions.whole_budget(self.measure, self.epsilon, self.noise_delta)
+
+    @property
+    def graph_delta(self) -> Fraction:
+        """The part of delta that pays for what a sparse graph may expose.
+
+        Only noise that is divided among sites needs masks: elsewhere each site's own protects it.
+        """
+        if self.graph is None or self.placement is not Placement.SHARES:
+            return Fraction(0)
+        return conversions.delta_of_sparse_rounds(self.graph.rounds, self.graph.sigma)
+
+    @property
+    def noise_delta(self) -> Fraction:
+        """The rest of delta: noise is sized by it."""
+        return self.delta - self.graph_delta
 
     @property
     def spendable(self) -> Fraction:
@@ -270,10 +241,11 @@ class Study:
         law = self.sum_law(query)
         return law.share(self.honest) if self.placement is Placement.SHARES else law
 
-    def variance(self, query: Summed) -> float:
-        """Of the noise in the sum of all sites, in natural units."""
+    def variance(self, query: Summed, members: int | None = None) -> float:
+        """Of the noise in the sum of so many sites, by default of all, in natural units."""
         unit = self.unit(query) * self.refinement(query)
-        return self.site_law(query).variance * self.parties / unit**2
+        summands = self.parties if members is None else members
+        return self.site_law(query).variance * summands / unit**2
 
     def refinement(self, query: Summed) -> int:
         """Extra units, so that shares of a discrete Gaussian stay smooth at small scales."""
@@ -340,32 +312,19 @@ class Study:
 
     # ----------------------------------------------------------------------------- identity
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "schema": self.schema.to_dict(),
-            "recipe": self.recipe,
-            "recipe_parameters": self.recipe_parameters,
-            "asks": [[kind.query, kind.what, kind.by] for kind in sorted(self.asks)],
-            "public_seed": self.public_seed,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "placement": self.placement.name,
-            "parties": self.parties,
-            "colluders": self.colluders,
-            "threshold": self.threshold,
-            "sites": [key.hex() for key in self.sites],
-            "coordinator": self.coordinator.hex(),
-            "records_per_person": self.records_per_person,
-            "retry_reserve": str(self.retry_reserve),
-            "label_reports": None if self.label_reports is None else self._reports_to_dict(),
-            "lattice": self.lattice,
-            "protocol": PROTOCOL,
-            "noise_law": NOISE_LAW_VERSION,
-        }
+        """All of it in plain values; `from_dict` gives the equal study back."""
+        return content_of(self)
 
-    def _reports_to_dict(self) -> dict[str, str]:
-        reports = self.label_reports
-        return {f.name: str(getattr(reports, f.name)) for f in fields(BloomReports)}
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> Study:
+        """Refuses content that this hedgerow would not write itself, word for word."""
+        study = rebuilt(Study, content)
+        if study.hash != content_hash(content):
+            raise SpecError(
+                f"the study {study.name!r} was written by a hedgerow with another protocol or "
+                "noise law, or was changed by hand; let all sites use the same release."
+            )
+        return study
 
     @cached_property
     def hash(self) -> bytes:

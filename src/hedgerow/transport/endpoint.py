@@ -4,15 +4,24 @@ The order of a round: who asks and whether it fits the run; what is asked, and w
 admits it; the charge; then rows, noise and masks; one transaction; and only then bytes leave.
 Nothing before the charge looks at a row, and nothing after it can refuse: an answer that cannot
 be computed is noise. Outside, a refusal is a constant code; the reason is in the site's own log.
+A reply to a round leaves at the end of the study's slot, so that its time does not tell of rows.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hedgerow.errors import BudgetExceeded, LedgerError, LedgerRolledBack, PartyRefused, SpecError
+from hedgerow.errors import (
+    BudgetExceeded,
+    LedgerError,
+    LedgerRolledBack,
+    PartyRefused,
+    SpecError,
+    UnsupportedQuery,
+)
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import Query
@@ -23,6 +32,7 @@ from hedgerow.secagg.site import Fresh, Resend, Site
 from hedgerow.site.log import LOG
 from hedgerow.site.member import Member
 from hedgerow.study.admission import why_not
+from hedgerow.study.describe import entry_charges
 from hedgerow.study.terms import Study
 from hedgerow.transport.wire import Bundle, Receiver
 
@@ -33,6 +43,10 @@ REFUSAL_BYTES = 48
 
 class Safe(Protocol):
     """Where a site keeps what it must not forget: a vault on disk, or RAM for a simulation."""
+
+    def enter(self, charges: Sequence[Charge]) -> None:
+        """Charges what records pay on entering the study, unless that was done before."""
+        ...
 
     def release(
         self,
@@ -49,30 +63,56 @@ class Endpoint:
     """Joins a member, its half of the secure sum, and where it keeps its answers."""
 
     def __init__(
-        self, member: Member, site: Site, safe: Safe, head: Callable[[], LedgerHead]
+        self,
+        member: Member,
+        site: Site,
+        safe: Safe,
+        head: Callable[[], LedgerHead],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
     ) -> None:
         check_same_study(member.study, site)
         self.member, self.site, self.safe, self._head = member, site, safe, head
         self.receiver = Receiver()
         self._lock = threading.Lock()
+        self._clock, self._wait = clock, wait
 
     def handle(self, message: bytes) -> bytes:
         """Answers any message with a message or with a refusal; never raises, never explains."""
+        arrived, kind = self._clock(), kind_named_by(message)
         with self._lock:
-            try:
-                return self._step(message)
-            except Exception as error:
-                code = code_of(error)
-                LOG.warning("refused with %s", code.value, exc_info=error)
-                return refusal(code)
+            reply = self._reply(kind, message)
+        if kind is MessageKind.ROUND:
+            self._wait_for_the_slot(arrived)
+        return reply
 
-    def _step(self, message: bytes) -> bytes:
-        match Envelope.parse(message).header.kind:
+    def _wait_for_the_slot(self, arrived: float) -> None:
+        """Whatever became of the round: until a whole number of slots has passed."""
+        slot = self.member.study.slot
+        if not slot:
+            return
+        took = self._clock() - arrived
+        if took > slot:
+            LOG.warning("a round took %.1f s, longer than the slot of %d s", took, slot)
+        self._wait(-took % slot)
+
+    def _reply(self, kind: MessageKind | None, message: bytes) -> bytes:
+        try:
+            return self.step(kind, message)
+        except Exception as error:
+            code = code_of(error)
+            LOG.warning("refused with %s", code.value, exc_info=error)
+            return refusal(code)
+
+    def step(self, kind: MessageKind | None, message: bytes) -> bytes:
+        """The answer, or an exception that stays at the site."""
+        match kind:
             case MessageKind.JOIN:
-                self.receiver.forget()  # names live as long as an epoch
-                return self.site.join(message, self._head())
+                return self.site.join(message, self._entered)
             case MessageKind.OPEN:
-                self.site.open(message)
+                if self.site.open(message):
+                    self.receiver.forget()  # names live as long as an epoch
                 return b""
             case MessageKind.ROUND:
                 return self._answer(message)
@@ -82,6 +122,12 @@ class Endpoint:
                 return self.site.unmask(message)
         raise PartyRefused(Code.BAD_MESSAGE.value)
 
+    def _entered(self) -> LedgerHead:
+        """Where the ledger ends, once records have paid for entering: before anybody may ask."""
+        if entry := entry_charges(self.member.study):
+            self.safe.enter(entry)
+        return self._head()
+
     def _answer(self, message: bytes) -> bytes:
         """ROUND -> MASKED. The same request again gets the same bytes, at no charge."""
         begun = self.site.begin(message)
@@ -90,8 +136,7 @@ class Endpoint:
         bundle, learned = self.receiver.decode(Bundle(begun.bundle, begun.definitions))
         reason = why_not(self.member.study, bundle)
         if reason is not None:
-            LOG.warning("not admitted: %s", reason)
-            raise PartyRefused(Code.POLICY_REFUSED.value)
+            raise PartyRefused(Code.POLICY_REFUSED.value) from UnsupportedQuery(reason)
         masked = self._release(begun, bundle)
         self.receiver.keep(learned)
         return masked
@@ -105,6 +150,14 @@ class Endpoint:
 
         charges = self.member.charges(bundle)
         return self.safe.release(charges, begun.run_id, begun.round, mask)
+
+
+def kind_named_by(message: bytes) -> MessageKind | None:
+    """What a message says that it is; None if it is none."""
+    try:
+        return Envelope.parse(message).header.kind
+    except Exception:  # whatever strange bytes do to a parser
+        return None
 
 
 # ------------------------------------------------------------------------------------- refusals
@@ -126,11 +179,11 @@ def refusal(code: Code) -> bytes:
     return (REFUSED + code.value.encode()).ljust(REFUSAL_BYTES)
 
 
-def accepted(site: int, reply: bytes) -> bytes:
-    """The reply, unless it is a refusal: then the coordinator is told which site said no."""
-    if reply.startswith(REFUSED):
-        raise PartyRefused(reply[len(REFUSED) :].decode("ascii", "replace").strip(), site)
-    return reply
+def refused_with(reply: bytes) -> str | None:
+    """The code of a refusal; None for any other reply."""
+    if not reply.startswith(REFUSED):
+        return None
+    return reply[len(REFUSED) :].decode("ascii", "replace").strip()
 
 
 def check_same_study(study: Study, site: Site) -> None:

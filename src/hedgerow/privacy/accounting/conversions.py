@@ -26,9 +26,6 @@ WEAK_DELTA_WORDS = (
     "promise. Use a delta well below 1 / the number of records."
 )
 
-SPARSE_FAILS_ONCE_IN = 2**40
-"""Rounds with a sparse graph; `secagg.parameters.Sparse` allows no weaker one."""
-
 
 class Selection(Enum):
     """How one of several candidates is drawn by its scores."""
@@ -59,12 +56,12 @@ def warn_if_weak(delta: Fraction) -> None:
         warnings.warn(WEAK_DELTA_WORDS, PrivacyWarning, stacklevel=3)
 
 
-def delta_of_sparse_rounds(rounds: int) -> Fraction:
-    """What a sparse graph of masks adds to delta: a round is exposed with at most 2^-40.
+def delta_of_sparse_rounds(rounds: int, sigma: int) -> Fraction:
+    """What a sparse graph of masks takes of delta: a round is exposed with at most 2^-sigma.
 
     Proof: docs/proofs/ledger.md, section 4.
     """
-    return Fraction(rounds, SPARSE_FAILS_ONCE_IN)
+    return Fraction(rounds, 2**sigma)
 
 
 def whole_budget(measure: Measure, epsilon: Fraction, delta: Fraction) -> Fraction:

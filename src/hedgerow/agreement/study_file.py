@@ -1,0 +1,305 @@
+"""`study.toml`: all that the parties of a study agree on, as a file that people read.
+
+Its content, not its spelling, has the hash that sites approve and that every message and ledger
+entry names. `[timing]` is the coordinator's own business and not part of it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+import hedgerow
+from hedgerow.agreement.places import line_of, line_of_name
+from hedgerow.errors import HedgerowError, SpecError
+from hedgerow.estimators.assembling import Terms, agree
+from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.parameters import declared
+from hedgerow.estimators.saving import read_parameters
+from hedgerow.privacy.accounting.budget import exact
+from hedgerow.recipes.recipe import Recipe
+from hedgerow.secagg.keys import Roster
+from hedgerow.study.consortium import Sparse
+from hedgerow.study.terms import Study
+from hedgerow.transport.timing import Timing
+from hedgerow.values.schema import Schema
+
+VERSION = 1
+ELSEWHERE = {
+    "schema": "[schema]",
+    "epsilon": "[privacy]",
+    "delta": "[privacy]",
+    "placement": "[privacy]",
+    "records_per_person": "[privacy]",
+    "colluders": "[sum]",
+    "threshold": "[sum]",
+    "random_state": "public_seed",
+    "ledger": "each site's own vault",
+    "progress": "the command line",
+}
+"""Parameters of an estimator that a study says in another place."""
+
+Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+Number = int | float | str
+"""A number, or a text such as "1/3"."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ModelTable(_Table):
+    """The estimator, by its name in hedgerow, and those of its parameters that are its own."""
+
+    estimator: str
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class PrivacyTable(_Table):
+    epsilon: Number
+    delta: Number = 0
+    unit: Literal["record", "person"] = "record"
+    """`person`: each site counts whose records it has and keeps `records_per_person` of each."""
+    placement: Literal["shares", "silo", "label", "nowhere"] = "shares"
+    records_per_person: int = Field(default=1, ge=1)
+    retry_reserve: Number = 0.05
+    """The part of the budget that pays for rounds that fail."""
+
+
+class GraphTable(_Table):
+    """A sparse graph of masks, for more than 200 sites; paid for out of delta."""
+
+    sigma: int
+    eta: int
+    rounds: int
+
+
+class SumTable(_Table):
+    colluders: int | None = Field(default=None, ge=1)
+    threshold: int | None = Field(default=None, ge=2)
+    graph: Literal["complete"] | GraphTable = "complete"
+    slot_seconds: int = Field(default=0, ge=0)
+    """Replies leave at the end of a slot; 0 does not protect how long a site takes."""
+
+    @property
+    def sparse(self) -> Sparse | None:
+        return None if self.graph == "complete" else Sparse(**self.graph.model_dump())
+
+
+class SiteTable(_Table):
+    name: Name
+    key: Key
+
+
+class CoordinatorTable(_Table):
+    key: Key
+
+
+class TimingTable(_Table):
+    answer_seconds: float = Field(default=60.0, gt=0, strict=False)
+    asks: int = Field(default=3, ge=1)
+    patience_seconds: float = Field(default=3600.0, ge=0, strict=False)
+    return_seconds: float = Field(default=60.0, gt=0, strict=False)
+
+
+class StudyFile(_Table):
+    """A study as its file says it; `study` is what sites approve."""
+
+    version: Literal[1]
+    name: Name
+    public_seed: int = Field(ge=0, lt=2**32)
+    model: ModelTable
+    schema_: dict[str, Any] = Field(alias="schema")
+    privacy: PrivacyTable
+    sum: SumTable = Field(default_factory=SumTable)
+    coordinator: CoordinatorTable
+    site: list[SiteTable] = Field(min_length=2)
+    timing_: TimingTable = Field(default_factory=TimingTable, alias="timing")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """From a file; a schema in a file of its own is found beside it and taken in."""
+        where = Path(path)
+        try:
+            text = where.read_text(encoding="utf-8")
+        except OSError as error:
+            raise SpecError(f"{path} cannot be read: {error.strerror}; check the path.") from None
+        except UnicodeDecodeError:
+            raise SpecError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
+        return cls.parse(text, where)
+
+    @classmethod
+    def parse(cls, text: str, path: Path) -> Self:
+        """`path` is named in errors, and schema files are looked for beside it."""
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SpecError(f"{path} is not valid TOML: {error}; correct that line.") from None
+        try:
+            content = _with_schema(content, path)
+            found = cls.model_validate(content)
+            _ = found.study, found.roster, found.estimator()
+        except ValidationError as error:
+            raise SpecError(_all_problems(error, text, path)) from None
+        except HedgerowError as error:
+            raise SpecError(f"{_where(path, _line_of_error(text, str(error)))}: {error}") from None
+        return found
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        names = [one.name for one in self.site]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"the names {twice} stand for two sites each; name every site once")
+        return self
+
+    # ------------------------------------------------------------------------------- what it says
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the sites, in the order of the roster."""
+        return tuple(one.name for one in self.site)
+
+    @cached_property
+    def roster(self) -> Roster:
+        keys = tuple(bytes.fromhex(one.key) for one in self.site)
+        return Roster(keys, bytes.fromhex(self.coordinator.key))
+
+    @cached_property
+    def schema_given(self) -> Schema:
+        return Schema.from_dict(self.schema_)
+
+    @property
+    def study(self) -> Study:
+        """What sites approve; its hash covers everything but `[timing]`."""
+        return self._agreed[0]
+
+    @property
+    def recipe(self) -> Recipe:
+        return self._agreed[1]
+
+    @cached_property
+    def _agreed(self) -> tuple[Study, Recipe]:
+        terms = Terms(
+            name=self.name,
+            retry_reserve=exact(self.privacy.retry_reserve, "retry_reserve"),
+            sites=self.roster.sites,
+            coordinator=self.roster.coordinator,
+            graph=self.sum.sparse,
+            slot=self.sum.slot_seconds,
+        )
+        return agree(self.estimator(), self.schema_given, len(self.site), terms)
+
+    def estimator(self) -> PrivateEstimator:
+        """A new one with the parameters that were agreed on, not yet fitted."""
+        kind = estimator_named(self.model.estimator)
+        own = read_parameters(self.model.parameters)
+        _check_parameters(kind, own)
+        return kind(
+            schema=self.schema_given,
+            epsilon=_number(self.privacy.epsilon, "epsilon"),
+            delta=_number(self.privacy.delta, "delta"),
+            placement=self.privacy.placement,
+            records_per_person=self.privacy.records_per_person,
+            colluders=self.sum.colluders,
+            threshold=self.sum.threshold,
+            random_state=self.public_seed,
+            **own,
+        )
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(**self.timing_.model_dump())
+
+
+def estimator_named(name: str) -> type[PrivateEstimator]:
+    """One of ours, by name, never any other class."""
+    kinds = estimators()
+    if name not in kinds:
+        raise SpecError(f"estimator is {name!r}; use one of {sorted(kinds)}.")
+    return kinds[name]
+
+
+def estimators() -> dict[str, type[PrivateEstimator]]:
+    found = {name: getattr(hedgerow, name) for name in hedgerow.__all__}
+    return {
+        name: kind
+        for name, kind in found.items()
+        if isinstance(kind, type) and issubclass(kind, PrivateEstimator)
+    }
+
+
+def _check_parameters(kind: type[PrivateEstimator], given: dict[str, Any]) -> None:
+    for name in given:
+        if name in ELSEWHERE:
+            raise SpecError(f"{name} stands among the parameters; it belongs to {ELSEWHERE[name]}.")
+    known = {p.name for p in declared(kind)} - set(ELSEWHERE)
+    for name in sorted(set(given) - known):
+        raise SpecError(f"{name} is no parameter of {kind.__name__}; use some of {sorted(known)}.")
+
+
+def _number(value: Number, name: str) -> Any:
+    """As it was written, so that a model file shows it so; a text is read exactly."""
+    return exact(value, name) if isinstance(value, str) else value
+
+
+def _with_schema(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A schema named by its file becomes part of the study, before anything is hashed."""
+    schema = content.get("schema")
+    if not isinstance(schema, dict) or set(schema) != {"file"}:
+        return content
+    return content | {"schema": Schema.from_toml(path.parent / str(schema["file"])).to_dict()}
+
+
+# ------------------------------------------------------------------------------------------ errors
+def _all_problems(error: ValidationError, text: str, path: Path) -> str:
+    return "; ".join(_problem(one, text, path) for one in error.errors()) + "."
+
+
+def _problem(one: Any, text: str, path: Path) -> str:
+    place = [part for part in one["loc"] if part not in _UNION_PARTS]
+    name = ".".join(str(part) for part in place)
+    line = line_of(text, place)
+    match one["type"]:
+        case "missing":
+            return f"{_where(path, line)}: {name} is missing; add it"
+        case "extra_forbidden":
+            return f"{_where(path, line)}: {name} is no entry of a study; take it out"
+        case "literal_error" if name == "version":
+            return (
+                f"{_where(path, line)}: version is {one['input']!r}; this hedgerow reads version "
+                f"{VERSION}, so update hedgerow or write the file anew"
+            )
+        case "value_error":
+            return f"{path}: {one['msg'].removeprefix('Value error, ')}"
+    shown = "" if isinstance(one["input"], dict) else f" is {one['input']!r}"
+    return f"{_where(path, line)}: {name}{shown}; {_expected(one)}"
+
+
+_UNION_PARTS = {"int", "float", "str", "literal['complete']", "GraphTable"}
+"""Pydantic names the member of a union that did not fit; a person wrote none of them."""
+
+
+def _expected(one: Any) -> str:
+    words = str(one["msg"][0].lower() + one["msg"][1:])
+    if one["type"] == "string_pattern_mismatch":
+        is_key = one["loc"][-1] == "key"
+        words = (
+            "write the 64 hexadecimal digits of a public key, as `hedgerow site init` shows them"
+            if is_key
+            else "use letters, digits, dots, dashes and underlines, 63 at most"
+        )
+    return words
+
+
+def _where(path: Path, line: int | None) -> str:
+    return str(path) if line is None else f"{path}, line {line}"
+
+
+def _line_of_error(text: str, message: str) -> int | None:
+    """Our own errors begin with the name of what they are about."""
+    return line_of_name(text, message.split(" ", 1)[0])

@@ -1,0 +1,159 @@
+"""From parameters to a study, and from a finished run to a fitted estimator: one place for both.
+
+`fit` uses it for rows of this process, and a run over real sites for theirs. An estimator is
+fitted when its model, its run record and its statement are set; nothing else sets them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from hedgerow.coordinator.federation import Federation
+from hedgerow.coordinator.statement import statement
+from hedgerow.coordinator.total import Total
+from hedgerow.errors import QualityWarning, SpecError
+from hedgerow.estimators.checking import check_task
+from hedgerow.estimators.parameters import checked
+from hedgerow.learning.flow import run
+from hedgerow.privacy.accounting.budget import Placement, exact
+from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.study.consortium import Sparse
+from hedgerow.study.terms import Study
+from hedgerow.values.schema import Schema
+
+if TYPE_CHECKING:
+    from hedgerow.estimators.base import PrivateEstimator
+
+
+MANY_COLUMNS = 9
+"""From here on a record takes part in so many sums that Gaussian noise is smaller."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What parties agree on beside an estimator's parameters; a simulation agrees on nothing."""
+
+    name: str = "fit"
+    retry_reserve: Fraction = Fraction(0)
+    sites: tuple[bytes, ...] = ()
+    coordinator: bytes = b""
+    graph: Sparse | None = None
+    slot: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """What a statement says of a run beside its numbers."""
+
+    simulated: bool = True
+    parties_met: bool = False
+    persons_told: bool = False
+    total: Total | None = field(default=None)
+
+
+def agree(
+    estimator: PrivateEstimator, given: Schema, parties: int, terms: Terms | None = None
+) -> tuple[Study, Recipe]:
+    """The study that an estimator's parameters mean for so many holders, and its recipe."""
+    terms = terms or Terms()
+    read = checked(estimator)
+    check_task(given, estimator._regression, type(estimator).__name__)
+    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
+    placement: Placement | None = read.placement
+    if placement is not Placement.NOWHERE:
+        check_promise(epsilon, delta)
+        warn_if_weak(delta)
+        hint_at_delta(delta, len(given.features), placement)
+    recipe = estimator._recipe(given)
+    schema = recipe.grid(given)
+    colluders, threshold = _counts(read.colluders, read.threshold, parties)
+    study = Study(
+        name=terms.name,
+        schema=schema,
+        recipe=recipe.name,
+        asks=recipe.asks(schema),
+        recipe_parameters=spelled_out(recipe),
+        public_seed=public_seed(estimator),
+        epsilon=epsilon,
+        delta=delta,
+        placement=placement or (Placement.CURATOR if parties == 1 else Placement.SHARES),
+        parties=parties,
+        colluders=colluders,
+        threshold=threshold,
+        records_per_person=read.records_per_person,
+        retry_reserve=terms.retry_reserve,
+        label_reports=estimator._label_reports(schema, epsilon, placement),
+        sites=terms.sites,
+        coordinator=terms.coordinator,
+        graph=terms.graph,
+        slot=terms.slot,
+    )
+    check_needs(recipe, schema, study.placement, study.parties)
+    return study, recipe
+
+
+def hint_at_delta(delta: Fraction, columns: int, placement: Placement | None) -> None:
+    """By the number of columns alone, which is public."""
+    if delta == 0 and columns >= MANY_COLUMNS and placement is not Placement.LABEL:
+        warnings.warn(
+            f"delta is 0 and there are {columns} columns: with so many, Laplace noise is larger "
+            "than Gaussian noise of the same epsilon. A delta well below 1 / the number of "
+            "records, such as 1e-6, gives better models; see docs/accounting.md.",
+            QualityWarning,
+            stacklevel=5,
+        )
+
+
+def _counts(colluders: int | None, threshold: int | None, parties: int) -> tuple[int, int]:
+    """How many may collude and how many must survive, where nobody said."""
+    if parties == 1:
+        if (colluders, threshold) != (None, None):
+            raise SpecError(
+                f"colluders is {colluders} and threshold is {threshold}, but one holder has all "
+                "rows; name several with `party`, or leave both at None."
+            )
+        return 0, 1
+    usual = Parameters.default(parties)
+    return colluders or usual.colluders, threshold or usual.threshold
+
+
+def public_seed(estimator: PrivateEstimator) -> int:
+    """Of all public draws of a run: feature draws and random cuts, never noise."""
+    return int(check_random_state(estimator.random_state).randint(2**31 - 1))
+
+
+def train(
+    estimator: PrivateEstimator,
+    study: Study,
+    recipe: Recipe,
+    federation: Federation,
+    circumstances: Circumstances,
+) -> None:
+    """Drives the recipe over the federation; the estimator is then fitted."""
+    rng = np.random.default_rng(study.public_seed)
+    trained: Trained = run(recipe.flow(study.schema, federation, rng), federation)
+    estimator.schema_ = study.schema
+    estimator.model_ = trained.model
+    estimator.grown_ = trained.grown
+    estimator.run_ = federation.record
+    estimator.ledger_ = federation.ledger
+    estimator.n_features_in_ = len(study.schema.grids)
+    estimator.privacy_ = statement(
+        study,
+        federation.link.spent(),
+        federation.asked,
+        simulated=circumstances.simulated,
+        saved_fraction=trained.saved,
+        slack=federation.slack,
+        parties_met=circumstances.parties_met,
+        persons_told=circumstances.persons_told,
+        total=circumstances.total,
+    )

@@ -1,0 +1,33 @@
+"""What carries letters to sites and answers back: all that an engine must offer.
+
+A letter is a signed message of the secure sum, and so is its answer. A carrier understands
+neither; it may lose, repeat, delay and reorder them, and who asks again asks for nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+
+class Carrier(Protocol):
+    """The way to the sites of one study; sites go by their names in the roster."""
+
+    def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
+        """Answers that came within `timeout` seconds; silence is absence.
+
+        Returns as soon as everybody has answered. Never raises for one site. May deliver a letter
+        twice. Raises EngineLost only if no site can be reached. A refusal is an answer (a constant
+        code), and an empty answer is one too.
+        """
+        ...
+
+
+class Direct:
+    """Sites in this process: each is a function from a letter to its answer."""
+
+    def __init__(self, sites: Mapping[str, Callable[[bytes], bytes]]) -> None:
+        self._sites = dict(sites)
+
+    def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
+        return {name: self._sites[name](letter) for name, letter in letters.items()}

@@ -1,0 +1,162 @@
+"""study.toml: what it says, what its hash covers, and errors that name the line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import hedgerow as hr
+from hedgerow.agreement.study_file import StudyFile
+from hedgerow.secagg.keys import Identity
+
+SITES = [Identity.from_bytes(bytes([k]) * 32).public.hex() for k in (1, 2, 3)]
+COORDINATOR = Identity.from_bytes(bytes([9]) * 32).public.hex()
+TEXT = f"""\
+version = 1
+name = "income"
+public_seed = 7
+
+[model]
+estimator = "HistogramTreeClassifier"
+
+[model.parameters]
+max_depth = 2
+
+[schema]
+classes = ["no", "yes"]
+
+[[schema.feature]]
+name = "age"
+low = 0
+high = 100
+bins = 8
+
+[privacy]
+epsilon = 1
+delta = 1e-6
+
+[coordinator]
+key = "{COORDINATOR}"
+
+[[site]]
+name = "north"
+key = "{SITES[0]}"
+
+[[site]]
+name = "south"
+key = "{SITES[1]}"
+
+[[site]]
+name = "west"
+key = "{SITES[2]}"
+
+[timing]
+patience_seconds = 5
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text: str):
+        path = tmp_path / "study.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return written
+
+
+def test_a_file_says_the_study_roster_timing_and_estimator(write):
+    found = StudyFile.read(write(TEXT))
+    assert found.study.parties == 3
+    assert (found.study.colluders, found.study.threshold) == (1, 3)
+    assert found.study.epsilon == 1
+    assert found.study.delta == Fraction(1, 10**6)
+    assert found.study.retry_reserve == Fraction(1, 20)
+    assert [key.hex() for key in found.roster.sites] == SITES
+    assert found.names == ("north", "south", "west")
+    assert found.timing.patience_seconds == 5
+    model = found.estimator()
+    assert isinstance(model, hr.HistogramTreeClassifier)
+    assert (model.max_depth, model.random_state) == (2, 7)
+    assert model.schema.names == ("age",)
+
+
+def test_a_schema_may_stand_in_a_file_of_its_own(write, tmp_path):
+    inline = StudyFile.read(write(TEXT))
+    (tmp_path / "schema.toml").write_text(inline.schema_given.to_toml(), encoding="utf-8")
+    start, end = TEXT.index("[schema]"), TEXT.index("[privacy]")
+    apart = TEXT[:start] + '[schema]\nfile = "schema.toml"\n\n' + TEXT[end:]
+    assert StudyFile.read(write(apart)).study.hash == inline.study.hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("patience_seconds = 5", "patience_seconds = 50"),
+        ("epsilon = 1\n", "epsilon = 1.0  # the same\n"),
+        ("epsilon = 1\n", 'epsilon = "1/1"\n'),
+        ("max_depth = 2", "max_depth = 2\n\n"),
+    ],
+)
+def test_spelling_and_timing_are_not_hashed(write, old, new):
+    assert StudyFile.read(write(TEXT.replace(old, new))).study.hash == read_hash(write)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("max_depth = 2", "max_depth = 3"),
+        ("epsilon = 1\n", "epsilon = 2\n"),
+        ("public_seed = 7", "public_seed = 8"),
+        ("high = 100", "high = 101"),
+        ('name = "income"', 'name = "outcome"'),
+        (SITES[0], Identity.from_bytes(bytes([4]) * 32).public.hex()),
+        (COORDINATOR, Identity.from_bytes(bytes([4]) * 32).public.hex()),
+        ("delta = 1e-6", "delta = 1e-6\nretry_reserve = 0.1"),
+        ("delta = 1e-6", "delta = 1e-6\nrecords_per_person = 2"),
+        ("[coordinator]", "[sum]\nthreshold = 2\n\n[coordinator]"),
+        ("[coordinator]", "[sum]\nslot_seconds = 2\n\n[coordinator]"),
+    ],
+)
+def test_all_the_rest_is(write, old, new):
+    assert TEXT.count(old) == 1
+    assert StudyFile.read(write(TEXT.replace(old, new))).study.hash != read_hash(write)
+
+
+def read_hash(write) -> bytes:
+    return StudyFile.read(write(TEXT)).study.hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("epsilon = 1\n", "epsilon = -1\n", r"line 21: epsilon is -1; use a finite number above"),
+        ("max_depth = 2", "max_deep = 2", r"line 9: max_deep is no parameter of Histogram"),
+        ("max_depth = 2", "epsilon = 2", r"line 9: epsilon stands among the parameters"),
+        ("max_depth = 2", "max_depth = 0", r"line 9: max_depth is 0; use a whole number"),
+        ("HistogramTreeClassifier", "Tree", r"line 6: estimator is 'Tree'; use one of"),
+        ("HistogramTreeClassifier", "Schema", r"line 6: estimator is 'Schema'; use one of"),
+        ("version = 1", "version = 2", r"line 1: version is 2; this hedgerow reads version 1"),
+        ("version = 1", "", r"version is missing; add it"),
+        ("delta = 1e-6", "dalta = 1e-6", r"line 22: privacy.dalta is no entry of a study"),
+        (SITES[1], SITES[1][:-1], r"line 33: site.1.key is '.*'; write the 64 hexadecimal"),
+        (SITES[1], SITES[0], r"are the same; each site and the coordinator need"),
+        ('"south"', '"north"', r"the names \['north'\] stand for two sites each"),
+        ('"south"', '"a b"', r"line 32: site.1.name is 'a b'; use letters"),
+        ("high = 100", "high = -1", r"column 'age': low is 0.0 and high is -1.0"),
+        ("[schema]\n", "[schema\n", r"not valid TOML: .*line 11.*; correct that line"),
+        ("patience_seconds = 5", "patience_seconds = -5", r"line 40: timing.patience_seconds is"),
+    ],
+)
+def test_an_error_names_the_line_and_what_to_do(write, old, new, said):
+    assert TEXT.count(old) >= 1
+    path = write(TEXT.replace(old, new, 1))
+    with pytest.raises(hr.SpecError, match=said) as caught:
+        StudyFile.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    with pytest.raises(hr.SpecError, match="cannot be read"):
+        StudyFile.read(tmp_path / "nowhere.toml")
