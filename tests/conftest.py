@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 for library in ("OPENBLAS", "OMP"):
@@ -10,3 +11,8 @@ for library in ("OPENBLAS", "OMP"):
 
 settings.register_profile("hedgerow", deadline=None)
 settings.load_profile("hedgerow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells `effort.py` which suite this is."""
+    os.environ["HEDGEROW_TESTS"] = "short" if config.option.markexpr == "not slow" else "long"
