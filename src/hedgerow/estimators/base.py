@@ -86,6 +86,7 @@ class PrivateEstimator(CommonParameters):
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
+        checked(self)  # before rows are looked at, and before anybody is warned of them
         given, source = self._given_schema(X, y)
         names = declared_parties(party, parties)
         parts = split_by_party(X, y, party, names)
