@@ -68,7 +68,9 @@ def consortium(parameters: Parameters) -> tuple[Coordinator, Site, bytes]:
     ]
     coordinator = Coordinator(identities[-1], roster, parameters, STUDY)
     joins = coordinator.join()
-    letters = coordinator.open(site.join(joins[me], EMPTY_LEDGER) for me, site in enumerate(sites))
+    letters = coordinator.open(
+        site.join(joins[me], lambda: EMPTY_LEDGER) for me, site in enumerate(sites)
+    )
     return coordinator, sites[ME], letters[ME]
 
 

@@ -43,8 +43,9 @@ def rows(seed: int = 0) -> tuple[Any, Any, Any, Any, Any]:
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
 
-    data = load_breast_cancer(as_frame=True)
-    X = data.data[list(RANGES)]
+    data = load_breast_cancer()
+    columns = list(data.feature_names)
+    X = data.data[:, [columns.index(name) for name in RANGES]]
     y = np.asarray(data.target_names)[data.target]
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, test_size=0.3, random_state=seed, stratify=y
@@ -114,7 +115,7 @@ def _print_tree(console: Console, model: HistogramTreeClassifier, X_test: Any) -
     console.print("\n[bold]The tree[/bold]\n")
     console.print(show_tree(model), highlight=False)
     console.print("\n[bold]One patient[/bold]\n")
-    console.print(Padding(explain(model, X_test.iloc[:1])[0], (0, 2, 1, 2)), highlight=False)
+    console.print(Padding(explain(model, X_test[:1])[0], (0, 2, 1, 2)), highlight=False)
 
 
 def _print_manifest(console: Console, model: HistogramTreeClassifier) -> None:

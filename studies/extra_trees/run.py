@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -34,7 +34,9 @@ from studies.harness import Cell, run_grid
 KDD = "kddcup99_10pct"
 SETS = ("spambase", "credit_default", "waveform", "letter", KDD)
 REPEATS = 30  # as in the paper
-QUICK_REPEATS = 3
+QUICK_SETS = ("spambase", "waveform")
+QUICK_EPSILONS = (2.0, 8.0)
+QUICK_FIGURE = {"clients": (1, 2), "trees": (1, 5), "depth": (5, 10)}
 CLIENTS, TREES, DEPTH = 2, 20, 20
 MOST_CLIENTS = 9
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
@@ -82,38 +84,39 @@ def run(
 ) -> None:
     """Runs all cells that are not in the results yet, then writes the page and its figures."""
     os.environ[datasets.FOLDER_VARIABLE] = str(datasets.folder(None if data is None else str(data)))
-    wanted = QUICK_REPEATS if quick else repeats
-    table = run_grid("table 2", work, list(table_cells(wanted)), out / "table2.csv", workers)
-    figure = run_grid(
-        "figure 3",
-        work,
-        list(figure_cells(min(wanted, FIGURE_REPEATS))),
-        out / "figure3.csv",
-        workers,
-    )
-    command = f"python -m studies extra-trees --repeats {wanted} --data DIR"
-    page.write(table, figure, out, command)
+    if quick:
+        cells = table_cells(1, QUICK_SETS, QUICK_EPSILONS)
+        figure_3 = figure_cells(1, QUICK_SETS, QUICK_FIGURE)
+    else:
+        cells = table_cells(repeats, SETS, EPSILONS)
+        figure_3 = figure_cells(min(repeats, FIGURE_REPEATS), FIGURE_SETS, FIGURE)
+    table = run_grid("table 2", work, list(cells), out / "table2.csv", workers)
+    figure = run_grid("figure 3", work, list(figure_3), out / "figure3.csv", workers)
+    options = "--quick" if quick else f"--repeats {repeats}"
+    page.write(table, figure, out, f"python -m studies extra-trees {options} --data DIR")
 
 
-def table_cells(repeats: int) -> Iterator[Cell]:
+def table_cells(repeats: int, sets: Sequence[str], epsilons: Sequence[float]) -> Iterator[Cell]:
     methods = [("ET", 0.0), ("FET", 0.0), (WHOLE, 0.0)]
-    methods += [(m, e) for m in NOISY for e in EPSILONS]
-    methods += [(m, e) for m in LABELS for e in EPSILONS]
+    methods += [(m, e) for m in NOISY for e in epsilons]
+    methods += [(m, e) for m in LABELS for e in epsilons]
     for seed in range(repeats):
         for method, epsilon in methods:
             clients = MOST_CLIENTS if method.endswith(MANY_SITES) else 0
-            for name in SETS:
+            for name in sets:
                 if name != KDD or (seed < KDD_REPEATS and method not in (WHOLE, SHARP)):
                     yield _cell(name, method, epsilon, seed, clients)
 
 
-def figure_cells(repeats: int) -> Iterator[Cell]:
-    changes = [{what: value} for what, values in FIGURE.items() for value in values]
+def figure_cells(
+    repeats: int, sets: Sequence[str], figure: Mapping[str, Sequence[int]]
+) -> Iterator[Cell]:
+    changes = [{what: value} for what, values in figure.items() for value in values]
     settings = {
         (c.get("clients", 0), c.get("trees", TREES), c.get("depth", DEPTH)) for c in changes
     }
     for seed, setting in product(range(repeats), sorted(settings)):
-        for name in FIGURE_SETS:
+        for name in sets:
             for method, epsilon in FIGURE_METHODS.items():
                 yield _cell(name, method, epsilon, seed, *setting)
 

@@ -305,6 +305,21 @@ def test_a_site_that_lacks_a_name_says_so_and_gets_the_same_questions_again():
     assert not any(reply.startswith(endpoints.REFUSED) for reply in found)
 
 
+def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
+    link = linked()
+    first = link.coordinator.attempt
+    replies(link, Sender().encode([asked(ClassCounts(2), Cells((0,), BINNING))]))
+    assert all(end.receiver.known for end in link.endpoints)
+    link.coordinator.attempt = first - 1
+    again = link.coordinator.join()
+    for place, end in enumerate(link.endpoints):
+        assert not end.handle(again[place]).startswith(endpoints.REFUSED)
+        end.handle(again[place][:-1] + b"?")  # nobody signed that
+        assert end.receiver.known
+    link.join()
+    assert not any(end.receiver.known for end in link.endpoints)
+
+
 # --------------------------------------------------------------------------------- order and rows
 @dataclass
 class Probe:

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, sample
-from hedgerow.errors import SpecError
+from hedgerow.errors import PrivacyWarning, SpecError
 
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
@@ -73,7 +73,8 @@ def test_an_estimator_can_be_cloned_pickled_and_put_in_a_pipeline(kind):
 @EACH
 def test_a_search_over_parameters_runs_and_the_statement_speaks_of_one_fit(kind):
     schema, X, y = world(kind)
-    search = GridSearchCV(small(kind, schema=schema), {"epsilon": [1.0, 5.0]}, cv=2).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="epsilon 12 in total"):
+        search = GridSearchCV(small(kind, schema=schema), {"epsilon": [1.0, 5.0]}, cv=2).fit(X, y)
     assert "this fit only" in str(search.best_estimator_.privacy_)
     assert "their epsilons add" in str(search.best_estimator_.privacy_)
 
@@ -102,3 +103,14 @@ def test_several_parties_train_one_model(kind):
     assert model.privacy_.parties == 3
     assert len(model.predict(X)) == len(y)
     assert 0 < model.privacy_.epsilon <= 20.0
+
+
+def test_an_estimator_and_what_it_holds_are_told_in_a_line_each():
+    wide = hr.Schema([hr.Numeric(f"x{k}", 0.0, 1.0) for k in range(100)], classes=("no", "yes"))
+    X = np.random.default_rng(0).random((60, 100))
+    model = hr.TreeClassifier(wide, epsilon=5.0).fit(X, np.where(X[:, 0] > 0.5, "yes", "no"))
+    told = "Schema(100 features: 'x0', 'x1', 'x2' and 97 more; classes: 'no', 'yes')"
+    assert told in repr(model)
+    for held in (model.privacy_, model.run_, model.ledger_, model.model_, model.grown_):
+        assert len(repr(held)) < 120
+        assert " object at 0x" not in repr(held)

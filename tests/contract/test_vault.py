@@ -533,6 +533,6 @@ class Site:
 
 def open_epoch(group, served):
     letters = group.coordinator.join()
-    keys = [group.sites[one.me].join(letters[one.me], one.head()) for one in served]
+    keys = [group.sites[one.me].join(letters[one.me], one.head) for one in served]
     for me, message in group.coordinator.open(keys).items():
         group.sites[me].open(message)

@@ -12,16 +12,22 @@ from contract.worlds import TWO, holders, sample, study
 from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import PartyRefused
 from hedgerow.learning.flow import run
-from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.ledger.charges import MemoryLedger
+from hedgerow.privacy.accounting.budget import Measure, Placement
+from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
+from hedgerow.privacy.ledger.events import Charged
+from hedgerow.queries import ClassCounts, SumQuery, Whole
 from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.transport.endpoint import REFUSED
+from hedgerow.values.regions import EVERYONE
 
 PARTIES = 3
+GAUSSIAN = study(TWO, PARTIES, delta="1e-6")
+COUNTS = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 10))
+TOLD = study(TWO, PARTIES, Placement.LABEL, epsilon="2")
 
 
-def opened(tmp_path, caps=None):
+def opened(tmp_path, caps=None, the_study=GAUSSIAN):
     X, y = sample(150, TWO)
-    the_study = study(TWO, PARTIES, delta="1e-6")
     link = DurableLink(
         the_study,
         holders(X, y, np.arange(150) % PARTIES, PARTIES, TWO),
@@ -76,3 +82,39 @@ def test_a_site_with_a_smaller_cap_stops_the_run_and_keeps_its_promise(tmp_path)
     with pytest.raises(PartyRefused, match="BudgetRefused"):
         grow(federation)
     assert link.vaults[2].ledger.spent(the_study.account) <= caps[2]
+
+
+# ---------------------------------------------------------------------------- labels told at random
+def entries(link):
+    """What each site's file says was charged, by round id."""
+    return [
+        [event.round_id for _, event in vault.ledger.entries() if isinstance(event, Charged)]
+        for vault in link.vaults
+    ]
+
+
+def test_a_site_charges_for_told_labels_itself_once_over_restarts(tmp_path):
+    federation, link = opened(tmp_path, the_study=TOLD)
+    for _ in range(2):
+        assert entries(link) == [[ENTRY_ID]] * PARTIES
+        assert link.spent_at_sites() == [2] * PARTIES
+        link.restart()
+    federation.ask([COUNTS])
+    assert link.spent_at_sites() == [2] * PARTIES
+    shown = {Fraction(head.spent) for head in link.coordinator.heads.values()}
+    assert shown == {2}  # receipts say it from the first KEYS on
+
+
+def test_a_site_that_cannot_pay_for_its_labels_does_not_join(tmp_path):
+    with pytest.raises(PartyRefused, match="BudgetRefused"):
+        opened(tmp_path, [Fraction(2), Fraction(2), Fraction(1)], TOLD)
+
+
+def test_an_invitation_that_nobody_signed_charges_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(DurableLink, "enter", lambda self: None)
+    _, link = opened(tmp_path, the_study=TOLD)
+    letter = link.coordinator.join()[0]
+    assert link.endpoints[0].handle(letter[:-1] + bytes([letter[-1] ^ 1])).startswith(REFUSED)
+    assert entries(link)[0] == []
+    assert not link.endpoints[0].handle(letter).startswith(REFUSED)
+    assert entries(link)[0] == [ENTRY_ID]

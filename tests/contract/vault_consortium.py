@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from fractions import Fraction as Q
+from functools import partial
 from pathlib import Path
 
 from hedgerow.privacy.accounting.budget import Measure
@@ -50,7 +51,7 @@ class VaultConsortium:
     def open_epoch(self) -> None:
         letters = self.group.coordinator.join()
         keys = [
-            self.group.sites[me].join(letters[me], vault.head(ACCOUNT))
+            self.group.sites[me].join(letters[me], partial(vault.head, ACCOUNT))
             for me, vault in enumerate(self.vaults)
         ]
         for me, message in self.group.coordinator.open(keys).items():

@@ -201,7 +201,7 @@ COORDINATOR: Final = (
     Slip(
         "entering is free where labels are randomised",
         "coordinator/federation.py",
-        '            self.ledger.reserve([entry], "entry")\n',
+        "            self.ledger.reserve_once(entry, ENTRY_ID)\n",
         "            _ = entry\n",
         "contract/test_placements.py::test_labels_are_paid_for_once_on_entering",
     ),

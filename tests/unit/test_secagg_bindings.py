@@ -36,8 +36,8 @@ class Played:
         group, vectors = self.group, some_vectors(4)
         site, coordinator = group.sites[0], group.coordinator
         invitations = coordinator.join()
-        self.steps["JOIN"] = (invitations[0], lambda m: site.join(m, EMPTY_LEDGER))
-        keys_sent = [group.sites[me].join(m, EMPTY_LEDGER) for me, m in invitations.items()]
+        self.steps["JOIN"] = (invitations[0], lambda m: site.join(m, lambda: EMPTY_LEDGER))
+        keys_sent = [group.sites[me].join(m, lambda: EMPTY_LEDGER) for me, m in invitations.items()]
         self.steps["KEYS"] = (keys_sent[1], lambda m: read_keys(m, group.roster, STUDY))
         opens = coordinator.open(keys_sent)
         for me, message in opens.items():

@@ -51,7 +51,7 @@ def try_to_open(group, *foreign, me=0):
 
 
 def own_keys(group, me=0, attempt=1):
-    return group.sites[me].join(invitation(group, attempt, receiver=me), EMPTY_LEDGER)
+    return group.sites[me].join(invitation(group, attempt, receiver=me), lambda: EMPTY_LEDGER)
 
 
 def invitation(group, attempt=1, **changed):
@@ -237,7 +237,9 @@ def test_only_an_invitation_makes_a_site_show_keys(group):
     ):
         letter = {"kind": MessageKind.JOIN, "body": Join(2).to_bytes(), "epoch_id": NO_EPOCH}
         with pytest.raises(PartyRefused):
-            group.sites[0].join(group.forge(**({"round": 0} | letter | changed)), EMPTY_LEDGER)
+            group.sites[0].join(
+                group.forge(**({"round": 0} | letter | changed)), lambda: EMPTY_LEDGER
+            )
 
 
 def test_the_same_invitation_gets_the_same_keys_while_the_process_lives(group):
@@ -264,11 +266,11 @@ def test_an_invitation_from_the_past_is_refused_and_ends_nothing(group):
         own_keys(group, attempt=4)
     for attempt in (4, 5):
         with refuses("RunSuperseded"):
-            group.sites[0].join(invitation(group, attempt, run_id=bytes(16)), EMPTY_LEDGER)
+            group.sites[0].join(invitation(group, attempt, run_id=bytes(16)), lambda: EMPTY_LEDGER)
     assert group.sites[0]._membership._private is kept
-    group.sites[0].join(invitation(group, 6, run_id=bytes(16)), EMPTY_LEDGER)
+    group.sites[0].join(invitation(group, 6, run_id=bytes(16)), lambda: EMPTY_LEDGER)
     with refuses("OldRound"):
-        group.sites[0].join(invitation(group, 0, run_id=bytes(16)), EMPTY_LEDGER)
+        group.sites[0].join(invitation(group, 0, run_id=bytes(16)), lambda: EMPTY_LEDGER)
 
 
 def test_attempts_that_were_not_counted_would_let_an_old_letter_end_an_epoch(group, monkeypatch):
@@ -276,7 +278,7 @@ def test_attempts_that_were_not_counted_would_let_an_old_letter_end_an_epoch(gro
     old = invitation(group, 1, run_id=bytes(16))
     try_to_open(group, good_keys(group, 1), good_keys(group, 2))
     monkeypatch.setattr(Membership, "_check", lambda self, invited: None)
-    group.sites[0].join(old, EMPTY_LEDGER)
+    group.sites[0].join(old, lambda: EMPTY_LEDGER)
     assert group.sites[0]._membership.joined is None
 
 

@@ -62,7 +62,7 @@ class Replay:
 
     def join(self):
         letters = self.to_sites("JOIN")
-        made = {me: self.sites[me].join(m, EMPTY_LEDGER) for me, m in letters.items()}
+        made = {me: self.sites[me].join(m, lambda: EMPTY_LEDGER) for me, m in letters.items()}
         assert made == self.from_sites("KEYS")
 
     def open(self):

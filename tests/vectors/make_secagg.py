@@ -78,7 +78,9 @@ class Play:
 
     def join(self) -> None:
         letters = self.group.coordinator.join()
-        self.keys = self.exchange(letters, lambda me, m: self.group.sites[me].join(m, EMPTY_LEDGER))
+        self.keys = self.exchange(
+            letters, lambda me, m: self.group.sites[me].join(m, lambda: EMPTY_LEDGER)
+        )
 
     def open(self) -> None:
         for me, message in self.group.coordinator.open(self.keys).items():

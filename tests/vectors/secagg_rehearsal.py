@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def keys_of(
     letters = (coordinator or group.coordinator).join()
     if ledgers is None:
         ledgers = dict.fromkeys(letters, EMPTY_LEDGER)
-    return [group.sites[me].join(letters[me], ledger) for me, ledger in ledgers.items()]
+    return [group.sites[me].join(letters[me], partial(ledgers.__getitem__, me)) for me in ledgers]
 
 
 def next_coordinator(group: Consortium, heads: Mapping[int, LedgerHead]) -> Coordinator:

@@ -1,4 +1,4 @@
-"""Arguments in, exit codes out."""
+"""Arguments in, exit codes out: every group of commands has a file of its own beside this one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.cli import export, ledger
 from hedgerow.errors import HedgerowError
 
 app = typer.Typer(
@@ -16,11 +17,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(ledger.app, name="ledger")
 
 
-ledgers = typer.Typer(help="What fits that name one ledger add up to.", no_args_is_help=True)
-app.add_typer(ledgers, name="ledger")
-LedgerPath = Annotated[Path, typer.Argument(help="The file that fits name as `ledger`.")]
+app.command()(export.export)
 
 
 @app.callback()
@@ -40,26 +40,6 @@ def demo(
     from hedgerow.demo import run_demo
 
     run_demo(Console(), picture=picture)
-
-
-@ledgers.command()
-def show(path: LedgerPath) -> None:
-    """Every limit and every fit, and what they add up to."""
-    from hedgerow.estimators.ledger import Ledger, told
-
-    ledger = Ledger(path)
-    for number, event in ledger.events():
-        print(told(number, event))
-    print(ledger.total().promise)
-
-
-@ledgers.command("verify")
-def verify_ledger(path: LedgerPath) -> None:
-    """Checks every link, signature and sum, and the anchor."""
-    from hedgerow.estimators.ledger import Ledger
-
-    total = Ledger(path).verify()
-    print(f"{total.promise}; {total.place}: all links, signatures and sums are right.")
 
 
 def entry() -> None:

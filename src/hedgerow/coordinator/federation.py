@@ -17,7 +17,7 @@ from hedgerow.coordinator.record import Listener, Progress, RoundRecord, RunReco
 from hedgerow.coordinator.spending import Asked, asked_in, paid, paid_on_entering, worst_path
 from hedgerow.errors import BudgetExceeded, RoundFailed
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
-from hedgerow.privacy.ledger.charges import ChargeLedger
+from hedgerow.privacy.ledger.charges import ENTRY_ID, ChargeLedger
 from hedgerow.queries import (
     Answer,
     BoundQuery,
@@ -29,10 +29,9 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.study.describe import charges_of
+from hedgerow.study.describe import charges_of, entry_charges
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
-from hedgerow.values.regions import EVERYONE
 
 MOST_TRIES = 3
 """How often one bundle is asked before a run gives up."""
@@ -77,9 +76,8 @@ class Federation:
         self.ledger = ledger
         self.listener = listener
         self.record = RunRecord()
-        if study.entry_cost:
-            entry = study.charge(EVERYONE, study.entry_cost, "randomised labels")
-            self.ledger.reserve([entry], "entry")
+        if entry := entry_charges(study):
+            self.ledger.reserve_once(entry, ENTRY_ID)
         self.asked = paid_on_entering(study)
         self.slack = Fraction(0)
         """Total variation between all noise drawn so far and its laws, at most."""

@@ -7,6 +7,7 @@ the same KEYS, so that a lost answer costs nothing; a new one ends the epoch bef
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -36,23 +37,23 @@ class Membership:
         self._own_keys = b""
         self.joined: Joined | None = None
 
-    def keys(self, invitation: Envelope, ledger: LedgerHead) -> bytes:
+    def keys(self, invitation: Envelope, ledger: Callable[[], LedgerHead]) -> bytes:
         """KEYS with a new ephemeral key; the epoch before it makes no more vectors."""
         header = invitation.header
         require((header.epoch_id, header.round) == (NO_EPOCH, 0), Code.BAD_MESSAGE)
         invited = header.run_id, Join.read(invitation.body).attempt
         if invited != self._invited:
             self._check(invited)
-            self._own_keys = self._new_keys(invited, ledger)
+            self._own_keys = self._new_keys(invited, ledger())
         return self._own_keys
 
-    def open(self, opening: Envelope) -> None:
-        """Joins the epoch that this process' KEYS are part of."""
+    def open(self, opening: Envelope) -> bool:
+        """Joins the epoch that this process' KEYS are part of; False if it has already."""
         header = opening.header
         if self.joined is not None:  # one key, one epoch; the same OPEN again changes nothing
             epoch = self.joined.epoch
             require((header.run_id, header.epoch_id) == (epoch.run_id, epoch.id), Code.UNKNOWN_KEY)
-            return
+            return False
         keys = Open.read(opening.body).keys
         if self._private is None or self._own_keys not in keys:
             raise PartyRefused(Code.UNKNOWN_KEY.value)
@@ -65,6 +66,7 @@ class Membership:
         self._heads.memory.open_run(header.run_id)
         self._heads.keep(joining)
         self.joined = fresh
+        return True
 
     def current(self, epoch_id: bytes) -> Joined:
         if self.joined is None or self.joined.epoch.id != epoch_id:

@@ -126,14 +126,17 @@ class Site:
         self._membership = Membership(self._author, self._heads, parameters, entropy)
 
     @one_at_a_time
-    def join(self, message: bytes, ledger: LedgerHead) -> bytes:
-        """JOIN -> KEYS. The same JOIN again gets the same KEYS, while the process lives."""
+    def join(self, message: bytes, ledger: Callable[[], LedgerHead]) -> bytes:
+        """JOIN -> KEYS. The same JOIN again gets the same KEYS, while the process lives.
+
+        `ledger` tells where the ledger ends; it is asked once the invitation is accepted.
+        """
         return self._membership.keys(self._received(message, MessageKind.JOIN), ledger)
 
     @one_at_a_time
-    def open(self, message: bytes) -> None:
-        """OPEN: joins the epoch that this process' KEYS are part of."""
-        self._membership.open(self._received(message, MessageKind.OPEN))
+    def open(self, message: bytes) -> bool:
+        """OPEN: joins the epoch that this process' KEYS are part of; False if it has already."""
+        return self._membership.open(self._received(message, MessageKind.OPEN))
 
     @one_at_a_time
     def begin(self, message: bytes) -> Begun:

@@ -38,7 +38,6 @@ from hedgerow.site.scoring import scores
 from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import IntArray
-from hedgerow.values.regions import EVERYONE
 
 
 @dataclass(frozen=True)
@@ -68,13 +67,6 @@ class Member:
         elif study.placement is Placement.LABEL:
             rows = told_once(rows, study)
         self.answering = Answering(rows, study.schema)
-
-    def entry_charges(self) -> list[Charge]:
-        """What records pay on entering the run; to be reserved before anything else."""
-        if self.study.entry_cost == 0:
-            return []
-        what = "labels, randomised once per record for the whole run"
-        return [self.study.charge(EVERYONE, self.study.entry_cost, what)]
 
     def charges(self, bundle: Sequence[Query]) -> list[Charge]:
         """What the bundle costs a record, by region: to be reserved before `respond`."""

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from hedgerow.errors import LedgerBroken, LedgerUnavailable, SpecError
-from hedgerow.privacy.ledger.charges import Charge, Receipt
+from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
 from hedgerow.privacy.ledger.events import cost_of_text, short_text
 from hedgerow.privacy.ledger.head_file import Anchor
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
@@ -94,6 +94,10 @@ class Vault:
             spent = self.ledger.spent(study)
             return LedgerHead(*self.ledger.head(), short_text(spent))
 
+    def enter(self, charges: Sequence[Charge]) -> None:
+        """Charges what records pay on entering a study; however often it starts, once."""
+        self.ledger.reserve_once(charges, ENTRY_ID)
+
     def release(
         self,
         charges: Sequence[Charge],
@@ -128,9 +132,13 @@ class Vault:
         return bytes(found[1])
 
     def close_study(self, study: str) -> None:
-        """Ends a study: no more charges, and nothing left that could open its rounds."""
+        """Ends a study: no more charges, and nothing left that could open its rounds.
+
+        Done again it changes nothing: whoever closed its account alone has it finished here.
+        """
         with self._store.transaction():
-            self.ledger.close(study)
+            if self.ledger.is_open(study):
+                self.ledger.close(study)
             self.memory(study).close_runs()
             self._tables.secrets.delete(study=study)
 

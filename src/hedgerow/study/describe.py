@@ -25,13 +25,21 @@ from hedgerow.queries import (
 from hedgerow.queries.words import Phrase, counting
 from hedgerow.study.terms import Study
 from hedgerow.values.grids import Grid
-from hedgerow.values.regions import Fold, Region
+from hedgerow.values.regions import EVERYONE, Fold, Region
 
 
 # --------------------------------------------------------------------------------- words of queries
 def charges_of(bundle: Sequence[Query], study: Study) -> list[Charge]:
     """What the bundle costs a record, by region."""
     return [study.charge(q.region, study.cost(q), describe(q, study)) for q in bundle]
+
+
+def entry_charges(study: Study) -> list[Charge]:
+    """What records pay on entering the study, where there is such a price: once, first of all."""
+    if not study.entry_cost:
+        return []
+    what = "labels, randomised once per record for the whole study"
+    return [study.charge(EVERYONE, study.entry_cost, what)]
 
 
 def phrase_of(query: Query) -> Phrase:

@@ -14,7 +14,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hedgerow.errors import BudgetExceeded, LedgerError, LedgerRolledBack, PartyRefused, SpecError
+from hedgerow.errors import (
+    BudgetExceeded,
+    LedgerError,
+    LedgerRolledBack,
+    PartyRefused,
+    SpecError,
+    UnsupportedQuery,
+)
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import Query
@@ -25,6 +32,7 @@ from hedgerow.secagg.site import Fresh, Resend, Site
 from hedgerow.site.log import LOG
 from hedgerow.site.member import Member
 from hedgerow.study.admission import why_not
+from hedgerow.study.describe import entry_charges
 from hedgerow.study.terms import Study
 from hedgerow.transport.wire import Bundle, Receiver
 
@@ -35,6 +43,10 @@ REFUSAL_BYTES = 48
 
 class Safe(Protocol):
     """Where a site keeps what it must not forget: a vault on disk, or RAM for a simulation."""
+
+    def enter(self, charges: Sequence[Charge]) -> None:
+        """Charges what records pay on entering the study, unless that was done before."""
+        ...
 
     def release(
         self,
@@ -87,19 +99,20 @@ class Endpoint:
 
     def _reply(self, kind: MessageKind | None, message: bytes) -> bytes:
         try:
-            return self._step(kind, message)
+            return self.step(kind, message)
         except Exception as error:
             code = code_of(error)
             LOG.warning("refused with %s", code.value, exc_info=error)
             return refusal(code)
 
-    def _step(self, kind: MessageKind | None, message: bytes) -> bytes:
+    def step(self, kind: MessageKind | None, message: bytes) -> bytes:
+        """The answer, or an exception that stays at the site."""
         match kind:
             case MessageKind.JOIN:
-                self.receiver.forget()  # names live as long as an epoch
-                return self.site.join(message, self._head())
+                return self.site.join(message, self._entered)
             case MessageKind.OPEN:
-                self.site.open(message)
+                if self.site.open(message):
+                    self.receiver.forget()  # names live as long as an epoch
                 return b""
             case MessageKind.ROUND:
                 return self._answer(message)
@@ -109,6 +122,12 @@ class Endpoint:
                 return self.site.unmask(message)
         raise PartyRefused(Code.BAD_MESSAGE.value)
 
+    def _entered(self) -> LedgerHead:
+        """Where the ledger ends, once records have paid for entering: before anybody may ask."""
+        if entry := entry_charges(self.member.study):
+            self.safe.enter(entry)
+        return self._head()
+
     def _answer(self, message: bytes) -> bytes:
         """ROUND -> MASKED. The same request again gets the same bytes, at no charge."""
         begun = self.site.begin(message)
@@ -117,8 +136,7 @@ class Endpoint:
         bundle, learned = self.receiver.decode(Bundle(begun.bundle, begun.definitions))
         reason = why_not(self.member.study, bundle)
         if reason is not None:
-            LOG.warning("not admitted: %s", reason)
-            raise PartyRefused(Code.POLICY_REFUSED.value)
+            raise PartyRefused(Code.POLICY_REFUSED.value) from UnsupportedQuery(reason)
         masked = self._release(begun, bundle)
         self.receiver.keep(learned)
         return masked

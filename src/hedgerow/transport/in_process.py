@@ -12,7 +12,7 @@ from hedgerow.coordinator.federation import Collected, Federation
 from hedgerow.coordinator.record import Listener, silent
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.ledger.charges import Charge, ChargeLedger, MemoryLedger
+from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, MemoryLedger
 from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import Query
@@ -26,6 +26,7 @@ from hedgerow.site.member import Member
 from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
 from hedgerow.study.admission import why_not
+from hedgerow.study.describe import entry_charges
 from hedgerow.study.terms import Study
 from hedgerow.transport.carrier import Direct
 from hedgerow.transport.endpoint import Endpoint
@@ -43,12 +44,6 @@ def open_federation(
     return Federation(study, link, MemoryLedger(study.limit), listener)
 
 
-def enter(member: Member, ledger: ChargeLedger) -> None:
-    """Charges what a record pays on entering the run, where there is such a price."""
-    if charges := member.entry_charges():
-        ledger.reserve(charges, "entry")
-
-
 class OneHolder:
     """One site that holds all rows: it charges, draws all the noise and answers."""
 
@@ -56,7 +51,8 @@ class OneHolder:
         self.study = study
         self.member = Member(study, rows, Policy.open())
         self.ledger = MemoryLedger(study.limit)
-        enter(self.member, self.ledger)
+        if entry := entry_charges(study):
+            self.ledger.reserve_once(entry, ENTRY_ID)
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
         """The same order as over a wire: admitted, charged, computed. Nothing is serialised."""
@@ -91,6 +87,9 @@ class RamSafe(MemoryInRam):
         self.store(record)
         return record.message
 
+    def enter(self, charges: Sequence[Charge]) -> None:
+        self.ledger.reserve_once(charges, ENTRY_ID)
+
 
 class InProcess(SecureLink):
     """Several sites in one process, each behind its own end of the wire."""
@@ -116,5 +115,4 @@ def _endpoint(study: Study, rows: Rows, identity: Identity, roster: Roster, me: 
     parameters, pins = Parameters.of(study.parameters), roster.fingerprints
     site = Site(identity, roster, me, parameters, study.hash, safe, pins=pins)
     member = Member(study, rows, Policy.open())
-    enter(member, safe.ledger)
     return Endpoint(member, site, safe, lambda: EMPTY_LEDGER)

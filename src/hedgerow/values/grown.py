@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.trees import Tree
@@ -29,5 +29,5 @@ class Grown:
     """
 
     tree: Tree
-    leaves: tuple[LeafValue, ...]
-    saved: tuple[float, ...] = ()
+    leaves: tuple[LeafValue, ...] = field(repr=False)
+    saved: tuple[float, ...] = field(default=(), repr=False)

@@ -53,11 +53,16 @@ class DyadicTables:
         return np.asarray(self._solution(feature, reachable) @ told)
 
     def _solution(self, feature: int, reachable: BoolArray) -> FloatArray:
-        """(B, R) least squares as a matrix, kept: nodes have few ranges among them."""
+        """(B, R) least squares as a matrix, kept: nodes have few ranges among them.
+
+        Each bin is told alone at the first width, so the normal equations are well conditioned.
+        """
         key = (feature, reachable.tobytes())
         if key not in self._solved:
-            solved = np.linalg.pinv(self._members(feature) * reachable)
-            self._solved[key] = np.asarray(solved, np.float64)
+            members = self._members(feature)
+            solved, held = np.zeros(members.T.shape), members[:, reachable]
+            solved[reachable] = np.linalg.solve(held.T @ held, held.T)
+            self._solved[key] = solved
         return self._solved[key]
 
     @cached_property

@@ -19,6 +19,8 @@ from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.values.regions import Region
 
 NO_HEAD = bytes(32)
+ENTRY_ID = "entry"
+"""The round id of what records pay on entering a study, once for all its runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class ChargeLedger(Protocol):
         Raises BudgetExceeded, with nothing written, unless the study's total stays within its
         limit. What is reserved stays charged, whatever becomes of the round.
         """
+        ...
+
+    def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
+        """The same, unless the round was charged before: what is paid once for a whole study."""
         ...
 
     def spent(self, study: str) -> Cost:
@@ -209,6 +215,12 @@ class MemoryLedger:
         self._measure: Measure | None = None
         self._head = NO_HEAD
 
+    def __repr__(self) -> str:
+        rounds = "1 round" if len(self.entries) == 1 else f"{len(self.entries)} rounds"
+        spent = f"{float(self.total):.6g} of {float(self.limit):.6g}"
+        counted = f" in {self._measure.value}" if self._measure else ""
+        return f"MemoryLedger({rounds}, {spent} spent{counted})"
+
     @property
     def total(self) -> Cost:
         return self._tally.total
@@ -237,3 +249,7 @@ class MemoryLedger:
             head=self._head,
             spent=self.spent(study),
         )
+
+    def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
+        if (study_of(charges, round_id), round_id) not in self._rounds:
+            self.reserve(charges, round_id)

@@ -75,6 +75,12 @@ class SqliteLedger:
             spent = books.account(study).spent
         return Receipt(study=study, round_id=round_id, seq=seq, head=head, spent=spent)
 
+    def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
+        """Charges a round unless it was charged before, by whichever process."""
+        with self.current() as books:
+            if round_id not in books.account(study_of(charges, round_id)).rounds:
+                self.reserve(charges, round_id)
+
     def open_set(self, study: str, round_id: str, members: bytes) -> OpenedSet:
         """Writes down the only set, by its hash, that this site will ever open in a round."""
         with self.current() as books:
@@ -94,6 +100,12 @@ class SqliteLedger:
     def cap(self, study: str) -> Cost:
         with self.current() as books:
             return books.account(study).cap
+
+    def is_open(self, study: str) -> bool:
+        """May the study still charge? False if it was closed, or never approved."""
+        with self.current() as books:
+            account = books.accounts.get(study)
+            return account is not None and account.open
 
     def committed(self) -> Cost:
         """What all studies together hold of the lifetime budget, in its measure."""
