@@ -179,11 +179,11 @@ def refusal(code: Code) -> bytes:
     return (REFUSED + code.value.encode()).ljust(REFUSAL_BYTES)
 
 
-def accepted(site: int, reply: bytes) -> bytes:
-    """The reply, unless it is a refusal: then the coordinator is told which site said no."""
-    if reply.startswith(REFUSED):
-        raise PartyRefused(reply[len(REFUSED) :].decode("ascii", "replace").strip(), site)
-    return reply
+def refused_with(reply: bytes) -> str | None:
+    """The code of a refusal; None for any other reply."""
+    if not reply.startswith(REFUSED):
+        return None
+    return reply[len(REFUSED) :].decode("ascii", "replace").strip()
 
 
 def check_same_study(study: Study, site: Site) -> None:

@@ -2,11 +2,14 @@
 
 Our own recipe; each stage is a component of `learning` that other recipes use as well.
 
-    round 1   noisy number of records; noisy counts of the public fine grid -> at most 32 bins
-    round 2   class histograms of all features -> smoothed curves of log-odds
-    rounds 3-5   one weight per curve, by private Newton steps (two classes)
+    round 1   noisy number of records: how strong is the signal against the noise?
+    round 2   noisy counts of a public grid -> bins, as fine as the noise allows
+    round 3   class histograms of all features -> smoothed curves of log-odds
+    rounds 4-6   one weight per curve, by private Newton steps (two classes)
     then      random oblivious trees with Wiener leaves, one round per batch, if the signal is
-              strong enough against the noise to pay for them
+              strong enough to pay for them
+    between   where it is stronger still, ten looks at tables of pairs of features, after which
+              half of the trees test what the tables say
 
 All constants are functions of public facts and of noisy answers; nothing is left to tune. Shares
 after round 1 depend on the noisy number of records, which the additive filter allows.
@@ -21,13 +24,14 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.learning.bins import by_count
-from hedgerow.learning.bins.public_grids import fine_schema
+from hedgerow.learning.bins.public_grids import finer_schema
 from hedgerow.learning.choosing.tables import asked_tables
 from hedgerow.learning.curves.smoothing import Shapes, log_prior, shapes
 from hedgerow.learning.curves.stacking import Stacked, stack, unstacked
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.forests import random_trees
-from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, boost
+from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.learning.forests.looking import looking
 from hedgerow.learning.leaves.updates import Wiener
 from hedgerow.queries import (
     Cells,
@@ -51,6 +55,7 @@ from hedgerow.values.schema import Schema
 STACK_PART = Fraction(1, 5)  # of what bins and trees leave
 MOST_FOR_TREES = 0.5
 FEW, PLENTY = 200.0, 600.0  # signal to noise: below `FEW` no trees, above `PLENTY` the most
+LOOK_FROM = 3000.0  # signal to noise from which trees look at pairs of features
 LEAST_CHANCE = 0.05  # of a feature whose curve is flat, before chances are made to sum to 1
 
 
@@ -91,7 +96,7 @@ class SmoothedBoost:
         return by_count.ASKS | sums(ClassCounts, Cells, Whole) | stacking | sums(Gradients, Leaves)
 
     def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
+        return finer_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
         """Unknown: trees are grown only if the noisy number of records pays for them."""
@@ -113,9 +118,13 @@ class SmoothedBoost:
         score = started(found, grids, stacked)
         if shares.trees:
             rounds = Rounds(self.n_trees, self.batch, shares.trees)
-            draw = random_trees.oblivious(grids, known(found, stacked), self.max_depth)
-            update = Wiener(loss_for(n_classes))
-            score = yield from boost(rounds, DrawnTrees(draw), update, score, rng)
+            loss, features = loss_for(n_classes), known(found, stacked)
+            draw = random_trees.oblivious(grids, features, self.max_depth)
+            splitting: Splitting = DrawnTrees(draw)
+            if strength >= LOOK_FROM:
+                said = [w * v for w, v in zip(stacked.weights, found.values, strict=True)]
+                splitting = looking(grids, features, said, draw, rounds, loss)
+            score = yield from boost(rounds, splitting, Wiener(loss), score, rng)
         return Trained(Model(score, output_for(n_classes)))
 
 
