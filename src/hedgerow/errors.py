@@ -27,6 +27,10 @@ class PrivacyWarning(UserWarning):
     """Something weakens the promise and is said so in the statement."""
 
 
+class SignalWarning(UserWarning):
+    """Noise hides so much of the records that something simpler was trained than was asked for."""
+
+
 class SpecError(HedgerowError, ValueError):
     pass
 

@@ -6,6 +6,7 @@ fitted when its model, its run record and its statement are set; nothing else se
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from sklearn.utils import check_random_state
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
-from hedgerow.errors import SpecError
+from hedgerow.errors import SignalWarning, SpecError
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
@@ -133,7 +134,10 @@ def train(
         parties_met=circumstances.parties_met,
         persons_told=circumstances.persons_told,
         total=circumstances.total,
+        instead=trained.instead,
     )
+    if trained.instead:
+        warnings.warn(trained.instead, SignalWarning, stacklevel=4)
 
 
 def named_columns(X: Any) -> Any:
