@@ -53,7 +53,7 @@ def test_a_study_on_a_sparse_graph_runs_for_the_rounds_it_paid_for(opened):
     letters = fed.link.coordinator.start(encoded.questions, 2).requests()
     # and sites do not rely on the coordinator's count
     assert refused_with(fed.link.endpoints[0].handle(letters[0])) == Code.BUDGET_REFUSED.value
-    said = statement(fed.study, fed.link.spent(), fed.asked, "given", simulated=True)
+    said = statement(fed.study, fed.link.spent(), fed.asked, simulated=True)
     assert "1.9e-12 of delta" in str(said)
 
 

@@ -213,6 +213,11 @@ def fingerprint(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
 
+def authority_id(certificate: bytes) -> str:
+    """A short name for an authority, for a folder of its own."""
+    return _plain(fingerprint(x509.load_pem_x509_certificate(certificate)))[:16].lower()
+
+
 def _plain(told: str) -> str:
     return told.upper().removeprefix("SHA256:").replace(":", "").replace(" ", "")
 

@@ -97,9 +97,12 @@ class SecureLink:
 
     def _open(self, letters: Mapping[int, bytes]) -> None:
         there: set[int] = set()
-        gathering = self._gather(
-            letters, lambda site, _: there.add(site), there.__len__, self.post.timing.asks
-        )
+
+        def note(site: int, answer: bytes) -> None:
+            require(not answer, Code.BAD_MESSAGE, site)
+            there.add(site)
+
+        gathering = self._gather(letters, note, there.__len__, self.post.timing.asks)
         self._require_enough(len(there), gathering.waiting, "to begin an epoch")
         self.present, self.sender = frozenset(there), Sender()
         self._needs_epoch, self._opened = False, True
