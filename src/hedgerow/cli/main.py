@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import export, ledger, site
+from hedgerow.cli import export, ledger, site, warming
 from hedgerow.errors import HedgerowError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.add_typer(site.app, name="site")
 
 
 app.command()(export.export)
+app.command()(warming.warm)
 
 
 @app.callback()
