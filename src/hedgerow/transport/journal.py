@@ -281,3 +281,10 @@ def _head(held: list[Any]) -> LedgerHead:
 
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
+
+
+def receipts_of(folder: Path, site: int) -> list[str]:
+    """All that a run has of one site's signed headers, in hexadecimal digits, in order."""
+    lines = _whole_lines(folder / "answers.jsonl")
+    kept = (line["receipts"].get(str(site), []) for line in lines if line["what"] == "answered")
+    return [base64.b64decode(one).hex() for held in kept for one in held]
