@@ -57,7 +57,7 @@ JOB = Categorical("job", ("nurse", "clerk"))
         (lambda: Schema(()), "no features"),
         (lambda: Schema(AGE), "features is Numeric.*give a list"),
         (lambda: Schema(["age"]), "a feature of the schema is 'age'; use hedgerow.Numeric or"),
-        (lambda: Schema((AGE,), target=(0, 1)), "use hedgerow.Target"),
+        (lambda: Schema((AGE,), target=5), "use hedgerow.Target"),
         (lambda: Schema((AGE, JOB, AGE)), "column 'age' is declared 2 times"),
         (lambda: Schema((AGE,), classes=("a",)), "1 class"),
         (lambda: Schema((AGE,), classes=("a", "a")), "classes names 'a' and 'a'"),

@@ -14,7 +14,6 @@ import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,45 +29,17 @@ from hedgerow.queries.kinds import QueryKind
 from hedgerow.secagg.keys import check_pins, fingerprint
 from hedgerow.site.audit import Audit
 from hedgerow.site.reading.encoding import Encoded, encode
+from hedgerow.site.reading.report import DataReport, report_of
 from hedgerow.site.state import DataPlace, StateFolder, StudyFolder
 from hedgerow.site.vault import open_ledger
 from hedgerow.study.terms import Study
 
 
 # ------------------------------------------------------------------------------------------ check
-@dataclass(frozen=True)
-class Findings:
-    """What a site's own people see of their rows. None of it leaves."""
-
-    rows: int
-    skipped: int
-    columns: tuple[tuple[str, int, int, int], ...]
-    """Name, and how many values are missing, clamped to the public range, unknown."""
-
-    @property
-    def problems(self) -> list[str]:
-        found = [] if self.rows else ["no row can be used; compare the label's name and classes"]
-        for name, missing, clamped, unknown in self.columns:
-            if self.rows and missing + clamped + unknown > self.rows // 2:
-                found.append(f"{name}: most values are missing, out of range or unknown")
-        return found
-
-
-def check(agreed: StudyFile, place: DataPlace) -> Findings:
+def check(agreed: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
+    """How many rows can be used, and what became of their values. None of it leaves."""
     encoded = read_rows(agreed.study, place)
-    grids = agreed.study.schema.grids
-    columns = [
-        (
-            grid.feature,
-            int((codes == grid.missing).sum()),
-            encoded.clamped.get(grid.feature, 0),
-            encoded.unknown.get(grid.feature, 0),
-        )
-        for grid, codes in zip(grids, encoded.codes, strict=True)
-    ]
-    label = place.target
-    told = (label, 0, encoded.clamped.get(label, 0), encoded.unknown.get(label, 0))
-    return Findings(encoded.n, encoded.skipped, (*columns, told))
+    return encoded.n, report_of([encoded], agreed.study.schema, place.target)
 
 
 def read_rows(study: Study, place: DataPlace) -> Encoded:

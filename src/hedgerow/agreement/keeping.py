@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from hedgerow.errors import LedgerRolledBack, SpecError
+from hedgerow.errors import LedgerRolledBack, PartyRefused, SpecError
 from hedgerow.privacy.ledger.store import copy_private, make_private, write_private
+from hedgerow.secagg.envelope import SignedHeader
 from hedgerow.secagg.keys import Identity
 from hedgerow.site.audit import Audit
 from hedgerow.site.state import StateFolder
@@ -47,7 +49,7 @@ def restore(
     """
     if not (copy / "vault.sqlite").is_file():
         raise SpecError(f"{copy} is no backup of a site; name a folder that `site backup` made.")
-    root, held = root.expanduser().resolve(), list(_receipts(receipts))
+    root = root.expanduser().resolve()
     if root.exists() and any(root.iterdir()):
         raise SpecError(f"{root} is not empty; move away what is there.")
     make_private(root)
@@ -61,6 +63,7 @@ def restore(
     for folder in (state.numba, state.run):
         make_private(folder)
     _write_settings(state, state.name, anchor)
+    held = list(_receipts(receipts, state.identity()))
     vault = Vault.restore(copy / "vault.sqlite", state.vault_file, state.identity(), anchor, held)
     with closing(vault):
         known = _reconciled(vault, held)
@@ -77,17 +80,28 @@ def _reconciled(vault: Vault, held: list[bytes]) -> bool:
     return True
 
 
-def _receipts(path: Path | None) -> Iterable[bytes]:
-    """One signed header of this site a line, in hexadecimal digits, as coordinators keep them."""
+def _receipts(path: Path | None, identity: Identity) -> Iterator[bytes]:
+    """Those of this site, among those in a coordinator's record of a run (answers.jsonl)."""
     if path is None:
         return
-    for number, line in enumerate(path.read_text(encoding="ascii").split(), start=1):
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            yield bytes.fromhex(line)
-        except ValueError:
+            held = json.loads(text).get("receipts", {})
+            found = [base64.b64decode(one) for of_site in held.values() for one in of_site]
+        except (ValueError, AttributeError, TypeError):
             raise SpecError(
-                f"{path}, line {number} is no receipt; give hexadecimal digits."
+                f"{path}, line {number} is no line of a run's record; ask the coordinator for "
+                "its answers.jsonl."
             ) from None
+        yield from (receipt for receipt in found if _is_own(receipt, identity))
+
+
+def _is_own(receipt: bytes, identity: Identity) -> bool:
+    try:
+        SignedHeader.read(receipt).verify(identity.public)
+    except PartyRefused:
+        return False
+    return True
 
 
 def rotate_key(state: StateFolder) -> tuple[Identity, Path]:

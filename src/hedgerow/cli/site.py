@@ -50,12 +50,14 @@ def check(study: StudyPath, data: Data, target: Target = "target", person: Perso
     from hedgerow.agreement.study_file import StudyFile
     from hedgerow.site.state import DataPlace
 
-    findings = find(StudyFile.read(study), DataPlace(str(data), target, person))
-    print(f"{findings.rows} rows can be used, {findings.skipped} cannot (no label, no person).")
-    _table(("column", "missing", "clamped", "unknown"), findings.columns)
-    for problem in findings.problems:
-        print(f"look at this: {problem}")
-    raise typer.Exit(1 if findings.problems else 0)
+    rows, report = find(StudyFile.read(study), DataPlace(str(data), target, person))
+    print(report)
+    print(f"rows that can be used: {rows}")
+    for complaint in report.complaints:
+        print(f"look at this: {complaint}")
+    if not rows:
+        print(f"look at this: no row can be used; compare the column {target!r} with the classes")
+    raise typer.Exit(1 if report.complaints or not rows else 0)
 
 
 @app.command()
@@ -173,7 +175,8 @@ def restore(
     state: State,
     anchor: Annotated[Path, typer.Option(help="The anchor, where it always was.")],
     receipts: Annotated[
-        Path | None, typer.Option(help="Receipts that coordinators hold of this site.")
+        Path | None,
+        typer.Option(help="A coordinator's answers.jsonl, which holds receipts of sites."),
     ] = None,
 ) -> None:
     """Makes a state folder from a backup; what it may have forgotten counts as spent."""

@@ -18,6 +18,7 @@ from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import QualityWarning, SpecError
+from hedgerow.estimators.checking import check_task
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
@@ -64,6 +65,7 @@ def agree(
     """The study that an estimator's parameters mean for so many holders, and its recipe."""
     terms = terms or Terms()
     read = checked(estimator)
+    check_task(given, estimator._regression, type(estimator).__name__)
     epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     placement: Placement | None = read.placement
     if placement is not Placement.NOWHERE:
