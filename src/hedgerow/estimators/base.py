@@ -43,6 +43,7 @@ from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
 from hedgerow.estimators.searching import search_around, warn_of_search
+from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
@@ -105,7 +106,10 @@ class PrivateEstimator(CommonParameters):
         parts = split_by_party(X, y, party, names)
         persons = split_persons(person, y, party, names)
         study, recipe = agree(self, given, len(parts))
-        read = [_encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)]
+        with using(self.n_jobs or 1):
+            read = [
+                _encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)
+            ]
         self.data_report_ = report_of(read, study.schema)
         if not given.unconfirmed:
             warn_of(self.data_report_.complaints, stacklevel=self._callers)
@@ -118,7 +122,7 @@ class PrivateEstimator(CommonParameters):
             persons_told=person is not None,
             total=self._reserve(study, persons_told=person is not None),
         )
-        with bar(self.progress, recipe.rounds(study.schema)) as listener:
+        with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
         name_columns(self, X)
@@ -164,7 +168,8 @@ class PrivateEstimator(CommonParameters):
         check_is_fitted(self, "model_")
         X = checked_rows(X)
         check_columns(X, self)
-        return outputs(self.model_, X, self.schema_)
+        with using(self.n_jobs or 1):
+            return outputs(self.model_, X, self.schema_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -89,6 +89,12 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         rule=rules.anything("int, RandomState or None"),
         text="Public randomness only: feature draws and random cuts. It never reaches the noise.",
     )
+    n_jobs: int | None = parameter(
+        default=None,
+        rule=rules.or_none(rules.THREADS),
+        text="Threads for reading rows, for blocks of a holder's rows and for the sites of one "
+        "process; None is 1, -1 is all processors. Nothing that is computed depends on it.",
+    )
     progress: bool = parameter(
         default=False, rule=rules.FLAG, text="Whether to draw a progress bar on the terminal."
     )
