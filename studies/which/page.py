@@ -123,7 +123,8 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, before: pd.DataFrame | None)
         "*against before*: the same cells of the recipe before bins followed the noise "
         "(before.csv), mean difference with the standard error of the pairs and their number; "
         "noise is drawn anew for each. LightGBM: defaults, no privacy, the same rows. Clearly "
-        f"behind before, by more than two standard errors: {said}. Processor seconds on a shared machine."
+        f"behind before, by more than two standard errors: {said}. Processor seconds on a shared "
+        "machine."
         "\n\n" + markdown_table(pd.DataFrame(rows))
     )
 
