@@ -4,21 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo test test-all mutants check format wheel-check bench clean
+.PHONY: help demo test test-all mutants check format docs wheel-check bench clean
 
 help:
 	@echo "make demo         five parties in one process: accuracy, tree, privacy statement"
 	@echo "make test         all tests that take seconds"
 	@echo "make test-all     these, the ones that take minutes, and the planted mistakes"
 	@echo "make mutants      plants mistakes in copies of the source; each must be seen by its test"
-	@echo "make check        lint, format, types, import contract"
+	@echo "make check        lint, format, types, import contract, documentation"
 	@echo "make format       rewrite files in the house style"
+	@echo "make docs         the documentation as a site, in docs/_build/html"
 	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
 	@echo "make bench        speed, each as a ratio to a named reference"
 
 $(READY): pyproject.toml constraints.txt studies/requirements.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]" \
 		-r studies/requirements.txt
 	@touch $@
 
@@ -40,10 +41,15 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(MAKE) docs
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "$$(find docs/_build/html -name '*.html' | wc -l) pages; open docs/_build/html/index.html"
 
 wheel-check: $(READY)
 	$(BIN)/python -m pytest tests/contract/test_wheel.py

@@ -19,11 +19,14 @@ from hedgerow.coordinator.spending import (
     worst_path,
 )
 from hedgerow.coordinator.total import Total
+from hedgerow.coordinator.unprotected import unprotected
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.meaning import Meaning, meaning_of
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.study.describe import CHOICES
 from hedgerow.study.terms import Study
+from hedgerow.version import __version__, source_digest
 
 ACCOUNTANTS = {
     Measure.PURE: "pure filter: epsilons add along a record's path",
@@ -72,6 +75,11 @@ class PrivacyStatement:
     honest_shares: int
     spending: tuple[Spending, ...]
     caveats: tuple[str, ...]
+    meaning: Meaning
+    unprotected: tuple[str, ...]
+    release: str
+    source: str
+    """SHA-256 of the package's source files, in hexadecimal digits."""
     total: Total | None = None
 
     @property
@@ -92,6 +100,8 @@ class PrivacyStatement:
         facts["spending"] = tuple(Spending(**line) for line in d["spending"])
         facts["trust"] = tuple((who, what) for who, what in d["trust"])
         facts["caveats"] = tuple(d["caveats"])
+        facts["unprotected"] = tuple(d["unprotected"])
+        facts["meaning"] = Meaning.from_dict(d["meaning"])
         facts["total"] = Total.from_dict(d["total"]) if d.get("total") else None
         return PrivacyStatement(**facts)
 
@@ -104,6 +114,7 @@ class PrivacyStatement:
             *([("all fits", self.total.promise)] if self.total else []),
             ("unit", self.unit),
             ("neighbours", self.neighbours),
+            *_titled("meaning", promise.meaning_words(self.meaning, self.unit)),
             ("noise", self.placement),
             *_titled("mechanism", [f"{m.part:6.1%} {m.what}" for m in self.mechanisms] or ["none"]),
             ("accountant", self.accountant),
@@ -117,6 +128,8 @@ class PrivacyStatement:
             *_titled("saved", self._saved_words()),
             *((_round_title(s.rounds), f"{s.part:6.1%} for {s.what}") for s in self.spending),
             *((f"against {who}", what) for who, what in self.trust),
+            *_titled("not protected", self.unprotected),
+            ("code", f"hedgerow {self.release}, source {self.source[:16]}"),
             *(("note", caveat) for caveat in self.caveats),
         ]
         width = max(len(title) for title, _ in lines)
@@ -158,11 +171,6 @@ def _plain(value: Any) -> Any:
     return INFINITY if value == math.inf else value
 
 
-def is_inferred(schema_source: str) -> bool:
-    """Whether ranges, categories or classes were read from the rows."""
-    return schema_source.startswith("inferred")
-
-
 def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
     """The title stands before the first line only."""
     return [(title if k == 0 else "", line) for k, line in enumerate(lines)]
@@ -177,7 +185,6 @@ def statement(
     study: Study,
     spent: Cost,
     asked: Sequence[Asked],
-    schema_source: str,
     simulated: bool,
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
@@ -195,7 +202,7 @@ def statement(
     shared ledger promise; `instead` says what was trained where noise left no choice.
     """
     no_noise = study.placement is Placement.NOWHERE
-    inferred = is_inferred(schema_source)
+    inferred = bool(study.schema.unconfirmed)
     epsilon = _epsilon(study, spent)
     path = [] if no_noise else worst_path(asked)
     return PrivacyStatement(
@@ -212,7 +219,7 @@ def statement(
         placement=study.placement.value,
         trust=tuple(promise.trust(study, epsilon, asked)),
         randomness="none" if no_noise else RANDOMNESS,
-        schema_source=schema_source,
+        schema_source=study.schema.provenance,
         saved_fraction=saved_fraction,
         delta_slack=_delta_slack(slack, epsilon),
         graph_delta=rounding.float_above(study.graph_delta),
@@ -226,8 +233,22 @@ def statement(
             *(TOGETHER if total else [ALONE]),
             OUTSIDE,
         ),
+        meaning=_meaning(study, spent, inferred, slack),
+        unprotected=unprotected(study, inferred, simulated),
+        release=__version__,
+        source=source_digest(),
         total=total,
     )
+
+
+def _meaning(study: Study, spent: Cost, inferred: bool, slack: Fraction) -> Meaning:
+    """Of the budget that no run can exceed; labels pay a price that is fixed beforehand.
+
+    What inexact draws add is far below the last digit, which is rounded up anyhow.
+    """
+    cost = spent if study.placement is Placement.LABEL else study.total
+    unbounded = inferred or study.placement is Placement.NOWHERE
+    return meaning_of(study.measure, math.inf if unbounded else cost, study.graph_delta + 2 * slack)
 
 
 def _epsilon(study: Study, spent: Cost) -> float:
@@ -278,8 +299,9 @@ def _warnings(
     notes = []
     if inferred:
         notes.append(
-            "ranges, categories and classes were read from the rows, so epsilon is infinite for "
-            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to repair this."
+            "ranges, categories or classes were read from the rows, so epsilon is infinite for "
+            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to repair this, "
+            "or confirm a drafted one."
         )
     if parties_met:
         notes.append(
