@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hedgerow.errors import (
         BudgetExceeded,
         DataError,
+        DataWarning,
         EngineLost,
         HedgerowError,
         LedgerBroken,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         LedgerUnavailable,
         PartyRefused,
         PrivacyWarning,
+        QualityWarning,
         RoundFailed,
         RunEnded,
         SpecError,
@@ -40,15 +42,17 @@ if TYPE_CHECKING:
     from hedgerow.learning.choosing.screening import Refinement
     from hedgerow.privacy.noise.response import BloomReports
     from hedgerow.report.picture import draw_tree
+    from hedgerow.report.reading import importances, shape
     from hedgerow.report.text import explain, show_tree
     from hedgerow.site.policy import Policy
-    from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
+    from hedgerow.values.schema import Categorical, Hashed, Mark, Numeric, Schema, Spacing, Target
 
 
 _HOMES = {
     "hedgerow.errors": (
         "BudgetExceeded",
         "DataError",
+        "DataWarning",
         "EngineLost",
         "HedgerowError",
         "LedgerBroken",
@@ -57,6 +61,7 @@ _HOMES = {
         "LedgerUnavailable",
         "PartyRefused",
         "PrivacyWarning",
+        "QualityWarning",
         "RoundFailed",
         "RunEnded",
         "SpecError",
@@ -75,9 +80,18 @@ _HOMES = {
     "hedgerow.learning.choosing.screening": ("Refinement",),
     "hedgerow.privacy.noise.response": ("BloomReports",),
     "hedgerow.report.picture": ("draw_tree",),
+    "hedgerow.report.reading": ("importances", "shape"),
     "hedgerow.report.text": ("explain", "show_tree"),
     "hedgerow.site.policy": ("Policy",),
-    "hedgerow.values.schema": ("Categorical", "Hashed", "Numeric", "Schema", "Spacing", "Target"),
+    "hedgerow.values.schema": (
+        "Categorical",
+        "Hashed",
+        "Mark",
+        "Numeric",
+        "Schema",
+        "Spacing",
+        "Target",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -88,6 +102,7 @@ __all__ = [
     "BudgetExceeded",
     "Categorical",
     "DataError",
+    "DataWarning",
     "EngineLost",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
@@ -101,12 +116,14 @@ __all__ = [
     "LedgerError",
     "LedgerRolledBack",
     "LedgerUnavailable",
+    "Mark",
     "MedianForestClassifier",
     "MedianForestRegressor",
     "Numeric",
     "PartyRefused",
     "Policy",
     "PrivacyWarning",
+    "QualityWarning",
     "Refinement",
     "RoundFailed",
     "RunEnded",
@@ -121,7 +138,9 @@ __all__ = [
     "UnsupportedQuery",
     "draw_tree",
     "explain",
+    "importances",
     "load",
+    "shape",
     "show_tree",
 ]
 

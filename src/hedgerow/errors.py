@@ -27,6 +27,14 @@ class PrivacyWarning(UserWarning):
     """Something weakens the promise and is said so in the statement."""
 
 
+class DataWarning(UserWarning):
+    """Rows and schema fit badly. Told to the owner of the rows alone."""
+
+
+class QualityWarning(UserWarning):
+    """A choice costs more accuracy than it has to."""
+
+
 class SpecError(HedgerowError, ValueError):
     """What was asked for makes no sense: a parameter, a schema, a study. Nothing was spent;
     mend what the message names and try again.

@@ -171,11 +171,6 @@ def _plain(value: Any) -> Any:
     return INFINITY if value == math.inf else value
 
 
-def is_inferred(schema_source: str) -> bool:
-    """Whether ranges, categories or classes were read from the rows."""
-    return schema_source.startswith("inferred")
-
-
 def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
     """The title stands before the first line only."""
     return [(title if k == 0 else "", line) for k, line in enumerate(lines)]
@@ -190,7 +185,6 @@ def statement(
     study: Study,
     spent: Cost,
     asked: Sequence[Asked],
-    schema_source: str,
     simulated: bool,
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
@@ -207,7 +201,7 @@ def statement(
     shared ledger promise.
     """
     no_noise = study.placement is Placement.NOWHERE
-    inferred = is_inferred(schema_source)
+    inferred = bool(study.schema.unconfirmed)
     epsilon = _epsilon(study, spent)
     path = [] if no_noise else worst_path(asked)
     return PrivacyStatement(
@@ -224,7 +218,7 @@ def statement(
         placement=study.placement.value,
         trust=tuple(promise.trust(study, epsilon, asked)),
         randomness="none" if no_noise else RANDOMNESS,
-        schema_source=schema_source,
+        schema_source=study.schema.provenance,
         saved_fraction=saved_fraction,
         delta_slack=_delta_slack(slack, epsilon),
         graph_delta=rounding.float_above(study.graph_delta),
@@ -303,8 +297,9 @@ def _warnings(
     notes = []
     if inferred:
         notes.append(
-            "ranges, categories and classes were read from the rows, so epsilon is infinite for "
-            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to repair this."
+            "ranges, categories or classes were read from the rows, so epsilon is infinite for "
+            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to repair this, "
+            "or confirm a drafted one."
         )
     if parties_met:
         notes.append(

@@ -6,9 +6,10 @@ fitted when its model, its run record and its statement are set; nothing else se
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -16,7 +17,7 @@ from sklearn.utils import check_random_state
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
-from hedgerow.errors import SpecError
+from hedgerow.errors import QualityWarning, SpecError
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
@@ -28,6 +29,10 @@ from hedgerow.values.schema import Schema
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
+
+
+MANY_COLUMNS = 9
+"""From here on a record takes part in so many sums that Gaussian noise is smaller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +49,6 @@ class Terms:
 class Circumstances:
     """What a statement says of a run beside its numbers."""
 
-    schema_source: str = "given: public ranges, categories and classes"
     simulated: bool = True
     parties_met: bool = False
     persons_told: bool = False
@@ -62,6 +66,7 @@ def agree(
     if placement is not Placement.NOWHERE:
         check_promise(epsilon, delta)
         warn_if_weak(delta)
+        hint_at_delta(delta, len(given.features), placement)
     recipe = estimator._recipe(given)
     schema = recipe.grid(given)
     colluders, threshold = _counts(read.colluders, read.threshold, parties)
@@ -86,6 +91,18 @@ def agree(
     )
     check_needs(recipe, schema, study.placement, study.parties)
     return study, recipe
+
+
+def hint_at_delta(delta: Fraction, columns: int, placement: Placement | None) -> None:
+    """By the number of columns alone, which is public."""
+    if delta == 0 and columns >= MANY_COLUMNS and placement is not Placement.LABEL:
+        warnings.warn(
+            f"delta is 0 and there are {columns} columns: with so many, Laplace noise is larger "
+            "than Gaussian noise of the same epsilon. A delta well below 1 / the number of "
+            "records, such as 1e-6, gives better models; see docs/accounting.md.",
+            QualityWarning,
+            stacklevel=5,
+        )
 
 
 def _counts(colluders: int | None, threshold: int | None, parties: int) -> tuple[int, int]:
@@ -126,7 +143,6 @@ def train(
         study,
         federation.link.spent(),
         federation.asked,
-        circumstances.schema_source,
         simulated=circumstances.simulated,
         saved_fraction=trained.saved,
         slack=federation.slack,
@@ -134,11 +150,3 @@ def train(
         persons_told=circumstances.persons_told,
         total=circumstances.total,
     )
-
-
-def named_columns(X: Any) -> Any:
-    """The names of a frame's columns, for `feature_names_in_`; None for an array."""
-    if not hasattr(X, "columns"):
-        return None
-    names = getattr(X, "column_names", X.columns)  # an Arrow table's columns are arrays
-    return np.asarray([str(name) for name in names], dtype=object)

@@ -18,11 +18,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.promise import unit
 from hedgerow.coordinator.record import RunRecord
-from hedgerow.coordinator.statement import PrivacyStatement, is_inferred
+from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
-from hedgerow.estimators.assembling import Circumstances, agree, named_columns, train
-from hedgerow.estimators.checking import check_width, checked_labels, checked_rows, like_labels
+from hedgerow.estimators.assembling import Circumstances, agree, train
+from hedgerow.estimators.checking import (
+    check_columns,
+    check_task,
+    checked_labels,
+    checked_rows,
+    like_labels,
+    name_columns,
+    warn_of_marks,
+)
 from hedgerow.estimators.common import CommonParameters
 from hedgerow.estimators.holders import (
     declared_parties,
@@ -35,15 +43,18 @@ from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
+from hedgerow.estimators.searching import search_around, warn_of_search
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.report.exports.writing import exported
-from hedgerow.site.reading import encoding
+from hedgerow.site.reading import encoding, inferring
+from hedgerow.site.reading.report import DataReport, report_of, warn_of
 from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
+from hedgerow.values.arrays import Codes
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Model
 from hedgerow.values.regions import Region
@@ -61,6 +72,8 @@ class PrivateEstimator(CommonParameters):
     ledger_: ChargeLedger
     privacy_: PrivacyStatement
     n_features_in_: int
+    data_report_: DataReport
+    _callers = 2  # frames between the user and `fit`, for warnings
 
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
@@ -88,51 +101,58 @@ class PrivateEstimator(CommonParameters):
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
-        given, source = self._given_schema(X, y)
+        given = self._given_schema(X, y)
         names = declared_parties(party, parties)
         parts = split_by_party(X, y, party, names)
         persons = split_persons(person, y, party, names)
         study, recipe = agree(self, given, len(parts))
+        read = [_encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)]
+        self.data_report_ = report_of(read, study.schema)
+        if not given.unconfirmed:
+            warn_of(self.data_report_.complaints, stacklevel=self._callers)
         holders = [
-            Rows(_encoded(part, who, study.schema), study.schema, own)
-            for part, who, own in zip(parts, persons, draws_of_holders(study), strict=True)
+            Rows(part, study.schema, own)
+            for part, own in zip(read, draws_of_holders(study), strict=True)
         ]
         circumstances = Circumstances(
-            schema_source=source,
             parties_met=party is not None and names is None,
             persons_told=person is not None,
-            total=self._reserve(study, source, persons_told=person is not None),
+            total=self._reserve(study, persons_told=person is not None),
         )
         with bar(self.progress, recipe.rounds(study.schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
-        columns = named_columns(X)
-        if columns is not None:
-            self.feature_names_in_ = columns
+        name_columns(self, X)
         return self
 
-    def _given_schema(self, X: Any, y: Any) -> tuple[Schema, str]:
-        if isinstance(self.schema, Schema):
-            return self.schema, "given: public ranges, categories and classes"
+    def _given_schema(self, X: Any, y: Any) -> Schema:
+        given: Schema | None = checked(self).schema
+        if given is not None:
+            check_task(given, self._regression, type(self).__name__)
+            warn_of_marks(given)
+            return given
         warnings.warn(
             "no schema was given: ranges, categories and classes are read from the rows, and the "
             "privacy statement will say epsilon = infinity. Pass schema=hedgerow.Schema(...).",
             PrivacyWarning,
             stacklevel=3,
         )
-        return encoding.infer_schema(X, y, regression=self._regression), "inferred from the rows"
+        return inferring.infer_schema(X, y, regression=self._regression)
 
-    def _reserve(self, study: Study, source: str, persons_told: bool) -> Total | None:
+    def _reserve(self, study: Study, persons_told: bool) -> Total | None:
         """Charges all that this fit may spend to the shared ledger, if it names one."""
         ledger: Ledger | None = checked(self).ledger
+        promised = study.placement is not Placement.NOWHERE and not study.schema.unconfirmed
+        search = search_around(study.epsilon) if promised else None
         if ledger is None:
+            warn_of_search(search)
             return None
-        promised = study.placement is not Placement.NOWHERE and not is_inferred(source)
         return ledger.reserve(
             study.epsilon if promised else math.inf,
             study.delta,
             unit=unit(study, persons_told),
             name=type(self).__name__,
+            to_come=0 if search is None else search.left - 1,
         )
 
     def _label_reports(
@@ -145,7 +165,7 @@ class PrivateEstimator(CommonParameters):
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
         X = checked_rows(X)
-        check_width(X, self.n_features_in_, type(self).__name__)
+        check_columns(X, self)
         return outputs(self.model_, X, self.schema_)
 
     def __sklearn_tags__(self) -> Any:
@@ -165,7 +185,16 @@ class PrivateEstimator(CommonParameters):
                 f"this model has {len(trees)} trees; a decision path belongs to one tree."
             )
         regions = trees[0].regions()
-        return [regions[leaf] for leaf in trees[0].apply(encoding.encode_features(X, self.schema_))]
+        return [regions[leaf] for leaf in trees[0].apply(self.cells(X))]
+
+    def cells(self, X: Any) -> Codes:
+        """(F, n) the cell of the schema's grid that each value falls in."""
+        check_is_fitted(self, "model_")
+        return encoding.encode_features(checked_rows(X), self.schema_)
+
+    def __getstate__(self) -> Any:
+        """A pickled model leaves its owner's side, and exact counts of records do not."""
+        return {k: v for k, v in super().__getstate__().items() if k != "data_report_"}
 
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
@@ -195,6 +224,8 @@ class PrivateEstimator(CommonParameters):
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    _callers = 3
+
     def fit(
         self,
         X: Any,

@@ -18,10 +18,12 @@ DELTA = rules.fraction(
     "there could be)",
     lambda delta: 0 <= delta < 1,
 )
+DEFAULT_DELTA = 1e-6
 DELTA_TEXT = (
-    "Probability with which the promise of epsilon may fail. 0 is pure differential privacy "
-    "(discrete Laplace noise). Above 0 noise is discrete Gaussian, which is smaller as soon as a "
-    "record takes part in about nine sums; see docs/accounting.md."
+    "Probability with which the promise of epsilon may fail; well below 1 / (100 x the largest "
+    "number of records there could be). Above 0 noise is discrete Gaussian, which is smaller as "
+    "soon as a record takes part in about nine sums, as it does with nine columns or a few levels. "
+    "0 is pure differential privacy (discrete Laplace noise); see docs/accounting.md."
 )
 LEDGER = rules.Rule("str, Path or Ledger", "a path or a hedgerow.Ledger", as_ledger)
 PLACEMENTS = rules.one_of({p.name.lower(): p for p in Placement})
@@ -45,7 +47,7 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         text="The promise: one record changes the probability of no outcome by more than a factor "
         "of e to this power. Smaller is more private, and noisier.",
     )
-    delta: float = parameter(default=0.0, kw_only=False, rule=DELTA, text=DELTA_TEXT)
+    delta: float = parameter(default=DEFAULT_DELTA, kw_only=False, rule=DELTA, text=DELTA_TEXT)
     placement: str | None = parameter(
         default=None,
         rule=rules.or_none(PLACEMENTS),

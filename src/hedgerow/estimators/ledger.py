@@ -54,16 +54,20 @@ class Ledger:
         elif self.delta != 0.0:
             raise SpecError(f"delta is {self.delta} and epsilon None; limit both, or neither.")
 
-    def reserve(self, epsilon: Cost, delta: Fraction, *, unit: str, name: str) -> Total:
+    def reserve(
+        self, epsilon: Cost, delta: Fraction, *, unit: str, name: str, to_come: int = 0
+    ) -> Total:
         """Charges one fit; durable on return. Raises BudgetExceeded with nothing charged.
 
-        `unit` is what the promise protects: one ledger adds up one kind only.
+        `unit` is what the promise protects: one ledger adds up one kind only. `to_come` are fits
+        that a search will make after this one: there must be room for them too, for half a search
+        spends its budget and finds nothing.
         """
         with open_alone(self._file) as ledger:
             self._begin(ledger, unit)
             with ledger.current() as books:
                 self._lower(ledger, books)
-                self._require_room(books, epsilon, delta)
+                self._require_room(books, epsilon, delta, 1 + to_come)
                 fit = os.urandom(16).hex()
                 ledger.approve(fit, Measure.PURE, epsilon, name, delta)
                 return _total(books, ledger)
@@ -128,13 +132,14 @@ class Ledger:
             )
         ledger.set_lifetime(Measure.PURE, limit, failing, known.unit)
 
-    def _require_room(self, books: Books, epsilon: Cost, delta: Fraction) -> None:
+    def _require_room(self, books: Books, epsilon: Cost, delta: Fraction, fits: int) -> None:
         known = _lifetime(books)
-        whole, failing = books.committed + epsilon, books.failing + delta
+        whole, failing = books.committed + fits * epsilon, books.failing + fits * delta
         if not (whole <= known.limit and failing <= known.delta):
             raise BudgetExceeded(
-                f"this fit would bring the ledger {self.path} to {_promise(whole, failing)} over "
-                f"{len(books.accounts) + 1} fits; its limit is "
+                f"{'this fit' if fits == 1 else f'this search, with {fits} fits to make,'} would "
+                f"bring the ledger {self.path} to {_promise(whole, failing)} over "
+                f"{len(books.accounts) + fits} fits; its limit is "
                 f"{_promise(known.limit, known.delta)}. Nothing was charged and nothing released. "
                 "Ask for less."
             )

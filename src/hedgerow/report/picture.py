@@ -89,7 +89,9 @@ def _draw_edges(axis: Any, layout: Layout) -> None:
 
 def _draw_questions(axis: Any, layout: Layout) -> None:
     for x, y, question in layout.questions:
-        words = "\n".join(textwrap.wrap(f"{question.words}?", LETTERS)[:4])
+        words = "\n".join(
+            textwrap.wrap(f"{question.words}?", LETTERS, max_lines=4, placeholder=" ...")
+        )
         axis.text(
             x, y, words, ha="center", va="center", fontsize=9, color=INK, linespacing=1.25,
             bbox={"boxstyle": "round,pad=0.45", "fc": "#f6f4ee", "ec": LINE, "lw": 1.0},

@@ -39,6 +39,11 @@ SPIKE_BELOW_HIGH = Fraction(1, 10**6)
 SPIKE_ABOVE_ZERO = Fraction(1, 10**9)
 
 
+MOST_NAMED = 12
+"""Values of a set that are spelled out; an ellipsis says how many more there are."""
+TRUTH_WORDS = {"0": "no", "1": "yes"}
+
+
 class ColumnKind(Enum):
     NUMERIC = "numeric"
     CATEGORICAL = "categorical"
@@ -156,7 +161,7 @@ class Grid:
         rest = [code for code in range(self.n_cells) if code not in set(chosen)]
         if rest == [self.missing]:
             return f"{self.feature} is known"
-        if len(chosen) <= len(rest):
+        if self.is_truth or len(chosen) <= len(rest):
             return self._listed(chosen)
         words = self._listed(rest)
         return f"not ({words})" if words.endswith(" or missing") else f"not {words}"
@@ -165,12 +170,22 @@ class Grid:
         names = [self._cell_name(code) for code in chosen if code != self.missing]
         if not names:
             return f"{self.feature} is missing"
+        if len(names) > MOST_NAMED:
+            names = [*names[:MOST_NAMED], f"... {len(names) - MOST_NAMED} more"]
         several = f"{self.feature} in {{{', '.join(names)}}}"
         words = several if len(names) > 1 else f"{self.feature} = {names[0]}"
         return f"{words} or missing" if self.missing in chosen else words
 
     def _cell_name(self, code: int) -> str:
-        return self.values[code] if code < len(self.values) else "any other value"
+        if code >= len(self.values):
+            return "any other value"
+        return TRUTH_WORDS[str(token_of(self.values[code]))] if self.is_truth else self.values[code]
+
+    @cached_property
+    def is_truth(self) -> bool:
+        """Whether the column says yes or no, as 0 and 1 or False and True."""
+        tokens = {token_of(value) for value in self.values}
+        return self.kind is ColumnKind.CATEGORICAL and tokens == set(TRUTH_WORDS)
 
 
 # ---- edges --------------------------------------------------------------------------------------

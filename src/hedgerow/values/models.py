@@ -142,20 +142,25 @@ class Model:
         return self.read(self.score.raw(codes))
 
     def read(self, raw: FloatArray) -> FloatArray:
-        """Outputs from raw scores."""
+        """Outputs from raw scores: votes are averaged first."""
+        many = max(len(self.score.trees), 1)
+        if self.output is Output.MEAN:
+            return self.read_score(raw / many)
+        if self.output is Output.LOG_MEAN:
+            base = np.asarray(self.score.base)
+            return self.read_score(base + self.sharpness * (raw - base) / many)
+        return self.read_score(raw)
+
+    def read_score(self, score: FloatArray) -> FloatArray:
+        """Outputs from averaged votes or from sums."""
         match self.output:
-            case Output.MEAN:
-                return raw / max(len(self.score.trees), 1)
-            case Output.LOG_MEAN:
-                base = np.asarray(self.score.base)
-                return softmax(base + self.sharpness * (raw - base) / len(self.score.trees))
             case Output.SIGMOID:
-                p = sigmoid(raw[:, 0])
+                p = sigmoid(score[:, 0])
                 return np.stack([1.0 - p, p], axis=1)
-            case Output.SOFTMAX:
-                return softmax(raw)
-            case Output.VALUE:
-                return raw
+            case Output.SOFTMAX | Output.LOG_MEAN:
+                return softmax(score)
+            case Output.MEAN | Output.VALUE:
+                return score
 
     def to_dict(self) -> dict[str, Any]:
         return {
