@@ -21,6 +21,7 @@ app.add_typer(ledger.app, name="ledger")
 
 
 app.command()(export.export)
+app.command()(export.report)
 
 
 @app.callback()

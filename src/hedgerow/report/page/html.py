@@ -32,9 +32,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str | Html]], caption: st
         tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:]))
         for row in rows
     ]
-    inside = tag(
-        "table", tag("caption", caption), tag("thead", top), tag("tbody", joined(body))
-    )
+    inside = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", joined(body)))
     return tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 

@@ -32,7 +32,7 @@ def glance(model: PlainModel, said: PrivacyStatement, run: RunRecord) -> Html:
     facts = [
         ("Tells", task),
         ("From", _many(len(model.grids), "column")),
-        ("Made of", _made_of(model)),
+        ("Made of", made_of(model)),
         ("Trained on", "one holder" if said.parties == 1 else _many(said.parties, "site")),
         ("In", _many(len(run.rounds), "round")),
         ("Each site sent", _bytes(sum(r.bytes_out for r in run.rounds))),
@@ -52,19 +52,27 @@ def promise_card(said: PrivacyStatement) -> Html:
     )
 
 
-def _made_of(model: PlainModel) -> str:
+def made_of(model: PlainModel) -> str:
     parts = [_many(len(model.curves), "curve")] if model.curves else []
     parts += [_many(len(model.trees), "tree")] if model.trees else []
     return " and ".join(parts) or "a constant"
 
 
-# --------------------------------------------------------------------------------------- the promise
+# ------------------------------------------------------------------------------------- the promise
+def meaning_lines(said: PrivacyStatement) -> list[str]:
+    return [f"{line[0].upper()}{line[1:]}." for line in meaning_words(said.meaning, said.unit)]
+
+
 def promise(said: PrivacyStatement) -> Html:
-    words = [f"{line[0].upper()}{line[1:]}." for line in meaning_words(said.meaning, said.unit)]
+    words = meaning_lines(said)
     return section(
         "promise",
         "The promise",
-        tag("p", f"Whoever sees this model, and whatever they know besides: {words[0]}", class_="lead"),
+        tag(
+            "p",
+            f"Whoever sees this model, and whatever they know besides: {words[0]}",
+            class_="lead",
+        ),
         _meter(said.meaning.guess),
         tag("p", words[1]),
         table(
@@ -116,10 +124,12 @@ def _numbers(said: PrivacyStatement) -> Html:
     )
 
 
-# ------------------------------------------------------------------------------------- what was spent
+# ----------------------------------------------------------------------------------- what was spent
 def spent(said: PrivacyStatement) -> Html:
     if said.spent_fraction is None:
-        return section("spent", "What was spent", tag("p", "No noise was added: nothing is bounded."))
+        return section(
+            "spent", "What was spent", tag("p", "No noise was added: nothing is bounded.")
+        )
     rows = [
         (
             tag("span", tag("span", "", class_=f"chip c{k % 6}"), f" {_round_words(line.rounds)}"),
@@ -128,10 +138,13 @@ def spent(said: PrivacyStatement) -> Html:
         )
         for k, line in enumerate(said.spending)
     ]
-    rows += [(tag("span", tag("span", "", class_="chip left"), " left"), p.what, f"{p.part:.1%}") for p in said.unspent]
+    rows += [
+        (tag("span", tag("span", "", class_="chip left"), " left"), p.what, f"{p.part:.1%}")
+        for p in said.unspent
+    ]
     words = (
-        f"{said.spent_fraction:.1%} of the budget, by the most charged record; what was released has "
-        f"epsilon {printed(said.spent_epsilon)}."
+        f"{said.spent_fraction:.1%} of the budget, by the most charged record; what was released "
+        f"has epsilon {printed(said.spent_epsilon)}."
     )
     sites = "the holder" if said.parties == 1 else f"each of the {said.parties} sites"
     charged = f"The same charge stands in the ledger of {sites}: every site answers every round."
@@ -165,7 +178,9 @@ def _stack(spending: Sequence[Spending], unspent: Sequence[Part]) -> Html:
 
 
 def _slice(start: float, part: float, kind: str) -> str:
-    return f'<rect class="{kind}" x="{620 * start:.2f}" y="0" width="{620 * part:.2f}" height="22"/>'
+    return (
+        f'<rect class="{kind}" x="{620 * start:.2f}" y="0" width="{620 * part:.2f}" height="22"/>'
+    )
 
 
 # -------------------------------------------------------------------------------------- what left
@@ -174,13 +189,18 @@ def left(run: RunRecord, said: PrivacyStatement) -> Html:
     who = "The holder answered" if said.parties == 1 else "Each site answered"
     words = (
         f"{who} {_many(len(run.rounds), 'round')} with {sum(r.integers for r in run.rounds)} whole "
-        f"numbers in all: {_bytes(out)} out, {_bytes(back)} in. No row, and no number without noise, is "
-        "among them."
+        f"numbers in all: {_bytes(out)} out, {_bytes(back)} in. No row, and no number without "
+        "noise, is among them."
     )
     if said.spent_fraction is None:
         words = words.partition(" No row")[0] + " No noise was added to them."
     rows = [
-        (f"{r.number}{' (failed)' if r.void else ''}", _manifest(r), str(r.integers), _bytes(r.bytes_out))
+        (
+            f"{r.number}{' (failed)' if r.void else ''}",
+            _manifest(r),
+            str(r.integers),
+            _bytes(r.bytes_out),
+        )
         for r in run.rounds
     ]
     rounds = table(["Round", "Asked", "Numbers", "Sent"], rows, "Every round, as a site saw it")
@@ -201,8 +221,8 @@ def _manifest(record: RoundRecord) -> Html:
 # ---------------------------------------------------------------------------------------- the rest
 def evaluation() -> Html:
     words = (
-        "This model carries no evaluation. A score on records of the sites is a release of its own, with "
-        "noise and a charge; a score on rows that were never protected is outside the promise."
+        "This model carries no evaluation. A score on records of the sites is a release of its "
+        "own, with noise and a charge; a score on other rows is outside the promise."
     )
     return section("evaluation", "How good it is", tag("p", words))
 
@@ -217,7 +237,9 @@ def unprotected(said: PrivacyStatement) -> Html:
     )
 
 
-def origin(model: PlainModel, said: PrivacyStatement, parameters: dict[str, Any], digest: str) -> Html:
+def origin(
+    model: PlainModel, said: PrivacyStatement, parameters: dict[str, Any], digest: str
+) -> Html:
     rows = [
         ("Estimator", model.name),
         ("Release", f"hedgerow {said.release}"),
@@ -226,15 +248,15 @@ def origin(model: PlainModel, said: PrivacyStatement, parameters: dict[str, Any]
         *((name, str(value)) for name, value in parameters.items()),
     ]
     how = (
-        "Public randomness follows random_state; noise comes from the operating system and cannot be "
-        "drawn again. The same study on the same rows gives another model with the same promise."
+        "Public randomness follows random_state; noise comes from the operating system and cannot "
+        "be drawn again. The same study on the same rows gives another model with the same promise."
     )
     return section(
         "origin",
         "Where it comes from",
         table(["What", "Value"], rows, "Versions, parameters and hashes"),
         tag("p", how),
-        tag("pre", f'import hedgerow\nmodel = hedgerow.load("model.json")  # checks its digest'),
+        tag("pre", 'import hedgerow\nmodel = hedgerow.load("model.json")  # checks its digest'),
     )
 
 
