@@ -35,6 +35,10 @@ class QualityWarning(UserWarning):
     """A choice costs more accuracy than it has to."""
 
 
+class SignalWarning(UserWarning):
+    """Noise hides so much of the records that something simpler was trained than was asked for."""
+
+
 class SpecError(HedgerowError, ValueError):
     """What was asked for makes no sense: a parameter, a schema, a study. Nothing was spent;
     mend what the message names and try again.
@@ -56,7 +60,7 @@ class UnsupportedQuery(HedgerowError):
 class PartyRefused(HedgerowError):
     """A site declined. `code` is one of the constant codes of the secure sum; never free text."""
 
-    def __init__(self, code: str, party: int | None = None) -> None:
+    def __init__(self, code: str, party: int | str | None = None) -> None:
         who = "a site" if party is None else f"site {party}"
         super().__init__(f"{who} refused with code {code}; its own log says why.")
         self.code = code

@@ -39,7 +39,7 @@ from hedgerow.queries import (
 from hedgerow.secagg.codes import Code
 from hedgerow.study.admission import why_not
 from hedgerow.transport import endpoint as endpoints
-from hedgerow.transport.endpoint import REFUSAL_BYTES, accepted, code_of, refusal
+from hedgerow.transport.endpoint import REFUSAL_BYTES, code_of, refusal, refused_with
 from hedgerow.transport.wire import Bundle, Receiver, Sender
 from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve
@@ -266,8 +266,8 @@ def test_every_exception_has_one_constant_code():
     for error in (ValueError("secret"), MemoryError(), RecursionError(), KeyError("age")):
         assert code_of(error) is Code.INTERNAL
     assert {len(refusal(code)) for code in Code} == {REFUSAL_BYTES}
-    with pytest.raises(PartyRefused, match="site 2 refused with code TooFew"):
-        accepted(2, refusal(Code.TOO_FEW))
+    assert refused_with(refusal(Code.TOO_FEW)) == "TooFew"
+    assert refused_with(b"an answer") is None
 
 
 # ------------------------------------------------------------------------------------------ names

@@ -17,7 +17,7 @@ PRODUCT = ROOT / "src/hedgerow"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 CORE = PROJECT["dependencies"]
-OPTIONAL = [*EXTRAS["plot"], *EXTRAS["onnx"]]
+OPTIONAL = [line for extra in ("plot", "onnx", "https", "flare") for line in EXTRAS[extra]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
 OWN = {"hedgerow", "studies", *(path.stem for path in (ROOT / "tests").rglob("*"))}
 SOLD_AS = {

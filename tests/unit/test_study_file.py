@@ -116,6 +116,7 @@ def test_spelling_and_timing_are_not_hashed(write, old, new):
         ("delta = 1e-6", "delta = 1e-6\nretry_reserve = 0.1"),
         ("delta = 1e-6", "delta = 1e-6\nrecords_per_person = 2"),
         ("[coordinator]", "[sum]\nthreshold = 2\n\n[coordinator]"),
+        ("[coordinator]", "[sum]\nslot_seconds = 2\n\n[coordinator]"),
     ],
 )
 def test_all_the_rest_is(write, old, new):

@@ -23,6 +23,7 @@ from hedgerow.estimators.saving import read_parameters
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.secagg.keys import Roster
+from hedgerow.study.consortium import Sparse
 from hedgerow.study.terms import Study
 from hedgerow.transport.timing import Timing
 from hedgerow.values.schema import Schema
@@ -70,9 +71,24 @@ class PrivacyTable(_Table):
     """The part of the budget that pays for rounds that fail."""
 
 
+class GraphTable(_Table):
+    """A sparse graph of masks, for more than 200 sites; paid for out of delta."""
+
+    sigma: int
+    eta: int
+    rounds: int
+
+
 class SumTable(_Table):
     colluders: int | None = Field(default=None, ge=1)
     threshold: int | None = Field(default=None, ge=2)
+    graph: Literal["complete"] | GraphTable = "complete"
+    slot_seconds: int = Field(default=0, ge=0)
+    """Replies leave at the end of a slot; 0 does not protect how long a site takes."""
+
+    @property
+    def sparse(self) -> Sparse | None:
+        return None if self.graph == "complete" else Sparse(**self.graph.model_dump())
 
 
 class SiteTable(_Table):
@@ -173,6 +189,8 @@ class StudyFile(_Table):
             retry_reserve=exact(self.privacy.retry_reserve, "retry_reserve"),
             sites=self.roster.sites,
             coordinator=self.roster.coordinator,
+            graph=self.sum.sparse,
+            slot=self.sum.slot_seconds,
         )
         return agree(self.estimator(), self.schema_given, len(self.site), terms)
 
@@ -262,7 +280,7 @@ def _problem(one: Any, text: str, path: Path) -> str:
     return f"{_where(path, line)}: {name}{shown}; {_expected(one)}"
 
 
-_UNION_PARTS = {"int", "float", "str"}
+_UNION_PARTS = {"int", "float", "str", "literal['complete']", "GraphTable"}
 """Pydantic names the member of a union that did not fit; a person wrote none of them."""
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import export, ledger
+from hedgerow.cli import export, ledger, site
 from hedgerow.errors import HedgerowError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(site.app, name="site")
 
 
 app.command()(export.export)

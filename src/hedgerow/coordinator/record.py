@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """One round: what was asked, how much left each site and how much came in.
+    """One round: what was asked, how much left each site, how much came in, and from how many.
 
     Of a `void` round nobody got an answer; its charge stays and its bytes are not counted.
     """
@@ -20,6 +20,7 @@ class RoundRecord:
     bytes_out: int = 0
     bytes_in: int = 0
     void: bool = False
+    sites: int | None = None
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> RoundRecord:

@@ -17,13 +17,15 @@ from sklearn.utils import check_random_state
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
-from hedgerow.errors import QualityWarning, SpecError
+from hedgerow.errors import QualityWarning, SignalWarning, SpecError
+from hedgerow.estimators.checking import check_task
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
 from hedgerow.secagg.parameters import Parameters
+from hedgerow.study.consortium import Sparse
 from hedgerow.study.terms import Study
 from hedgerow.values.schema import Schema
 
@@ -43,6 +45,8 @@ class Terms:
     retry_reserve: Fraction = Fraction(0)
     sites: tuple[bytes, ...] = ()
     coordinator: bytes = b""
+    graph: Sparse | None = None
+    slot: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,7 @@ def agree(
     """The study that an estimator's parameters mean for so many holders, and its recipe."""
     terms = terms or Terms()
     read = checked(estimator)
+    check_task(given, estimator._regression, type(estimator).__name__)
     epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     placement: Placement | None = read.placement
     if placement is not Placement.NOWHERE:
@@ -88,6 +93,8 @@ def agree(
         label_reports=estimator._label_reports(schema, epsilon, placement),
         sites=terms.sites,
         coordinator=terms.coordinator,
+        graph=terms.graph,
+        slot=terms.slot,
     )
     check_needs(recipe, schema, study.placement, study.parties)
     return study, recipe
@@ -149,4 +156,7 @@ def train(
         parties_met=circumstances.parties_met,
         persons_told=circumstances.persons_told,
         total=circumstances.total,
+        instead=trained.instead,
     )
+    if trained.instead:
+        warnings.warn(trained.instead, SignalWarning, stacklevel=4)

@@ -24,7 +24,6 @@ from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.estimators.assembling import Circumstances, agree, train
 from hedgerow.estimators.checking import (
     check_columns,
-    check_task,
     checked_labels,
     checked_rows,
     like_labels,
@@ -129,7 +128,6 @@ class PrivateEstimator(CommonParameters):
     def _given_schema(self, X: Any, y: Any) -> Schema:
         given: Schema | None = checked(self).schema
         if given is not None:
-            check_task(given, self._regression, type(self).__name__)
             warn_of_marks(given)
             return given
         warnings.warn(

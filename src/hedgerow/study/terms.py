@@ -241,10 +241,11 @@ class Study:
         law = self.sum_law(query)
         return law.share(self.honest) if self.placement is Placement.SHARES else law
 
-    def variance(self, query: Summed) -> float:
-        """Of the noise in the sum of all sites, in natural units."""
+    def variance(self, query: Summed, members: int | None = None) -> float:
+        """Of the noise in the sum of so many sites, by default of all, in natural units."""
         unit = self.unit(query) * self.refinement(query)
-        return self.site_law(query).variance * self.parties / unit**2
+        summands = self.parties if members is None else members
+        return self.site_law(query).variance * summands / unit**2
 
     def refinement(self, query: Summed) -> int:
         """Extra units, so that shares of a discrete Gaussian stay smooth at small scales."""

@@ -86,8 +86,8 @@ class Numeric:
         object.__setattr__(self, "spacing", _spacing(where, self.spacing))
         object.__setattr__(self, "bins", _count(where, "bins", self.bins, MAX_BINS))
         if self.edges is not None:
-            listed = _listed(where, "edges", self.edges)
-            edges = tuple(_finite(where, "an edge", edge) for edge in listed)
+            given = listed(where, "edges", self.edges)
+            edges = tuple(_finite(where, "an edge", edge) for edge in given)
             object.__setattr__(self, "edges", edges)
             self._check_edges(where, edges)
         elif not self._spaced():
@@ -236,7 +236,7 @@ def _spacing(where: str, value: object) -> Spacing:
         raise SpecError(f"{where}: spacing is {value!r}; use one of {allowed}.") from None
 
 
-def _listed(where: str, what: str, values: object) -> Iterable[object]:
+def listed(where: str, what: str, values: object) -> Iterable[object]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise SpecError(f"{where}: {what} is {values!r}; give a list.")
     return values
@@ -246,7 +246,7 @@ def distinct_values(where: str, what: str, values: object) -> tuple[str, ...]:
     """The values as texts. Two of one token are refused, since rows are known by tokens."""
     texts: list[str] = []
     met: dict[Token, object] = {}
-    for value in _listed(where, what, values):
+    for value in listed(where, what, values):
         texts.append(_spelled_value(where, what, value))
         twin = met.setdefault(token_of(value), value)
         if len(met) < len(texts):

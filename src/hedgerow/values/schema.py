@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from importlib import import_module
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hedgerow.errors import SpecError
 from hedgerow.values import schema_formats, schema_text
@@ -29,6 +29,7 @@ from hedgerow.values.features import (
     Spacing,
     Target,
     distinct_values,
+    listed,
 )
 from hedgerow.values.grids import ColumnKind, Grid, canonical, codes_of
 from hedgerow.values.schema_text import CLASSES, MARKS, all_of, check_keys, feature_of, spelled_out
@@ -68,10 +69,12 @@ class Schema:
 
     def __post_init__(self) -> None:
         given: Any = self.features
-        features = features_of(given) if isinstance(given, Mapping) else tuple(given)
+        features = features_of(given) if isinstance(given, Mapping) else _checked_features(given)
         object.__setattr__(self, "features", features)
         if isinstance(self.target, tuple):
             object.__setattr__(self, "target", _target_of_pair(self.target))
+        if self.target is not None:
+            _check_kind("the target", self.target, Target)
         if not self.features:
             raise SpecError("the schema has no features; declare at least one column.")
         name, times = Counter(self.names).most_common(1)[0]
@@ -177,6 +180,9 @@ class Schema:
             words = f"given: drafted from rows, confirmed as public by {_some(people)}"
         return f"{words} (digest {self.digest[:16]})"
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @cached_property
     def digest(self) -> str:
         """Names the whole schema; sites compare it before they join."""
@@ -264,6 +270,19 @@ def _feature_named(name: str, what: Any) -> Feature:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _checked_features(given: Any) -> tuple[Feature, ...]:
+    features = tuple(listed("the schema", "features", given))
+    for feature in features:
+        _check_kind("a feature", feature, Numeric, Categorical, Hashed)
+    return cast(tuple[Feature, ...], features)
+
+
+def _check_kind(what: str, value: object, *kinds: type) -> None:
+    if not isinstance(value, kinds):
+        names = " or ".join(f"hedgerow.{kind.__name__}" for kind in kinds)
+        raise SpecError(f"{what} of the schema is {value!r}; use {names}.")
 
 
 def _target_of_pair(pair: tuple[Any, ...]) -> Target:

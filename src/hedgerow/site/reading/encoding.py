@@ -27,7 +27,7 @@ from hedgerow.site.reading.columns import (
     is_utf8,
     numbers,
 )
-from hedgerow.site.reading.sources import Csv, RowTable, Source, open_table
+from hedgerow.site.reading.sources import Csv, Folder, RowTable, Source, open_table
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.schema import Schema, Target
 from hedgerow.values.tokens import Unusable, spelled, token_of
@@ -169,7 +169,7 @@ class _Encoder:
         )
 
     def _broken_lines(self) -> int:
-        broken = self._table.malformed if isinstance(self._table, Csv) else 0
+        broken = self._table.malformed if isinstance(self._table, Csv | Folder) else 0
         if broken and self._check:
             raise DataError(
                 f"{self._table.where} has {broken} line(s) with another number of cells than its "

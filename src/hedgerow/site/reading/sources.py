@@ -25,7 +25,8 @@ from hedgerow.site.reading.columns import Column, as_column
 from hedgerow.site.reading.lines import SoundLines, header_is_sound
 
 Source = Any
-"""A data frame, a 2-D array, a list of rows, or the path of a .csv or .parquet file."""
+"""A data frame, a 2-D array, a list of rows, or the path of a .csv or .parquet file or of a folder
+of such files."""
 
 CSV_BLOCK_BYTES = 1 << 20
 """What a parser reads at once. A line of more than half of it is broken."""
@@ -84,6 +85,8 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
 
 
 def _open_file(path: Path) -> RowTable:
+    if path.is_dir():
+        return Folder(path)
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}; check the path.")
     if path.suffix.lower() == ".csv":
@@ -208,6 +211,28 @@ class Parquet:
         return pa.parquet.ParquetFile(
             self._path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
         )
+
+
+class Folder:
+    """All .csv and .parquet files of a folder, by name, as one table."""
+
+    def __init__(self, path: Path) -> None:
+        self.where = f"folder {path.name!r}"
+        kinds = (".csv", ".parquet", ".pq")
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds)
+        if not files:
+            raise DataError(f"{self.where} holds no .csv and no .parquet file; put some there.")
+        self._tables = [_open_file(file) for file in files]
+        self.names = self._tables[0].names
+        self.capacity = sum(table.capacity for table in self._tables)
+
+    @property
+    def malformed(self) -> int:
+        return sum(table.malformed for table in self._tables if isinstance(table, Csv))
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        for table in self._tables:
+            yield from table.chunks(names, rows)
 
 
 def _two_dimensional(rows: Any) -> NDArray[Any]:
