@@ -23,6 +23,7 @@ app.add_typer(study.app, name="study")
 
 
 app.command()(export.export)
+app.command()(export.report)
 
 
 @app.callback()

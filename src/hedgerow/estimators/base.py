@@ -49,6 +49,7 @@ from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.report.exports.writing import exported
+from hedgerow.report.page import page
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
 from hedgerow.site.rows import Rows
@@ -224,6 +225,17 @@ class PrivateEstimator(CommonParameters):
         """
         check_is_fitted(self, "model_")
         return exported(self, path, to)
+
+    def report(self, path: str | Path) -> Path:
+        """Writes a page about the fitted model: one HTML file that needs no network."""
+        check_is_fitted(self, "model_")
+        return page.report(self, path)
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: of a fitted model what it promises, else scikit-learn's box."""
+        if hasattr(self, "privacy_"):
+            return page.card(self)
+        return str(super()._html_repr())
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]

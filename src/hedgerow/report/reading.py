@@ -65,7 +65,7 @@ def importances(model: Readable) -> dict[str, float]:
     parts = _checked(model)
     found = np.zeros(len(model.schema_.features))
     for curve in parts.curves:
-        found[curve.feature] += float(_known_bins(model.schema_, curve).var(axis=0).sum())
+        found[curve.feature] += float(known_bins(model.schema_, curve).var(axis=0).sum())
     for tree in parts.trees:
         _add_variations(tree, found)
     share = found / found.sum() if found.sum() > 0 else found
@@ -101,7 +101,7 @@ def contributions(model: Readable, codes: Codes) -> Contributions:
     values = np.zeros((codes.shape[1], len(schema.features), model.model_.score.outputs))
     base = parts.base.copy()
     for curve in parts.curves:
-        mean = _known_bins(schema, curve).mean(axis=0)
+        mean = known_bins(schema, curve).mean(axis=0)
         base += mean
         values[:, curve.feature] += curve.at(codes) - mean
     for tree in parts.trees:
@@ -225,7 +225,7 @@ def _add_variations(weighted: WeightedTree, found: FloatArray) -> None:
 
 
 # ---------------------------------------------------------------------------------------- bins
-def _known_bins(schema: Schema, curve: Curve) -> FloatArray:
+def known_bins(schema: Schema, curve: Curve) -> FloatArray:
     """(K, O) one value a bin; missing values are left out, since they may never occur."""
     grid = schema.grids[curve.feature]
     table = curve.table[: grid.n_cells]

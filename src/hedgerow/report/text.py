@@ -91,11 +91,16 @@ def explain(model: Deciding, X: Any) -> list[str]:
     """
     if not is_one_tree(model):
         return _moved(model, X)
+    said = dict(zip(model.grown_[0].tree.regions(), leaf_sentences(model), strict=True))
+    return [said[region] for region in model.decision_path(X)]
+
+
+def leaf_sentences(model: Fitted) -> list[str]:
+    """What `explain` says of a record in each leaf of a single tree, leaves from the left."""
     schema, grown = model.schema_, model.grown_[0]
-    leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
     return [
-        _explained(leaf_of(schema, leaves[region]), path_words(schema, region))
-        for region in model.decision_path(X)
+        _explained(leaf_of(schema, leaf), path_words(schema, region))
+        for region, leaf in zip(grown.tree.regions(), grown.leaves, strict=True)
     ]
 
 
