@@ -18,6 +18,7 @@ from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import QualityWarning, SpecError
+from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
@@ -61,8 +62,10 @@ def agree(
     """The study that an estimator's parameters mean for so many holders, and its recipe."""
     terms = terms or Terms()
     read = checked(estimator)
-    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     placement: Placement | None = read.placement
+    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
+    if placement is Placement.LABEL and estimator.delta == DEFAULT_DELTA:
+        delta = Fraction(0)  # labels are told under pure epsilon; the usual delta asks for no more
     if placement is not Placement.NOWHERE:
         check_promise(epsilon, delta)
         warn_if_weak(delta)

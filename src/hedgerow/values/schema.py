@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -52,7 +52,7 @@ MAX_CLASSES = 255
 WHOLE = {"feature", "classes", "target", *(CLASSES + word for word in MARKS)}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, init=False)
 class Schema:
     """What all sites agree on before any row is read.
 
@@ -66,12 +66,23 @@ class Schema:
     target: Target | None = None
     classes_mark: Mark | None = field(default=None, compare=False)
 
-    def __post_init__(self) -> None:
-        given: Any = self.features
-        features = features_of(given) if isinstance(given, Mapping) else tuple(given)
-        object.__setattr__(self, "features", features)
-        if isinstance(self.target, tuple):
-            object.__setattr__(self, "target", _target_of_pair(self.target))
+    def __init__(
+        self,
+        features: Mapping[str, Any] | Iterable[Feature],
+        classes: Iterable[Any] | None = None,
+        target: Target | tuple[float, float] | None = None,
+        classes_mark: Mark | None = None,
+    ) -> None:
+        is_named = isinstance(features, Mapping)
+        given = features_of(features) if is_named else tuple(features)  # type: ignore[arg-type]
+        object.__setattr__(self, "features", given)
+        object.__setattr__(self, "classes", classes)
+        bound = _target_of_pair(target) if isinstance(target, tuple) else target
+        object.__setattr__(self, "target", bound)
+        object.__setattr__(self, "classes_mark", classes_mark)
+        self._settle()
+
+    def _settle(self) -> None:
         if not self.features:
             raise SpecError("the schema has no features; declare at least one column.")
         name, times = Counter(self.names).most_common(1)[0]
