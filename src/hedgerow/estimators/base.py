@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -111,23 +112,36 @@ class PrivateEstimator(CommonParameters):
             read = [
                 _encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)
             ]
+        met = party is not None and names is None
+        self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
+        name_columns(self, X)
+        return self
+
+    def _fit_read(
+        self,
+        study: Study,
+        recipe: Recipe,
+        read: Sequence[encoding.Encoded],
+        *,
+        parties_met: bool = False,
+        persons_told: bool = False,
+    ) -> None:
+        """Trains on rows that are read already, one part for each holder."""
         self.data_report_ = report_of(read, study.schema)
-        if not given.unconfirmed:
-            warn_of(self.data_report_.complaints, stacklevel=self._callers)
+        if not study.schema.unconfirmed:
+            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
         holders = [
             Rows(part, study.schema, own)
             for part, own in zip(read, draws_of_holders(study), strict=True)
         ]
         circumstances = Circumstances(
-            parties_met=party is not None and names is None,
-            persons_told=person is not None,
-            total=self._reserve(study, persons_told=person is not None),
+            parties_met=parties_met,
+            persons_told=persons_told,
+            total=self._reserve(study, persons_told=persons_told),
         )
         with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
-        name_columns(self, X)
-        return self
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         given: Schema | None = checked(self).schema
