@@ -23,7 +23,8 @@ DELTA_TEXT = (
     "Probability with which the promise of epsilon may fail; well below 1 / (100 x the largest "
     "number of records there could be). Above 0 noise is discrete Gaussian, which is smaller as "
     "soon as a record takes part in about nine sums, as it does with nine columns or a few levels. "
-    "0 is pure differential privacy (discrete Laplace noise); see docs/accounting.md."
+    "0 is pure differential privacy (discrete Laplace noise); see docs/accounting.md. Under "
+    "placement 'label' the default stands for 0."
 )
 LEDGER = rules.Rule("str, Path or Ledger", "a path or a hedgerow.Ledger", as_ledger)
 PLACEMENTS = rules.one_of({p.name.lower(): p for p in Placement})
