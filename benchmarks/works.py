@@ -309,13 +309,14 @@ def run_one(name: str) -> None:
 
 
 def run(when: str, source: Path, names: list[str]) -> None:
+    """A result is kept as soon as it is there: works take minutes, and may run side by side."""
     file = STORE / f"{when}.json"
-    known = json.loads(file.read_text()) if file.exists() else {}
     for name in names or list(WORKS):
-        known[name] = measure(name, source)
-        print(when, name, known[name], flush=True)
+        found = measure(name, source)
+        print(when, name, found, flush=True)
         STORE.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        known = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps({**known, name: found}, indent=1, sort_keys=True) + "\n")
 
 
 def main() -> None:
