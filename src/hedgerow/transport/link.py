@@ -61,6 +61,8 @@ class SecureLink:
         self.sender = Sender()
         self.present: frozenset[int] = frozenset()
         self._excluded: frozenset[int] = frozenset()
+        self._doubted: frozenset[int] = frozenset()
+        """Who did not answer at once: a process that was started anew answers for stored rounds."""
         self._needs_epoch, self._opened = True, False
         self._heard = self._asked_back = -math.inf
         self._under_way: UnderWay | None = None
@@ -105,7 +107,7 @@ class SecureLink:
         gathering = self._gather(letters, note, there.__len__, self.post.timing.asks)
         self._require_enough(len(there), gathering.waiting, "to begin an epoch")
         self.present, self.sender = frozenset(there), Sender()
-        self._needs_epoch, self._opened = False, True
+        self._needs_epoch, self._opened, self._doubted = False, True, frozenset()
         self._heard = self._asked_back = self.post.clock()
         self.post.tell(Note(f"epoch {self.coordinator.attempt} with", self.post.named(there)))
 
@@ -116,14 +118,16 @@ class SecureLink:
         if self._opened and not self._needs_epoch:
             if absent and now - self._asked_back >= self.post.timing.return_seconds:
                 self._ask_back(absent)
-            if now - self._heard >= STALE_SECONDS and self._cannot_be_repeated(bundle):
+            if self._doubted & self.present:
+                self._ask_back(self._doubted & self.present)
+            elif now - self._heard >= STALE_SECONDS and self._cannot_be_repeated(bundle):
                 self._ask_back(self.present)
         if self._needs_epoch:
             self.enter()
 
     def _ask_back(self, sites: Iterable[int]) -> None:
         """Asks at no charge whether these are in the epoch, out of it, or away."""
-        self._asked_back = self.post.clock()
+        self._asked_back, self._doubted = self.post.clock(), frozenset()
         for site, answer in self.post.once(self.coordinator.opening(sites), RETURN_SECONDS).items():
             if not answer:
                 self.present |= {site}
@@ -309,7 +313,9 @@ class SecureLink:
         fuller: Callable[[int], bytes] | None = None,
     ) -> Gathering:
         least = self.threshold if needed is None else needed
-        return Gathering(self.post, dict(letters), take, got, least, asks, fuller).run()
+        done = Gathering(self.post, dict(letters), take, got, least, asks, fuller).run()
+        self._doubted |= done.asked_again
+        return done
 
     def _require_enough(self, there: int, silent: Iterable[int], what: str) -> None:
         if there < self.threshold:
