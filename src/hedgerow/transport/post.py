@@ -77,8 +77,8 @@ class Gathering:
 
     `take` keeps an answer, and raises PartyRefused if it does not fit. `got` counts those kept;
     fewer than `needed` are of no use. `fuller` writes the letter for a site that lacks a
-    definition. Afterwards `waiting` holds those who stayed silent, `gone` those who cannot answer in
-    this epoch, and `asked_again` all who did not answer at once.
+    definition. Afterwards `waiting` holds those who stayed silent, `gone` those who cannot answer
+    in this epoch, and `asked_again` all who did not answer at once.
     """
 
     post: Post
