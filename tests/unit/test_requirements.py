@@ -21,6 +21,7 @@ OPTIONAL = [line for extra in ("plot", "onnx", "https", "flare") for line in EXT
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
 OWN = {"hedgerow", "studies", *(path.stem for path in (ROOT / "tests").rglob("*"))}
 SOLD_AS = {
+    "axe_core_python": "axe-core-python",
     "sklearn": "scikit-learn",
     "dp_accounting": "dp-accounting",
     "xgboost": "xgboost-cpu",

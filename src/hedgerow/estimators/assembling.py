@@ -19,6 +19,7 @@ from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import QualityWarning, SignalWarning, SpecError
 from hedgerow.estimators.checking import check_task
+from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
@@ -66,8 +67,10 @@ def agree(
     terms = terms or Terms()
     read = checked(estimator)
     check_task(given, estimator._regression, type(estimator).__name__)
-    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     placement: Placement | None = read.placement
+    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
+    if placement is Placement.LABEL and estimator.delta == DEFAULT_DELTA:
+        delta = Fraction(0)  # labels are told under pure epsilon; the usual delta asks for no more
     if placement is not Placement.NOWHERE:
         check_promise(epsilon, delta)
         warn_if_weak(delta)

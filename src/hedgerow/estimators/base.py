@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -43,11 +44,13 @@ from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
 from hedgerow.estimators.searching import search_around, warn_of_search
+from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.report.exports.writing import exported
+from hedgerow.report.page import page
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
 from hedgerow.site.rows import Rows
@@ -105,24 +108,40 @@ class PrivateEstimator(CommonParameters):
         parts = split_by_party(X, y, party, names)
         persons = split_persons(person, y, party, names)
         study, recipe = agree(self, given, len(parts))
-        read = [_encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)]
+        with using(self.n_jobs or 1):
+            read = [
+                _encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)
+            ]
+        met = party is not None and names is None
+        self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
+        name_columns(self, X)
+        return self
+
+    def _fit_read(
+        self,
+        study: Study,
+        recipe: Recipe,
+        read: Sequence[encoding.Encoded],
+        *,
+        parties_met: bool = False,
+        persons_told: bool = False,
+    ) -> None:
+        """Trains on rows that are read already, one part for each holder."""
         self.data_report_ = report_of(read, study.schema)
-        if not given.unconfirmed:
-            warn_of(self.data_report_.complaints, stacklevel=self._callers)
+        if not study.schema.unconfirmed:
+            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
         holders = [
             Rows(part, study.schema, own)
             for part, own in zip(read, draws_of_holders(study), strict=True)
         ]
         circumstances = Circumstances(
-            parties_met=party is not None and names is None,
-            persons_told=person is not None,
-            total=self._reserve(study, persons_told=person is not None),
+            parties_met=parties_met,
+            persons_told=persons_told,
+            total=self._reserve(study, persons_told=persons_told),
         )
-        with bar(self.progress, recipe.rounds(study.schema)) as listener:
+        with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
-        name_columns(self, X)
-        return self
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         given: Schema | None = checked(self).schema
@@ -164,7 +183,8 @@ class PrivateEstimator(CommonParameters):
         check_is_fitted(self, "model_")
         X = checked_rows(X)
         check_columns(X, self)
-        return outputs(self.model_, X, self.schema_)
+        with using(self.n_jobs or 1):
+            return outputs(self.model_, X, self.schema_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -219,6 +239,17 @@ class PrivateEstimator(CommonParameters):
         """
         check_is_fitted(self, "model_")
         return exported(self, path, to)
+
+    def report(self, path: str | Path) -> Path:
+        """Writes a page about the fitted model: one HTML file that needs no network."""
+        check_is_fitted(self, "model_")
+        return page.report(self, path)
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: of a fitted model what it promises, else scikit-learn's box."""
+        if hasattr(self, "privacy_"):
+            return page.card(self)
+        return str(super()._html_repr())
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]

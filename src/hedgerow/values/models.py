@@ -126,12 +126,15 @@ class Model:
     """An additive score and the way to read it.
 
     For votes the trees carry probabilities: MEAN averages them; LOG_MEAN averages their logs
-    (the trees then hold log p - log prior) and multiplies the mean by `sharpness`.
+    (the trees then hold log p - log prior) and multiplies the mean by `sharpness`. `parts` are for
+    people who read the model: which part of the records each cell of each feature holds, by noisy
+    counts that were released anyway; empty where there were none.
     """
 
     score: Additive
     output: Output
     sharpness: float = 1.0
+    parts: tuple[tuple[float, ...], ...] = ()
 
     def __repr__(self) -> str:
         parts = f"{len(self.score.trees)} trees, {len(self.score.curves)} curves"
@@ -167,8 +170,11 @@ class Model:
             "score": self.score.to_dict(),
             "output": self.output.name,
             "sharpness": self.sharpness,
+            "parts": [list(parts) for parts in self.parts],
         }
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Model:
-        return Model(Additive.from_dict(d["score"]), Output[d["output"]], float(d["sharpness"]))
+        parts = tuple(tuple(float(p) for p in parts) for parts in d.get("parts", ()))
+        score = Additive.from_dict(d["score"])
+        return Model(score, Output[d["output"]], float(d["sharpness"]), parts)
