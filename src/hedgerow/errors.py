@@ -35,6 +35,10 @@ class QualityWarning(UserWarning):
     """A choice costs more accuracy than it has to."""
 
 
+class SignalWarning(UserWarning):
+    """Noise hides so much of the records that something simpler was trained than was asked for."""
+
+
 class SpecError(HedgerowError, ValueError):
     """What was asked for makes no sense: a parameter, a schema, a study. Nothing was spent;
     mend what the message names and try again.

@@ -36,6 +36,12 @@ SKEWED = fine_schema(Schema((Numeric("pay", 0.0, 1e6),), classes=("no", "yes")))
 METHODS = [DeclaredCuts(), MergedCuts(), QuantileCuts(), HessianCuts(rounds=2)]
 
 
+def bins(schema):
+    """Both rounds of private bins."""
+    counted = yield from by_count.counted_records()
+    return (yield from by_count.bins_by_count(schema, counted))
+
+
 def open_study(placement=None, schema=FINE, **options):
     rows = holders(X, Y, np.zeros(len(Y), int), 1, schema)
     return federation(study(schema, 1, placement, **options), rows)
@@ -64,13 +70,14 @@ def test_counts_below_the_noise_share_what_is_left_of_the_records():
 
 
 def test_the_missing_cell_is_always_a_bin_of_its_own():
-    _, binning = run(by_count.bins_by_count(FINE), open_study(epsilon="5"))
-    for grid, bins in zip(FINE.grids, binning.bins, strict=True):
-        assert bins[grid.missing] not in bins[: grid.missing]
+    binning = run(bins(FINE), open_study(epsilon="5"))
+    for grid, merged in zip(FINE.grids, binning.bins, strict=True):
+        assert merged[grid.missing] not in merged[: grid.missing]
 
 
 @pytest.mark.parametrize(
-    ("records", "deviation", "bins"), [(1e4, 1e3, 32), (1e4, 0.1, 1024), (6400.0, 8.0, 100)]
+    ("records", "deviation", "bins"),
+    [(1e4, 1e3, 32), (6400.0, 8.0, 100), (1.2e4, 3.0, 1000), (1e4, 0.1, 1024)],
 )
 def test_a_bin_holds_some_deviations_of_the_noise_within_limits(records, deviation, bins):
     assert records / by_count.records_a_bin(records, deviation) == pytest.approx(bins)
@@ -79,7 +86,7 @@ def test_a_bin_holds_some_deviations_of_the_noise_within_limits(records, deviati
 @pytest.mark.parametrize(("epsilon", "n_cells"), [("0.1", 121), ("5000", 241)])
 def test_finer_cells_are_asked_only_where_they_stand_out_of_the_noise(epsilon, n_cells):
     fed, asked = open_study(schema=FINER, epsilon=epsilon, delta="1e-6"), []
-    flow = by_count.bins_by_count(FINER)
+    flow = bins(FINER)
     queries = next(flow)
     while queries:
         asked += queries
@@ -99,7 +106,7 @@ def test_more_budget_gives_more_bins():
     found = []
     for epsilon in ("0.1", "20"):
         fed = federation(study(schema, 1, epsilon=epsilon, delta="1e-6"), rows)
-        found.append(run(by_count.bins_by_count(schema), fed)[1].n_bins[0])
+        found.append(run(bins(schema), fed).n_bins[0])
     assert found[0] <= 40
     assert found[1] >= 64
 

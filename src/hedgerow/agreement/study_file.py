@@ -140,9 +140,13 @@ class StudyFile(_Table):
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SpecError(f"{path} is not valid TOML: {error}; correct that line.") from None
+        return cls.checked(content, path, text)
+
+    @classmethod
+    def checked(cls, content: dict[str, Any], path: Path, text: str = "") -> Self:
+        """From parsed content; `text` is where lines are looked for."""
         try:
-            content = _with_schema(content, path)
-            found = cls.model_validate(content)
+            found = cls.model_validate(_with_schema(content, path))
             _ = found.study, found.roster, found.estimator()
         except ValidationError as error:
             raise SpecError(_all_problems(error, text, path)) from None

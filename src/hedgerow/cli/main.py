@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import export, ledger, site
+from hedgerow.cli import export, ledger, site, study
 from hedgerow.errors import HedgerowError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site.app, name="site")
+app.add_typer(study.app, name="study")
 
 
 app.command()(export.export)

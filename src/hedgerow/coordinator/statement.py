@@ -191,6 +191,7 @@ def statement(
     parties_met: bool = False,
     persons_told: bool = False,
     total: Total | None = None,
+    instead: str | None = None,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
@@ -198,7 +199,7 @@ def statement(
     the total variation between all noise and its laws; `parties_met` says that nobody named the
     parties beforehand: those take part that hold rows; `persons_told` that sites knew whose each
     record is, and kept no more of a person than the study says; `total` is what all fits of a
-    shared ledger promise.
+    shared ledger promise; `instead` says what was trained where noise left no choice.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = bool(study.schema.unconfirmed)
@@ -226,6 +227,7 @@ def statement(
         honest_shares=study.honest,
         spending=by_rounds(asked, path, study.total) if path else (),
         caveats=(
+            *([instead] if instead else []),
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
             *_of_persons(study, persons_told),
             *(TOGETHER if total else [ALONE]),

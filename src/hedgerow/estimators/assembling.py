@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
-from hedgerow.errors import QualityWarning, SpecError
+from hedgerow.errors import QualityWarning, SignalWarning, SpecError
 from hedgerow.estimators.checking import check_task
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
@@ -156,4 +156,7 @@ def train(
         parties_met=circumstances.parties_met,
         persons_told=circumstances.persons_told,
         total=circumstances.total,
+        instead=trained.instead,
     )
+    if trained.instead:
+        warnings.warn(trained.instead, SignalWarning, stacklevel=4)

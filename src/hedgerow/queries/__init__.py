@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from hedgerow.queries.choices import (
     MOST_ROWS,
     Chain,
+    Cuts,
     LocalChoice,
     Mechanism,
     Score,
@@ -83,6 +84,7 @@ __all__ = [
     "ClassCounts",
     "Count",
     "CurveNewton",
+    "Cuts",
     "Fractions",
     "Gradients",
     "Groups",

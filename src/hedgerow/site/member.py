@@ -102,7 +102,7 @@ class Member:
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
         parts = [self._noise(query, secret) for query in summed]
         chosen = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
-        picks = tuple(uniform_below(len(query.splits), secret) for query in chosen)
+        picks = tuple(uniform_below(query.n_candidates, secret) for query in chosen)
         return Response(np.concatenate([np.zeros(0, np.int64), *parts]), picks)
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:

@@ -74,6 +74,11 @@ class RamSafe(MemoryInRam):
     def __init__(self, limit: Cost) -> None:
         super().__init__()
         self.ledger = MemoryLedger(limit)
+        self._last = EMPTY_LEDGER
+
+    def head(self) -> LedgerHead:
+        """Where the ledger ended with the last round."""
+        return self._last
 
     def release(
         self,
@@ -85,6 +90,7 @@ class RamSafe(MemoryInRam):
         receipt = self.ledger.reserve(charges, f"round {round}")
         record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
         self.store(record)
+        self._last = record.ledger
         return record.message
 
     def enter(self, charges: Sequence[Charge]) -> None:
@@ -115,4 +121,4 @@ def _endpoint(study: Study, rows: Rows, identity: Identity, roster: Roster, me: 
     parameters, pins = Parameters.of(study.parameters), roster.fingerprints
     site = Site(identity, roster, me, parameters, study.hash, safe, pins=pins)
     member = Member(study, rows, Policy.open())
-    return Endpoint(member, site, safe, lambda: EMPTY_LEDGER)
+    return Endpoint(member, site, safe, safe.head)

@@ -77,6 +77,10 @@ class Grid:
     def missing(self) -> int:
         return self.n_cells - 1
 
+    def __hash__(self) -> int:
+        """By one string and not by hundreds of edges: words for tests are kept by their grid."""
+        return hash(self.digest)
+
     @cached_property
     def digest(self) -> str:
         """Names the grid by all that decides a code: two tests are one only if this agrees."""
@@ -309,6 +313,7 @@ def canonical(meaning: Any) -> bytes:
 
 def _runs(codes: list[int]) -> Iterator[tuple[int, int]]:
     """First and last of each run of neighbours in a sorted list."""
-    firsts = [code for code in codes if code - 1 not in set(codes)]
-    lasts = [code for code in codes if code + 1 not in set(codes)]
+    present = set(codes)
+    firsts = [code for code in codes if code - 1 not in present]
+    lasts = [code for code in codes if code + 1 not in present]
     return zip(firsts, lasts, strict=True)

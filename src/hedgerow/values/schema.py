@@ -180,6 +180,9 @@ class Schema:
             words = f"given: drafted from rows, confirmed as public by {_some(people)}"
         return f"{words} (digest {self.digest[:16]})"
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @cached_property
     def digest(self) -> str:
         """Names the whole schema; sites compare it before they join."""

@@ -64,9 +64,12 @@ class Strict:
             kept[MARK] = True
         return reason
 
-    def _is_known(self, part: Any) -> bool:
-        """Whether a part of the right class was found right before, or checks itself."""
-        return isinstance(part, self._opaque) or MARK in getattr(part, "__dict__", ())
+    def _are_known(self, parts: tuple[Any, ...], kinds: tuple[Any, ...]) -> bool:
+        """Whether all are of these classes, and were found right before or check themselves."""
+        if not set(map(type, parts)) <= set(kinds):
+            return False
+        checked = {kind for kind in kinds if kind in self._opaque}
+        return all(type(part) in checked or MARK in getattr(part, "__dict__", ()) for part in parts)
 
     def _one_of(self, value: Any, classes: tuple[type, ...]) -> str | None:
         if type(value) not in classes:
@@ -74,6 +77,8 @@ class Strict:
         return None if isinstance(value, self._opaque) else self.fields(value)
 
     def _any_of(self, value: Any, hints: tuple[Any, ...]) -> str | None:
+        if type(value) in hints:
+            return self.misfit(value, type(value))
         reasons = [self.misfit(value, hint) for hint in hints]
         return None if None in reasons else reasons[0]
 
@@ -84,7 +89,10 @@ class Strict:
             if hints[0] is float:
                 fine = all(type(part) is float and math.isfinite(part) for part in value)
                 return None if fine else "a number is not a finite float"
-            if all(type(part) is hints[0] and self._is_known(part) for part in value):
+            if hints[0] is int:
+                fine = all(type(part) is int for part in value)
+                return None if fine else "a number is not an int"
+            if self._are_known(value, get_args(hints[0]) or hints[:1]):
                 return None
             hints = (hints[0],) * len(value)
         if len(value) != len(hints):

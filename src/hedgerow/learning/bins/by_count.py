@@ -9,6 +9,7 @@ Departure from equal-mass quantiles: a cell that is heavy by itself (a spike) st
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -31,6 +32,7 @@ ASKS = sums(Count, Whole, Cells)
 LEAST_RECORDS = 100.0
 FEW_BINS, MANY_BINS = 32, 1024  # parts of the records: the largest and the smallest bin
 DEVIATIONS_A_BIN = 8.0  # of a class histogram's noise that a bin must hold, between the two
+STRONG_FROM, STRONG_DEVIATIONS = 3000.0, 4.0  # from so many deviations in all, so many a bin
 CURVES_ABOUT = 0.384  # of the budget: what the class histograms are taken to get
 FINER_FROM = 1000.0  # records per deviation of a cell's noise, from which finer cells are asked
 COUNT_STANDS_OUT = 2.0  # standard deviations of the noise
@@ -41,20 +43,31 @@ def numeric_features(schema: Schema) -> tuple[int, ...]:
     return tuple(j for j, g in enumerate(schema.grids) if g.kind is ColumnKind.NUMERIC)
 
 
-def bins_by_count(schema: Schema) -> Flow[tuple[float, Binning]]:
-    """The noisy number of records, then the bins: how many depends on it and on the noise."""
+@dataclass(frozen=True)
+class Counted:
+    """The noisy number of records, and the deviation of a count bought with the whole budget."""
+
+    records: float
+    deviation: float
+
+
+def counted_records() -> Flow[Counted]:
     told = yield from ask(SumQuery(EVERYONE, Count(), Whole(), COUNT_SHARE))
-    records = max(float(told.values.sum()), LEAST_RECORDS)
-    numeric = numeric_features(schema)
+    deviation = float(np.sqrt(float(COUNT_SHARE) * told.variance))
+    return Counted(max(float(told.values.sum()), LEAST_RECORDS), deviation)
+
+
+def bins_by_count(schema: Schema, counted: Counted) -> Flow[Binning]:
+    """The bins: how many depends on the records and on the noise."""
+    records, numeric = counted.records, numeric_features(schema)
     if not numeric:
-        return records, Binning.of_cells(schema)
-    one = np.sqrt(float(COUNT_SHARE) * told.variance)  # deviation of a count for the whole budget
-    of_a_cell = one * np.sqrt(len(numeric) / float(BINS_SHARE))
+        return Binning.of_cells(schema)
+    of_a_cell = counted.deviation * np.sqrt(len(numeric) / float(BINS_SHARE))
     is_seen = records >= FINER_FROM * of_a_cell
     cells = Binning.of_cells(schema) if is_seen else fine_cells(schema)
     counts = yield from ask(SumQuery(EVERYONE, Count(), Cells(numeric, cells), BINS_SHARE))
-    enough = records_a_bin(records, one * np.sqrt(len(schema.grids) / CURVES_ABOUT))
-    return records, merged(schema, cells, counts, records, enough)
+    noise = counted.deviation * np.sqrt(len(schema.grids) / CURVES_ABOUT)
+    return merged(schema, cells, counts, records, records_a_bin(records, noise))
 
 
 def count_query(schema: Schema, share: Fraction) -> SumQuery:
@@ -65,8 +78,9 @@ def count_query(schema: Schema, share: Fraction) -> SumQuery:
 
 def records_a_bin(records: float, deviation: float) -> float:
     """What a bin holds at least, if a class histogram's counts have noise of this deviation."""
-    stands_out = max(records / MANY_BINS, DEVIATIONS_A_BIN * deviation)
-    return min(records / FEW_BINS, stands_out)
+    is_strong = records >= STRONG_FROM * deviation
+    stands_out = deviation * (STRONG_DEVIATIONS if is_strong else DEVIATIONS_A_BIN)
+    return min(records / FEW_BINS, max(records / MANY_BINS, stands_out))
 
 
 def merged(schema: Schema, cells: Binning, counts: Answer, total: float, enough: float) -> Binning:

@@ -122,8 +122,8 @@ class MergedCuts:
         return by_count.BINNING_SHARE
 
     def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
-        _, binning = yield from by_count.bins_by_count(setting.schema)
-        return binning
+        counted = yield from by_count.counted_records()
+        return (yield from by_count.bins_by_count(setting.schema, counted))
 
 
 @dataclass(frozen=True)

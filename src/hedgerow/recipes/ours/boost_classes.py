@@ -26,25 +26,26 @@ import numpy as np
 from hedgerow.learning.bins import by_count
 from hedgerow.learning.bins.public_grids import finer_schema
 from hedgerow.learning.choosing.tables import asked_tables
-from hedgerow.learning.curves.smoothing import Shapes, log_prior, shapes
+from hedgerow.learning.curves.smoothing import Shapes, shapes
 from hedgerow.learning.curves.stacking import Stacked, stack, unstacked
-from hedgerow.learning.flow import Flow, Quote, ask
+from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests import random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
 from hedgerow.learning.forests.looking import looking
+from hedgerow.learning.forests.unguided import HOPELESS
+from hedgerow.learning.goal import declared_goal, full_noise
 from hedgerow.learning.leaves.updates import Wiener
 from hedgerow.queries import (
     Cells,
     ClassCounts,
-    Count,
     CurveNewton,
     Gradients,
     Leaves,
     QueryKinds,
-    SumQuery,
     Whole,
     sums,
 )
+from hedgerow.recipes.ours.plain import shares_alone
 from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
@@ -54,7 +55,10 @@ from hedgerow.values.schema import Schema
 
 STACK_PART = Fraction(1, 5)  # of what bins and trees leave
 MOST_FOR_TREES = 0.5
-FEW, PLENTY = 200.0, 600.0  # signal to noise: below `FEW` no trees, above `PLENTY` the most
+TREE_GATE = (200.0, 600.0)
+"""Signal to noise: below the first no trees, above the second the most of the budget."""
+TREE_GATE_OF_MANY = (70.0, 200.0)
+"""The same for three classes and more, whose curves are not stacked: trees pay sooner there."""
 LOOK_FROM = 3000.0  # signal to noise from which trees look at pairs of features
 LEAST_CHANCE = 0.05  # of a feature whose curve is flat, before chances are made to sum to 1
 
@@ -104,13 +108,19 @@ class SmoothedBoost:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         n_classes = len(schema.classes or ())
-        records, binning = yield from by_count.bins_by_count(schema)
+        counted = yield from by_count.counted_records()
+        strength = signal_to_noise(counted, len(schema.grids))
+        goal = declared_goal(schema)
+        if counted.records < HOPELESS * full_noise(schema, goal, quote):
+            rest = 1 - by_count.COUNT_SHARE
+            return (yield from shares_alone(schema, goal, counted.records, rest, quote))
+        binning = yield from by_count.bins_by_count(schema, counted)
         grids = Grids(schema, binning)
         active = active_features(grids)
-        if not active:
-            return (yield from _prior_alone(n_classes))
-        strength = signal_to_noise(records, len(schema.grids), quote)
-        shares = StageShares.with_trees(for_trees(strength), stacks=n_classes == 2)
+        if not active:  # no column has two bins: the shares are all there is to learn
+            rest = 1 - by_count.BINNING_SHARE
+            return (yield from shares_alone(schema, goal, counted.records, rest, quote))
+        shares = StageShares.with_trees(for_trees(strength, n_classes), stacks=n_classes == 2)
         found = yield from _curves(grids, active, n_classes, shares.curves)
         stacked = unstacked(found)
         if shares.stacking:
@@ -133,16 +143,15 @@ def active_features(grids: Grids) -> tuple[int, ...]:
     return tuple(j for j, n in enumerate(grids.binning.n_bins) if n > 2)
 
 
-def signal_to_noise(records: float, n_features: int, quote: Quote) -> float:
+def signal_to_noise(counted: by_count.Counted, n_features: int) -> float:
     """Records per standard deviation of a count bought with the whole budget, per root feature."""
-    count = SumQuery(EVERYONE, Count(), Whole(), by_count.COUNT_SHARE)
-    deviation = np.sqrt(float(by_count.COUNT_SHARE) * quote.variance(count))
-    return float(records / max(deviation * np.sqrt(n_features), 1e-9))
+    return float(counted.records / max(counted.deviation * np.sqrt(n_features), 1e-9))
 
 
-def for_trees(strength: float) -> Fraction:
-    """Nothing below FEW, the most above PLENTY, linear in the logarithm between."""
-    part = np.log(strength / FEW) / np.log(PLENTY / FEW)
+def for_trees(strength: float, n_classes: int) -> Fraction:
+    """Nothing below the gate, the most above it, linear in the logarithm between."""
+    few, plenty = TREE_GATE if n_classes == 2 else TREE_GATE_OF_MANY
+    part = np.log(strength / few) / np.log(plenty / few)
     return Fraction(round(10_000 * MOST_FOR_TREES * float(np.clip(part, 0.0, 1.0))), 10_000)
 
 
@@ -171,11 +180,3 @@ def loss_for(n_classes: int) -> Loss:
 
 def output_for(n_classes: int) -> Output:
     return Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
-
-
-def _prior_alone(n_classes: int) -> Flow[Trained]:
-    """No feature has two bins: the classes' shares are all there is to learn."""
-    share = 1 - by_count.BINNING_SHARE
-    answer = yield from ask(SumQuery(EVERYONE, ClassCounts(n_classes), Whole(), share))
-    base = log_prior(np.maximum(answer.values[0, 0], 1.0))
-    return Trained(Model(Additive(tuple(base.tolist())), output_for(n_classes)))

@@ -21,7 +21,8 @@ from hedgerow.learning.forests.guided import (
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
 from hedgerow.learning.goal import Goal, Opening, goal_statistic, opening, opening_asks
 from hedgerow.learning.leaves.leaning import complete_proportions
-from hedgerow.queries import Cells, Leaves, QueryKinds, SumQuery, sums
+from hedgerow.queries import Cells, Leaves, QueryKinds, SumQuery, Whole, sums
+from hedgerow.recipes.ours.plain import is_harmful, shares_alone
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Additive, Model, Output
@@ -31,6 +32,7 @@ from hedgerow.values.trees import Tree
 
 FOREST_BINS = 16
 TRIES = 4
+NOISE_PENALTY = 2.0  # times the gain that noise alone would show, taken off a feature's best gain
 BLIND_TREES, BLIND_DEPTH = 4, 4
 """Of a forest that is drawn without looking."""
 
@@ -70,7 +72,8 @@ class GuidedForest:
 
     Classes: trees multiply their odds against the prior, to the power sharpness / trees. Numbers:
     trees are averaged. `n_trees` and `max_depth` None follow the signal. Where noise hides even the
-    table of round 2, trees are drawn blindly and their leaves get all.
+    table of round 2, trees are drawn blindly and their leaves get all; where it hides those too,
+    the model is the classes' shares or the mean.
     """
 
     n_trees: int | None = None
@@ -85,7 +88,7 @@ class GuidedForest:
         return Needs()
 
     def asks(self, schema: Schema) -> QueryKinds:
-        return opening_asks(schema) | sums(goal_statistic(schema), Cells, Leaves)
+        return opening_asks(schema) | sums(goal_statistic(schema), Cells, Leaves, Whole)
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
@@ -101,6 +104,9 @@ class GuidedForest:
         self, opened: Opening, schema: Schema, quote: Quote, rng: np.random.Generator
     ) -> Flow[Trained]:
         """All that follows the first round."""
+        if is_harmful(opened):
+            rest = 1 - opened.spent
+            return (yield from shares_alone(schema, opened.goal, opened.rows, rest, quote))
         if opened.signal < HOPELESS:
             return (yield from self._blind(opened, schema, rng))
         constants = forest_constants(opened.signal, quote.is_pure)
@@ -129,7 +135,12 @@ class GuidedForest:
 def root_weights(belief: Belief) -> FloatArray:
     """Chances of the features, from their noise-penalised gains at the root."""
     gains = prefix_gains(
-        belief.masses, belief.variances, belief.totals, penalty=0.5, least=5.0, deviations=1.0
+        belief.masses,
+        belief.variances,
+        belief.totals,
+        penalty=NOISE_PENALTY,
+        least=5.0,
+        deviations=1.0,
     )
     return feature_weights(gains.max(axis=1))
 

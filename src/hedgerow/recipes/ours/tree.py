@@ -17,6 +17,7 @@ from hedgerow.learning.goal import goal_statistic, opening, opening_asks
 from hedgerow.learning.leaves.leaning import by_unspent
 from hedgerow.learning.leaves.pruning import merge_equal_labels
 from hedgerow.queries import Cells, Leaves, QueryKinds, Whole, sums
+from hedgerow.recipes.ours.plain import is_harmful, shares_alone
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.grown import Grown
 from hedgerow.values.schema import Schema
@@ -61,7 +62,8 @@ class ScreenedTree:
     | D+2    | class counts of the leaves                      | all a path did not spend  |
 
     `max_depth` None leaves the depth to the signal: 6, or 3 where noise is as large as the data.
-    Where noise hides even the root's tables, a tree is drawn blindly and its leaves get all.
+    Where noise hides even the root's tables, a tree is drawn blindly and its leaves get all; where
+    it hides those too, the tree is one leaf: the classes' shares or the mean.
     `merge_equal_labels` makes siblings that name one class one leaf, at no charge.
     """
 
@@ -88,6 +90,8 @@ class ScreenedTree:
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
         rest, goal = 1 - opened.spent, opened.goal
+        if is_harmful(opened):
+            return (yield from shares_alone(schema, goal, opened.rows, rest, quote))
         if opened.signal < HOPELESS:
             depth = self.max_depth or BLIND_DEPTH
             (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
