@@ -15,6 +15,7 @@ import hedgerow as hr
 from contract.network_world import Processes, World, processes, tree_of
 from hedgerow.agreement.approving import ledger_of
 from hedgerow.agreement.run_folder import RunFolder
+from hedgerow.kernels.warming import warm
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.ledger.store import write_private
 from hedgerow.site.audit import lines_of
@@ -74,6 +75,7 @@ class Network:
     """Three site processes that serve many studies, and coordinators that come and go."""
 
     def __init__(self, folder: Path, started: Processes) -> None:
+        warm()  # once, before three processes would all do it
         self.folder, self.started = folder, started
         self.world = World(folder)
         self.port = free_port()
@@ -155,7 +157,7 @@ class Network:
 
     def wait_until_served(self, folder: RunFolder) -> None:
         account = folder.agreed().study.account
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         for k, site in enumerate(self.world.sites):
             while not self._serves(k, account):
                 assert self.sites[k].poll() is None, f"{site.name} has ended"

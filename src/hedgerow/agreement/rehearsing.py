@@ -70,7 +70,7 @@ class Forecast:
 
 def rehearse(agreed: StudyFile) -> Forecast:
     """Runs the study in this process; nobody is asked."""
-    study = replace(agreed.study, sites=(), coordinator=b"", slot=0)
+    study = replace(agreed.study, sites=(), coordinator=b"", names=(), slot=0)
     rng = np.random.default_rng(study.public_seed)
     holders = [
         Rows(_invented(study.schema, rng), study.schema, public_draws(study.public_seed, place))
