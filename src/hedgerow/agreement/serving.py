@@ -151,6 +151,7 @@ def prepare(state: StateFolder) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     LOG.addHandler(handler)
     LOG.propagate = False
+    Audit(state.audit_file).note("starts", what="loops are compiled, the first time for a while")
     warm()
 
 

@@ -46,6 +46,8 @@ class Terms:
     retry_reserve: Fraction = Fraction(0)
     sites: tuple[bytes, ...] = ()
     coordinator: bytes = b""
+    names: tuple[str, ...] = ()
+    by_person: bool = False
     graph: Sparse | None = None
     slot: int = 0
 
@@ -96,6 +98,8 @@ def agree(
         label_reports=estimator._label_reports(schema, epsilon, placement),
         sites=terms.sites,
         coordinator=terms.coordinator,
+        names=terms.names,
+        by_person=terms.by_person,
         graph=terms.graph,
         slot=terms.slot,
     )
