@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import demo, export, fitting, ledger, models, schema, site, study
+from hedgerow.cli import demo, export, fitting, ledger, models, schema, site, study, warming
 from hedgerow.cli.console import guarded
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command()(models.show)
 app.command()(models.explain)
 app.command()(export.export)
 app.command()(export.report)
+app.command()(warming.warm)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site.app, name="site")
 app.add_typer(study.app, name="study")
