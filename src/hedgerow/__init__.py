@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         UnsupportedQuery,
     )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.estimators.evaluation import Evaluation, evaluate
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
@@ -69,6 +70,7 @@ _HOMES = {
         "UnsupportedQuery",
     ),
     "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
+    "hedgerow.estimators.evaluation": ("Evaluation", "evaluate"),
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
@@ -104,6 +106,7 @@ __all__ = [
     "DataError",
     "DataWarning",
     "EngineLost",
+    "Evaluation",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "ForestClassifier",
@@ -137,6 +140,7 @@ __all__ = [
     "TreeRegressor",
     "UnsupportedQuery",
     "draw_tree",
+    "evaluate",
     "explain",
     "importances",
     "load",

@@ -102,6 +102,14 @@ class Rows:
         names = self._record_ids  # before the labels change, since content names a record
         return Rows(_encoded(self.codes, labels, self._persons), self.schema, self._draws, names)
 
+    def part(self, test: Fold, outcome: int, *, inside: bool) -> Rows:
+        """The records whose own draw fell on this outcome, or all others; names stay theirs."""
+        keep = np.flatnonzero((self.fold(test) == outcome) == inside)
+        y = None if self._y is None else self._y[keep]
+        persons = None if self._persons is None else self._persons[keep]
+        kept = _encoded(np.ascontiguousarray(self.codes[:, keep]), y, persons)
+        return Rows(kept, self.schema, self._draws, self._record_ids[keep])
+
     # ---- persons --------------------------------------------------------------------------------
 
     def of_each_person(self, most: int) -> Rows:

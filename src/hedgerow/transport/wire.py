@@ -57,7 +57,9 @@ _VALUES: dict[str, type[Any]] = {
         queries.LocalChoice,
     )
 }
-_ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Mechanism)}
+_ENUMS: dict[str, type[Enum]] = {
+    e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
+}
 _NAMED = (Tree, models.Curve, queries.Binning, regions.Split)
 """Sent once, then by digest; models and layers too, as what is new in them."""
 _REPEATED = (queries.Binning, regions.Split)
