@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
     from hedgerow.estimators.ledger import Ledger
     from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+    from hedgerow.estimators.planning import Plan, plan
     from hedgerow.estimators.saving import load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
@@ -76,6 +77,7 @@ _HOMES = {
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
     "hedgerow.estimators.ledger": ("Ledger",),
     "hedgerow.estimators.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
+    "hedgerow.estimators.planning": ("Plan", "plan"),
     "hedgerow.estimators.saving": ("load",),
     "hedgerow.estimators.topdown": ("TopDownTreeClassifier",),
     "hedgerow.estimators.tree": ("TreeClassifier", "TreeRegressor"),
@@ -124,6 +126,7 @@ __all__ = [
     "MedianForestRegressor",
     "Numeric",
     "PartyRefused",
+    "Plan",
     "Policy",
     "PrivacyWarning",
     "QualityWarning",
@@ -144,6 +147,7 @@ __all__ = [
     "explain",
     "importances",
     "load",
+    "plan",
     "shape",
     "show_tree",
 ]

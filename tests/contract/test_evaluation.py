@@ -181,8 +181,11 @@ def test_secrets_of_held_out_records_stay_with_their_holder(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
-def test_intervals_hold_the_truth_as_often_as_they_say(model, epsilon):
+@pytest.mark.parametrize("kind", ["one tree", "boosted trees"])
+def test_intervals_hold_the_truth_as_often_as_they_say(model, kind, epsilon):
     """95 % nominal; 500 runs of the whole pipeline, each on a fresh sample with fresh noise."""
+    if kind == "boosted trees":
+        model = hr.BoostedTreesClassifier(TWO, epsilon=5.0, n_trees=10, random_state=0).fit(X, Y)
     population, labels = sample(300_000, TWO, seed=7)
     p, is_second = model.predict_proba(population)[:, 1], labels == "yes"
     truth = {

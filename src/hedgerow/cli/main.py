@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import demo, export, fitting, ledger, models, schema
+from hedgerow.cli import demo, export, fitting, ledger, models, planning, schema
 from hedgerow.cli.console import guarded
 
 app = typer.Typer(
@@ -20,6 +20,8 @@ app.command()(fitting.fit)
 app.command()(models.predict)
 app.command()(models.show)
 app.command()(models.explain)
+app.command()(models.evaluate)
+app.command()(planning.plan)
 app.command()(export.export)
 app.add_typer(ledger.app, name="ledger")
 

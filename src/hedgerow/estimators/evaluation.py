@@ -42,6 +42,7 @@ from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.models import Model
 from hedgerow.values.regions import Fold
 from hedgerow.values.schema import Schema
 
@@ -177,8 +178,8 @@ def evaluate(
     grid = None if by is None else schema.grids[schema.index(by)]
     tables = run(recipe.flow([one.model_ for one in candidates], schema, grid), federation)
     measured = tuple(
-        tuple(_measured(table, k, schema, confidence) for table in tables)
-        for k in range(len(candidates))
+        tuple(_measured(table, k, one.model_, schema, confidence) for table in tables)
+        for k, one in enumerate(candidates)
     )
     said = _statement(study, federation, model, person is not None, total)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
@@ -234,7 +235,7 @@ def _held_out(model: Any, schema: Schema, parts: Any, persons: Any) -> list[Rows
     return [one.part(Fold(HELD_OUT, int(model.hold_out)), 0, inside=True) for one in rows]
 
 
-def _measured(table: Tables, k: int, schema: Schema, confidence: float) -> Measured:
+def _measured(table: Tables, k: int, model: Model, schema: Schema, confidence: float) -> Measured:
     values, variance = table.values, table.variance
     if schema.classes is None:
         assert schema.target is not None
@@ -250,7 +251,8 @@ def _measured(table: Tables, k: int, schema: Schema, confidence: float) -> Measu
         return Measured(table.group, found, ())
     counts: FloatArray = values[k]
     if len(schema.classes) == 2:
-        found = two_class_measures(counts, variance, confidence)
+        is_tied = len(model.score.trees) <= 1 and not model.score.curves
+        found = two_class_measures(counts, variance, confidence, is_tied=is_tied)
         return Measured(table.group, found, calibration(counts, variance, confidence))
     right, noise = right_and_wrong(counts, variance)
     found = many_class_measures(counts, variance, confidence)

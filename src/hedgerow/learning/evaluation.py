@@ -86,13 +86,22 @@ def _variance(measure: Measure, counts: FloatArray, variance: float | FloatArray
 
 # ---------------------------------------------------------------------------------- two classes
 def two_class_measures(
-    counts: FloatArray, variance: float, confidence: float, edges: Sequence[float] = EDGES
+    counts: FloatArray,
+    variance: float,
+    confidence: float,
+    edges: Sequence[float] = EDGES,
+    is_tied: bool = False,
 ) -> dict[str, Estimate]:
-    """(B, 2) counts by the probability of the second class."""
+    """(B, 2) counts by the probability of the second class.
+
+    `is_tied`: the model gives few probabilities, as one tree does, so that records of one bin are
+    hardly ranked at all.
+    """
     middles = middles_of(edges)
+    credit = np.full(len(counts), 0.5) if is_tied else _ranked_within(edges)
     unit = (0.0, 1.0)
     measures: dict[str, tuple[Measure, tuple[float, float]]] = {
-        "auc": (lambda c: _auc(c, edges), unit),
+        "auc": (lambda c: _auc(c, credit), unit),
         "accuracy": (lambda c: _mean(c, _hits(middles)), unit),
         "log_loss": (lambda c: _mean(c, _losses(middles)), (0.0, math.inf)),
         "brier": (lambda c: _mean(c, _squares(middles)), unit),
@@ -123,18 +132,21 @@ def middles_of(edges: Sequence[float]) -> FloatArray:
     return np.asarray(1.0 / (1.0 + np.exp(-np.array([ends[0], *inner, ends[1]]))))
 
 
-def _auc(counts: FloatArray, edges: Sequence[float]) -> float:
-    """Chance that a record of the second class is ranked above one of the first.
+def _ranked_within(edges: Sequence[float]) -> FloatArray:
+    """(B,) the chance that of two records of a bin the one of the second class is ranked above.
 
-    Within a bin the model's own odds are believed: if first-class records are spread evenly over a
-    bin w wide in log-odds and second-class ones as its odds say, the chance is
-    e^w / (e^w - 1) - 1 / w.
+    The model's own odds are believed: if first-class records are spread evenly over a bin w wide
+    in log-odds and second-class ones as its odds say, it is e^w / (e^w - 1) - 1 / w.
     """
-    first, second = counts[:, 0], counts[:, 1]
-    below = np.cumsum(first) - first
     odds = np.log(np.asarray(edges) / (1.0 - np.asarray(edges)))
     width = np.array([1.0, *np.diff(odds), 1.0])
-    within = np.exp(width) / np.expm1(width) - 1.0 / width
+    return np.asarray(np.exp(width) / np.expm1(width) - 1.0 / width)
+
+
+def _auc(counts: FloatArray, within: FloatArray) -> float:
+    """Chance that a record of the second class is ranked above one of the first."""
+    first, second = counts[:, 0], counts[:, 1]
+    below = np.cumsum(first) - first
     pairs = float(first.sum() * second.sum())
     return float((second * (below + within * first)).sum() / pairs) if pairs else math.nan
 
