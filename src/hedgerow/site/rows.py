@@ -116,7 +116,7 @@ class Rows:
         y = None if self._y is None else self._y[keep]
         persons = None if self._persons is None else self._persons[keep]
         kept = _encoded(np.ascontiguousarray(self.codes[:, keep]), y, persons)
-        return Rows(kept, self.schema, self._draws, self._record_ids[keep])
+        return Rows(kept, self.schema, self._draws, lambda: self._record_ids[keep])
 
     # ---- persons --------------------------------------------------------------------------------
 
