@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo test test-all mutants check format docs wheel-check bench bench-quick clean
+.PHONY: help demo demo-network demo-flare test test-all mutants check format docs wheel-check bench bench-quick \
+	clean
 
 help:
 	@echo "make demo         five parties in one process: accuracy, tree, privacy statement"
+	@echo "make demo-network three sites and a coordinator as processes, over HTTPS"
+	@echo "make demo-flare   the same over NVIDIA FLARE"
 	@echo "make test         all tests that take seconds"
 	@echo "make test-all     these, the ones that take minutes, and the planted mistakes"
 	@echo "make mutants      plants mistakes in copies of the source; each must be seen by its test"
@@ -26,6 +29,12 @@ $(READY): pyproject.toml constraints.txt studies/requirements.txt
 
 demo: $(READY)
 	$(BIN)/hedgerow demo
+
+demo-network: $(READY)
+	PYTHONPATH=. $(BIN)/python -m demos.network
+
+demo-flare: $(READY)
+	PYTHONPATH=. $(BIN)/python -m demos.flare
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"

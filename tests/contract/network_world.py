@@ -41,7 +41,7 @@ from hedgerow.transport.post import Post
 from hedgerow.transport.timing import Timing
 
 ROOT = Path(__file__).parents[2]
-QUICK = Timing(answer_seconds=20, asks=3, patience_seconds=60, return_seconds=2)
+QUICK = Timing(answer_seconds=20, asks=3, patience_seconds=300, return_seconds=2)
 OPEN_POLICY = """\
 recipes = "any"
 features = "any"
