@@ -64,10 +64,12 @@ class Attendance:
     # ---------------------------------------------------------------------------------- epochs
     def enter(self) -> None:
         """A new epoch of all who are there; again if somebody is started anew while it forms."""
-        for _ in range(EPOCH_TRIES - 1):
-            if not self._entered():
+        lost: set[int] = set()
+        for _ in range(EPOCH_TRIES):
+            lost = self._entered()
+            if not lost:
                 return
-        self._require_enough(len(self.present), self._entered(), "to begin an epoch")
+        self._require_enough(len(self.present), lost, "to begin an epoch")
 
     def _entered(self) -> set[int]:
         """Tries once; gives those who lost their keys before the epoch was there."""
