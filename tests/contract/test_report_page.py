@@ -205,6 +205,16 @@ def test_sizes(hospital_tree, tmp_path):
     assert boosted.fit(X, y).report(tmp_path / "hundred.html").stat().st_size < 1_000_000
 
 
+def test_a_model_that_is_too_large_shows_its_first_trees(tmp_path, browser, monkeypatch):
+    monkeypatch.setattr("hedgerow.report.page.data.MOST_NUMBERS", 60)
+    watched = opened(browser, fitted("ForestClassifier", "three classes"), tmp_path)
+    page = watched.page
+    assert "The page holds the first 2" in page.locator("#tree").inner_text()
+    assert page.locator("#tree-number").get_attribute("max") == "2"
+    assert "hedgerow.explain" in page.locator("#why").inner_text()
+    assert watched.complaints == []
+
+
 def test_the_command_writes_the_page_and_a_notebook_shows_a_card(hospital_tree, tmp_path):
     hospital_tree.save(tmp_path / "model.json")
     command = ["report", str(tmp_path / "model.json"), "-o", str(tmp_path / "again.html")]

@@ -135,7 +135,7 @@ class Serving:
             self._state.tls / "site.key", folder / "site.crt", folder / "authority.crt"
         )
         caller = Caller(
-            url, tls, self.service.handle, lambda text: self.audit.note("line", what=text)
+            url, tls, self.service.handle, lambda text: self.audit.note("call", what=text)
         )
         thread = threading.Thread(target=caller.run, name=url, daemon=True)
         thread.start()

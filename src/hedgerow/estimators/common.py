@@ -78,6 +78,12 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         text="How many records one person may have; noise grows in proportion, and the promise is "
         "then one to a person.",
     )
+    hold_out: int | None = parameter(
+        default=None,
+        rule=rules.or_none(rules.whole(2)),
+        text="One record in so many is left out of training, drawn by a secret of its holder, for "
+        "hedgerow.evaluate to measure the model on. None leaves out nothing.",
+    )
     ledger: Any = parameter(
         default=None,
         rule=rules.or_none(LEDGER),

@@ -284,6 +284,7 @@
     }
     answer.replaceChildren(...parts);
   };
+  if (!byId("why-form")) return;
   byId("why-form").addEventListener("submit", (event) => { event.preventDefault(); why(); });
   byId("why-form").addEventListener("reset", () => answer.replaceChildren());
 })();
