@@ -1,11 +1,13 @@
-"""python dying.py KIND NUMBER before|after WORDS...: `hedgerow WORDS`, killed in one exchange.
+"""python dying.py KIND NUMBER before|after|full WORDS...: `hedgerow WORDS`, hurt in one exchange.
 
-The process kills itself with SIGKILL: nothing is flushed, nothing is said, no handler runs.
+`before` and `after`: the process kills itself with SIGKILL; nothing is flushed, nothing is said,
+no handler runs. `full`: during the exchange no file of the process can grow, as on a full disk.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 
@@ -30,12 +32,23 @@ def dying(step, letter_of):
         here = counted(letter_of(*given))
         if here and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
+        if here and when == "full":
+            return with_full_disk(step, self, *given)
         done = step(self, *given)
         if here:
             os.kill(os.getpid(), signal.SIGKILL)
         return done
 
     return killed
+
+
+def with_full_disk(step, *given):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        return step(*given)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 Endpoint.step = dying(Endpoint.step, lambda kind, message: message)

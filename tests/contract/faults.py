@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import time
 from contextlib import contextmanager
@@ -14,12 +15,13 @@ import hedgerow as hr
 from contract.network_world import Processes, World, processes, tree_of
 from hedgerow.agreement.approving import ledger_of
 from hedgerow.agreement.run_folder import RunFolder
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.kernels.warming import warm
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.ledger.store import write_private
 from hedgerow.site.audit import lines_of
 
 DYING = Path(__file__).with_name("dying.py")
+YESTERDAY = Path(__file__).with_name("yesterday.py")
 VICTIM = 1
 """The second site."""
 TIMING = "[timing]\nanswer_seconds = 4\nasks = 2\npatience_seconds = 90\nreturn_seconds = 1\n"
@@ -27,7 +29,12 @@ TIMING = "[timing]\nanswer_seconds = 4\nasks = 2\npatience_seconds = 90\nreturn_
 
 @dataclass(frozen=True)
 class Fault:
-    """Who is killed by SIGKILL, in which exchange of which number, before or after it was done."""
+    """Who is hurt, in which exchange of which number, and when or how.
+
+    `before`, `after` it was done: killed by SIGKILL. `full`: no file can grow during it. `frozen`:
+    stopped by SIGSTOP at the first sign of the exchange, until the others have waited in vain.
+    `clock`: killed, and its clock is a day behind when it is started again.
+    """
 
     who: str
     kind: str
@@ -44,7 +51,12 @@ FAULTS = [
     for who in ("site", "coordinator")
     for kind, number in (("JOIN", 1), ("OPEN", 1), ("ROUND", 2), ("UNMASK", 2))
     for when in ("before", "after")
+] + [
+    Fault("site", "ROUND", 2, "full"),
+    Fault("site", "ROUND", 2, "frozen"),
+    Fault("coordinator", "ROUND", 2, "clock"),
 ]
+FROZEN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,7 @@ class Network:
     """Three site processes that serve many studies, and coordinators that come and go."""
 
     def __init__(self, folder: Path, started: Processes) -> None:
+        warm()  # once, before three processes would all do it
         self.folder, self.started = folder, started
         self.world = World(folder)
         self.port = free_port()
@@ -86,9 +99,12 @@ class Network:
         shutil.copytree(self.folder / "authority", folder.authority)
         return folder
 
+    @property
+    def _where(self) -> tuple[str, ...]:
+        return ("--listen", f"127.0.0.1:{self.port}", "--host", "localhost")
+
     def coordinator(self, folder: RunFolder, step: str, *dying: str):
-        where = ("--listen", f"127.0.0.1:{self.port}", "--host", "localhost")
-        words = ("study", step, folder.path, *where)
+        words = ("study", step, folder.path, *self._where)
         if dying:
             return self.started.start(DYING, *dying, *words)
         return self.started.hedgerow(*words)
@@ -96,21 +112,44 @@ class Network:
     # -------------------------------------------------------------------------------------- faults
     def play(self, fault: Fault) -> Outcome:
         folder = self.study(fault.name)
-        dying = (fault.kind, str(fault.number), fault.when)
-        if fault.who == "site":
+        when = "after" if fault.when == "clock" else fault.when
+        dying = (fault.kind, str(fault.number), when)
+        if fault.who == "site" and when != "frozen":
             self.stop_site(VICTIM)
             self.sites[VICTIM] = self._join(VICTIM, *dying)
         self.wait_until_served(folder)
         began = time.monotonic()
-        if fault.who == "site":
-            running = self.coordinator(folder, "run")
-            assert self.sites[VICTIM].wait(90) == -9
-            self.sites[VICTIM] = self._join(VICTIM)
-        else:
-            assert self.coordinator(folder, "run", *dying).wait(90) == -9
-            running = self.coordinator(folder, "resume" if folder.is_begun else "run")
+        hurt = self._hurt_site if fault.who == "site" else self._hurt_coordinator
+        running = hurt(folder, fault, dying)
         assert running.wait(150) == 0, said_by(folder)
         return self.outcome(folder, time.monotonic() - began)
+
+    def _hurt_site(self, folder: RunFolder, fault: Fault, dying: tuple[str, ...]):
+        running = self.coordinator(folder, "run")
+        if fault.when == "frozen":
+            self._freeze(folder)
+        elif fault.when != "full":
+            assert self.sites[VICTIM].wait(90) == -9
+            self.sites[VICTIM] = self._join(VICTIM)
+        return running
+
+    def _hurt_coordinator(self, folder: RunFolder, fault: Fault, dying: tuple[str, ...]):
+        assert self.coordinator(folder, "run", *dying).wait(90) == -9
+        step = "resume" if folder.is_begun else "run"
+        if fault.when != "clock":
+            return self.coordinator(folder, step)
+        words = ("study", step, folder.path, *self._where)
+        return self.started.start(YESTERDAY, *words)
+
+    def _freeze(self, folder: RunFolder) -> None:
+        answers = folder.path / "answers.jsonl"
+        while not (answers.exists() and b"answered" in answers.read_bytes()):
+            time.sleep(0.01)
+        self.sites[VICTIM].send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(FROZEN_SECONDS)
+        finally:
+            self.sites[VICTIM].send_signal(signal.SIGCONT)
 
     def stop_site(self, k: int) -> None:
         self.sites[k].terminate()
@@ -118,7 +157,7 @@ class Network:
 
     def wait_until_served(self, folder: RunFolder) -> None:
         account = folder.agreed().study.account
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         for k, site in enumerate(self.world.sites):
             while not self._serves(k, account):
                 assert self.sites[k].poll() is None, f"{site.name} has ended"
@@ -172,6 +211,3 @@ def free_port() -> int:
 def network(folder: Path):
     with processes(folder) as started:
         yield Network(folder, started)
-
-
-__all__ = ["FAULTS", "Fault", "Network", "Outcome", "StudyFile", "network"]

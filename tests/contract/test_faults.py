@@ -5,6 +5,8 @@ The page docs/faults.md is made from the same plays: python -m contract.make_fau
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from contract.faults import FAULTS, network
@@ -15,6 +17,12 @@ PLAYS = [
     pytest.param(fault, id=fault.name, marks=[] if fault.name in QUICK else [pytest.mark.slow])
     for fault in FAULTS
 ]
+
+
+def test_the_page_shows_every_play():
+    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
+    for fault in FAULTS:
+        assert f"`{fault.name}`" in page
 
 
 @pytest.fixture(scope="module")
@@ -32,5 +40,6 @@ def test_a_killed_process_costs_time_and_no_more_than_a_round(consortium, fault)
     may_be_void = fault.who == "site" and (fault.kind, fault.when) in {
         ("OPEN", "after"),
         ("ROUND", "before"),
+        ("ROUND", "full"),
     }
     assert outcome.void <= may_be_void

@@ -44,7 +44,7 @@ def check(agreed: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
 
 def read_rows(study: Study, place: DataPlace) -> Encoded:
     """As a run reads them: no single row is an error."""
-    if study.records_per_person > 1 and place.person is None:
+    if (study.by_person or study.records_per_person > 1) and place.person is None:
         raise SpecError(
             f"the study keeps {study.records_per_person} records of each person; name the column "
             "that says whose record it is (--person)."

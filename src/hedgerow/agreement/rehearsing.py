@@ -1,7 +1,8 @@
-"""What a study will ask, before anybody is asked: the same run in this process, over no rows.
+"""What a study will ask, before anybody is asked: the same run in this process, on invented rows.
 
-Rounds and bytes of many methods depend a little on what noise lets grow, so another run may take
-somewhat more or fewer; no run takes more than the study allows.
+Rows are drawn from the public schema alone. Rounds and bytes of many methods depend a little on
+what grows, so the real run may take somewhat more or fewer; it never takes more than the study
+allows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +20,14 @@ from hedgerow.coordinator.spending import ENTRY, paid, worst_path
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Cost, Placement
 from hedgerow.site.drawing import public_draws
-from hedgerow.site.reading.encoding import encode
+from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport.in_process import open_federation
+from hedgerow.values.schema import Schema
+
+ROWS = 2000
+"""Of each invented site."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class Forecast:
 
     study: Study
     rounds: int
+    most_rounds: int | None
     bytes_out: int
     bytes_in: int
     spent: Cost
@@ -42,7 +49,8 @@ class Forecast:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         kib_out, kib_in = (f"{n / 1024:.0f} KiB" for n in (self.bytes_out, self.bytes_in))
-        yield "rounds", f"{self.rounds}, in a rehearsal without rows"
+        most = "" if self.most_rounds is None else f", {self.most_rounds} at most"
+        yield "rounds", f"{self.rounds} in a rehearsal with invented rows{most}"
         yield "bytes", f"each site sends {kib_out} and gets {kib_in}"
         if self.study.placement is Placement.NOWHERE:
             yield "costs", "no noise is added: nothing is promised and nothing is counted"
@@ -61,21 +69,31 @@ class Forecast:
 
 
 def rehearse(agreed: StudyFile) -> Forecast:
-    """Runs the study over sites without rows, in this process; nobody is asked."""
-    study = replace(agreed.study, sites=(), coordinator=b"", slot=0)
-    nobody = np.empty((0, len(study.schema.names)), dtype=object)
-    label = np.empty(0, dtype=np.float64 if study.schema.classes is None else object)
+    """Runs the study in this process; nobody is asked."""
+    study = replace(agreed.study, sites=(), coordinator=b"", names=(), slot=0)
+    rng = np.random.default_rng(study.public_seed)
     holders = [
-        Rows(encode(nobody, study.schema, y=label), study.schema, public_draws(0, place))
+        Rows(_invented(study.schema, rng), study.schema, public_draws(study.public_seed, place))
         for place in range(study.parties)
     ]
     federation = open_federation(study, holders)
-    rng = np.random.default_rng(study.public_seed)
     run(agreed.recipe.flow(study.schema, federation, rng), federation)
-    return _forecast(federation)
+    return _forecast(federation, agreed.recipe.rounds(study.schema))
 
 
-def _forecast(federation: Federation) -> Forecast:
+def _invented(schema: Schema, rng: np.random.Generator) -> Encoded:
+    """Rows from all over the grid, with labels that can be learned from every column."""
+    codes = np.stack([rng.integers(0, grid.n_cells, ROWS, np.uint8) for grid in schema.grids])
+    score = np.mean([c / grid.n_cells for c, grid in zip(codes, schema.grids, strict=True)], axis=0)
+    rank = np.argsort(np.argsort(score)) / ROWS
+    if schema.target is None:
+        y: Any = (rank * len(schema.classes or ())).astype(np.uint8)
+    else:
+        y = schema.target.low + rank * (schema.target.high - schema.target.low)
+    return Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
+
+
+def _forecast(federation: Federation, most_rounds: int | None) -> Forecast:
     rounds = federation.record.rounds
     prices = {
         number: paid(worst_path([q for q in federation.asked if q.round == number]))
@@ -85,6 +103,7 @@ def _forecast(federation: Federation) -> Forecast:
     return Forecast(
         study=federation.study,
         rounds=len(rounds),
+        most_rounds=most_rounds,
         bytes_out=sum(r.bytes_out for r in rounds),
         bytes_in=sum(r.bytes_in for r in rounds),
         spent=federation.link.spent(),

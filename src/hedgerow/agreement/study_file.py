@@ -193,6 +193,8 @@ class StudyFile(_Table):
             retry_reserve=exact(self.privacy.retry_reserve, "retry_reserve"),
             sites=self.roster.sites,
             coordinator=self.roster.coordinator,
+            names=self.names,
+            by_person=self.privacy.unit == "person",
             graph=self.sum.sparse,
             slot=self.sum.slot_seconds,
         )

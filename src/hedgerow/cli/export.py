@@ -1,4 +1,4 @@
-"""`hedgerow export`: a model for another program."""
+"""`hedgerow export` and `hedgerow report`: a model for other programs and for people."""
 
 from __future__ import annotations
 
@@ -20,3 +20,16 @@ def export(
 
     written = load(model).export(output, to=to)
     print(f"{written}: {written.stat().st_size} bytes.")
+
+
+def report(
+    model: ModelPath,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Writes one HTML page about a model, for everybody whom it concerns."""
+    from hedgerow.estimators.saving import load
+
+    written = load(model).report(output)
+    print(f"{written}: {written.stat().st_size} bytes. Open it in a browser; it asks no network.")

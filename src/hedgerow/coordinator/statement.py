@@ -43,6 +43,7 @@ TOGETHER = (
     "epsilons add, deltas add, and what inexact draws add to delta comes on top.",
     "fits that do not name this ledger are not in it.",
 )
+HELD_OUT = "one record in {}, by a secret draw of its own, was left out of training."
 OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 
@@ -190,6 +191,7 @@ def statement(
     slack: Fraction = Fraction(0),
     parties_met: bool = False,
     persons_told: bool = False,
+    held_out: int | None = None,
     total: Total | None = None,
     instead: str | None = None,
 ) -> PrivacyStatement:
@@ -198,8 +200,9 @@ def statement(
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
     the total variation between all noise and its laws; `parties_met` says that nobody named the
     parties beforehand: those take part that hold rows; `persons_told` that sites knew whose each
-    record is, and kept no more of a person than the study says; `total` is what all fits of a
-    shared ledger promise; `instead` says what was trained where noise left no choice.
+    record is, and kept no more of a person than the study says; `held_out` that one record in so
+    many was not trained on; `total` is what all fits of a shared ledger promise; `instead` says
+    what was trained where noise left no choice.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = bool(study.schema.unconfirmed)
@@ -230,6 +233,7 @@ def statement(
             *([instead] if instead else []),
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
             *_of_persons(study, persons_told),
+            *([HELD_OUT.format(held_out)] if held_out else []),
             *(TOGETHER if total else [ALONE]),
             OUTSIDE,
         ),

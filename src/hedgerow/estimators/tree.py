@@ -46,7 +46,7 @@ class TreeClassifier(_Tree, PrivateClassifier):
     >>> model.predict([[25, 1], [75, 9]])
     array(['no', 'yes'], dtype='<U3')
     >>> model.privacy_.promise
-    'epsilon = 10, delta = 1e-06'
+    'epsilon = 10, delta = 1e-6'
 
     """
 

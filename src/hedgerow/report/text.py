@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hedgerow.report.reading import contributions
+from hedgerow.report.reading import contributions, words_at
 from hedgerow.report.view import (
     Fitted,
     Leaf,
@@ -17,7 +17,6 @@ from hedgerow.report.view import (
     is_one_tree,
     leaf_of,
     path_words,
-    readable,
     view_of,
 )
 from hedgerow.values.arrays import Codes, FloatArray
@@ -91,11 +90,16 @@ def explain(model: Deciding, X: Any) -> list[str]:
     """
     if not is_one_tree(model):
         return _moved(model, X)
+    said = dict(zip(model.grown_[0].tree.regions(), leaf_sentences(model), strict=True))
+    return [said[region] for region in model.decision_path(X)]
+
+
+def leaf_sentences(model: Fitted) -> list[str]:
+    """What `explain` says of a record in each leaf of a single tree, leaves from the left."""
     schema, grown = model.schema_, model.grown_[0]
-    leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
     return [
-        _explained(leaf_of(schema, leaves[region]), path_words(schema, region))
-        for region in model.decision_path(X)
+        _explained(leaf_of(schema, leaf), path_words(schema, region))
+        for region, leaf in zip(grown.tree.regions(), grown.leaves, strict=True)
     ]
 
 
@@ -133,13 +137,9 @@ def _decision(
     model: Deciding, codes: Codes, values: FloatArray, said: FloatArray, usual: FloatArray
 ) -> str:
     """`values` is (F, O): what each column added to the score of one record."""
-    schema = model.schema_
     moves = _towards(model.model_, values, int(np.argmax(said)))
     order = [int(j) for j in np.argsort(-np.abs(moves), kind="stable") if moves[j] != 0.0]
-    named = [
-        f"{readable(schema.grids[j].describe(1 << int(codes[j])))} ({moves[j]:+.2g})"
-        for j in order[:MOST_REASONS]
-    ]
+    named = [f"{words_at(model, j, int(codes[j]))} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]]
     rest = order[MOST_REASONS:]
     if rest:
         named.append(f"{len(rest)} other columns together ({float(moves[rest].sum()):+.2g})")

@@ -84,7 +84,10 @@ class Study:
     sites: tuple[bytes, ...] = ()
     """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
     coordinator: bytes = b""
-
+    names: tuple[str, ...] = ()
+    """What the sites are called, by id; as often as there are keys."""
+    by_person: bool = False
+    """Whether each site counts whose a record is, and keeps `records_per_person` of a person."""
     graph: Sparse | None = None
     """Who shares masks with whom: everybody, or neighbours on a sparse graph."""
     slot: int = 0

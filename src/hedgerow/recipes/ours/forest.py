@@ -32,7 +32,9 @@ from hedgerow.values.trees import Tree
 
 FOREST_BINS = 16
 TRIES = 4
-NOISE_PENALTY = 2.0  # times the gain that noise alone would show, taken off a feature's best gain
+NOISE_PENALTY, WEAK_PENALTY = 2.0, 0.5
+"""Times the gain that noise alone would show, taken off a feature's gains before its chances are
+made. Where the signal is weak the larger one would leave nothing to go by."""
 BLIND_TREES, BLIND_DEPTH = 4, 4
 """Of a forest that is drawn without looking."""
 
@@ -46,6 +48,7 @@ class ForestConstants:
     root_share: Fraction
     cells: int
     sharpness: float
+    penalty: float
 
 
 def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
@@ -57,6 +60,7 @@ def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
         root_share=Fraction(1, 2) if is_pure and 30 <= signal < 300 else Fraction(3, 10),
         cells=16 if signal < 30 else 64 if signal < 1000 else 256,
         sharpness=1.0 if signal < 30 else 1.5,
+        penalty=WEAK_PENALTY if signal < 30 else NOISE_PENALTY,
     )
 
 
@@ -114,7 +118,8 @@ class GuidedForest:
         n_trees = self.n_trees or constants.n_trees
         share = (1 - opened.spent) * constants.root_share
         grids, belief = yield from root_tables(schema, goal, share, constants.cells, FOREST_BINS)
-        skeletons = guided_skeletons(belief, root_weights(belief), n_trees, depth, TRIES, rng)
+        weights = root_weights(belief, constants.penalty)
+        skeletons = guided_skeletons(belief, weights, n_trees, depth, TRIES, rng)
         shapes = shapes_of(skeletons, grids)
         by = Leaves(tuple(shape.tree for shape in shapes))
         rest = 1 - opened.spent - share
@@ -132,13 +137,13 @@ class GuidedForest:
         return Trained(mean_of([grown.tree for grown in drawn]))
 
 
-def root_weights(belief: Belief) -> FloatArray:
+def root_weights(belief: Belief, penalty: float) -> FloatArray:
     """Chances of the features, from their noise-penalised gains at the root."""
     gains = prefix_gains(
         belief.masses,
         belief.variances,
         belief.totals,
-        penalty=NOISE_PENALTY,
+        penalty=penalty,
         least=5.0,
         deviations=1.0,
     )

@@ -79,7 +79,9 @@ class ScreenedTree:
         return Needs()
 
     def asks(self, schema: Schema) -> QueryKinds:
-        return opening_asks(schema) | sums(goal_statistic(schema), Cells, Whole, Leaves)
+        kinds = opening_asks(schema) | sums(goal_statistic(schema), Cells, Whole)
+        # Numbers that noise hides this much get their mean, so no tree is drawn blindly for them.
+        return kinds if schema.target is not None else kinds | sums(goal_statistic(schema), Leaves)
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
