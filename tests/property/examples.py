@@ -24,6 +24,7 @@ from hedgerow.queries import (
     LabelReports,
     Leaves,
     ResidualCells,
+    ScoreCells,
     Sides,
     TargetCells,
     TargetClassCounts,
@@ -147,5 +148,6 @@ GROUPS = [
     Leaves((STUMP, STUMP)),
     Sides(ROOT_LAYER, TESTS),
     Sides(BELOW, cuts_of([SPLIT, OTHER], [OTHER, None])),
+    ScoreCells(RAW, (-1.0, 0.0, 0.5)),
 ]
 VALUE_GROUPS = [*GROUPS, TargetCells((0.0, 0.5, 2.0)), ResidualCells(RAW, (0.1, 1.0))]

@@ -25,6 +25,7 @@ from hedgerow.queries import (
     LocalChoice,
     ResidualCells,
     Score,
+    ScoreCells,
     Scoring,
     SelectQuery,
     Sides,
@@ -68,6 +69,7 @@ PIECES = {
     Sides(ROOT_LAYER, TESTS): "on both sides of 3 tests at each of 1 node",
     TargetCells((0.0, 1.0)): "in 3 ranges of the target",
     ResidualCells(MODEL, (0.5,)): "in 2 ranges of the size of the prediction error",
+    ScoreCells(MODEL, (0.0, 0.5)): "in 3 ranges of the prediction",
 }
 
 
