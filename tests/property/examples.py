@@ -23,8 +23,8 @@ from hedgerow.queries import (
     Hessians,
     LabelReports,
     Leaves,
+    PredictionCells,
     ResidualCells,
-    ScoreCells,
     Sides,
     TargetCells,
     TargetClassCounts,
@@ -148,6 +148,6 @@ GROUPS = [
     Leaves((STUMP, STUMP)),
     Sides(ROOT_LAYER, TESTS),
     Sides(BELOW, cuts_of([SPLIT, OTHER], [OTHER, None])),
-    ScoreCells(RAW, (-1.0, 0.0, 0.5)),
+    PredictionCells(RAW, (-1.0, 0.0, 0.5)),
 ]
 VALUE_GROUPS = [*GROUPS, TargetCells((0.0, 0.5, 2.0)), ResidualCells(RAW, (0.1, 1.0))]

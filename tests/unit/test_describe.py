@@ -23,9 +23,9 @@ from hedgerow.queries import (
     LabelReports,
     Leaves,
     LocalChoice,
+    PredictionCells,
     ResidualCells,
     Score,
-    ScoreCells,
     Scoring,
     SelectQuery,
     Sides,
@@ -69,7 +69,7 @@ PIECES = {
     Sides(ROOT_LAYER, TESTS): "on both sides of 3 tests at each of 1 node",
     TargetCells((0.0, 1.0)): "in 3 ranges of the target",
     ResidualCells(MODEL, (0.5,)): "in 2 ranges of the size of the prediction error",
-    ScoreCells(MODEL, (0.0, 0.5)): "in 3 ranges of the prediction",
+    PredictionCells(MODEL, (0.0, 0.5)): "in 3 ranges of the prediction",
 }
 
 

@@ -250,7 +250,7 @@ class ResidualCells:
 
 @grouping
 @dataclass(frozen=True)
-class ScoreCells:
+class PredictionCells:
     """Intervals of what a model of one output says of a record, between public edges."""
 
     at: Additive

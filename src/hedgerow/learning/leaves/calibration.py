@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.learning.flow import Flow, ask
-from hedgerow.queries import Answer, ClassCounts, ScoreCells, SumQuery
+from hedgerow.queries import Answer, ClassCounts, PredictionCells, SumQuery
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import sigmoid
 from hedgerow.values.models import Additive
@@ -41,7 +41,7 @@ class Line:
 
 def calibrated(score: Additive, expected: Line, share: Fraction) -> Flow[Line]:
     """The line that fits best, asked in one round; `score` has one output."""
-    by = ScoreCells(score, EDGES)
+    by = PredictionCells(score, EDGES)
     answer = yield from ask(SumQuery(EVERYONE, ClassCounts(2), by, share))
     return fitted(answer, expected)
 

@@ -27,8 +27,8 @@ from hedgerow.queries import (
     Cells,
     ClassCounts,
     Leaves,
+    PredictionCells,
     QueryKinds,
-    ScoreCells,
     SumQuery,
     Whole,
     sums,
@@ -106,7 +106,7 @@ class GuidedForest:
         return Needs()
 
     def asks(self, schema: Schema) -> QueryKinds:
-        calibration = sums(ClassCounts, ScoreCells) if is_calibrated(schema) else frozenset()
+        calibration = sums(ClassCounts, PredictionCells) if is_calibrated(schema) else frozenset()
         trees = sums(goal_statistic(schema), Cells, Leaves, Whole)
         return opening_asks(schema) | trees | calibration
 
