@@ -13,6 +13,8 @@ from typing import Any
 import hedgerow as hr
 from benchmarks.works import normals, schema_of
 
+ROUNDS = 3  # one thread and two take turns, and each keeps its best
+
 
 def longest_chain(rows: int, features: int) -> dict[str, float]:
     from hedgerow.kernels import threads
@@ -34,12 +36,14 @@ def longest_chain(rows: int, features: int) -> dict[str, float]:
         waited[0] += max(spent for _, spent in found)
         return [value for value, _ in found]
 
-    model = hr.BoostedTreesClassifier(schema_of(features), 1.0, 1e-6, random_state=0)
-    model.fit(X[:1000], y[:1000])
-    start = time.process_time()
-    model.fit(X, y)
-    alone = time.process_time() - start
+    def fit(n_jobs: int) -> float:
+        model = hr.BoostedTreesClassifier(
+            schema_of(features), 1.0, 1e-6, random_state=0, n_jobs=n_jobs
+        )
+        waited[0], start = 0.0, time.thread_time()
+        model.fit(X, y)
+        return time.thread_time() - start + waited[0]
+
     blocks.each = encoding.each = timed_each
-    start = time.thread_time()
-    model.set_params(n_jobs=2).fit(X, y)
-    return {"seconds": time.thread_time() - start + waited[0], "reference": alone}
+    alone, both = zip(*[(fit(1), fit(2)) for _ in range(ROUNDS)], strict=True)
+    return {"seconds": min(both), "reference": min(alone)}

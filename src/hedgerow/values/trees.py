@@ -306,7 +306,7 @@ def _parted(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
 def _assemble(features: tuple[str, ...], nodes: Sequence[_Node]) -> Tree:
     """Arrays from a preorder list. The second child starts where the first child's nodes end."""
     left, right = _children(nodes)
-    tests = tuple(node if isinstance(node, Split) else None for node in nodes)
+    tests = tuple(None if isinstance(node, tuple) else node for node in nodes)
     is_leaf = np.array([test is None for test in tests])
     if is_leaf.sum() > MOST_LEAVES:
         raise SpecError(f"the tree has {is_leaf.sum()} leaves; the most is {MOST_LEAVES}.")
@@ -331,7 +331,7 @@ def _children(nodes: Sequence[_Node]) -> tuple[list[int], list[int]]:
     left, right = [-1] * len(nodes), [-1] * len(nodes)
     open_tests: list[int] = []  # tests whose second child has not begun
     for q, node in enumerate(nodes):
-        if isinstance(node, Split):
+        if not isinstance(node, tuple):
             left[q] = q + 1
             open_tests.append(q)
         elif open_tests:
@@ -344,12 +344,12 @@ def _children(nodes: Sequence[_Node]) -> tuple[list[int], list[int]]:
 
 
 def _values(nodes: Sequence[_Node]) -> FloatArray:
-    outputs = {len(node) for node in nodes if not isinstance(node, Split)}
+    outputs = {len(node) for node in nodes if isinstance(node, tuple)}
     if len(outputs) != 1:
         raise SpecError(f"leaves have {sorted(outputs)} outputs; give every leaf the same number.")
     nothing = (0.0,) * outputs.pop()
     return np.array(
-        [nothing if isinstance(node, Split) else node for node in nodes], dtype=np.float64
+        [node if isinstance(node, tuple) else nothing for node in nodes], dtype=np.float64
     )
 
 
@@ -416,8 +416,8 @@ def _test_from_dict(test: Mapping[str, Any]) -> Split:
 
 
 def _node_from_dict(node: Any, tests: Sequence[Split]) -> _Node:
-    if isinstance(node, list | tuple):
-        return tuple(float(v) for v in node)
+    if isinstance(node, (list, tuple)):
+        return tuple(map(float, node))
     if not isinstance(node, int) or node < 0:
         raise ValueError(f"a node is {node!r}")
     return tests[node]
