@@ -208,8 +208,8 @@ COORDINATOR: Final = (
     Slip(
         "an answer states the noise of the honest sites only",
         "study/terms.py",
-        "return self.site_law(query).variance * self.parties / unit**2",
-        "return self.site_law(query).variance * self.honest / unit**2",
+        "summands = self.parties if members is None else members",
+        "summands = self.honest",
         "statistical/test_pipeline_noise.py"
         "::test_the_variance_an_answer_states_is_that_of_all_shares",
     ),
