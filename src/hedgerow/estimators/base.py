@@ -281,6 +281,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         return self._outputs(X)
 
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithms of `predict_proba`; minus infinity for what is ruled out."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def predict(self, X: Any) -> NDArray[Any]:
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
