@@ -12,7 +12,7 @@ from demos.walk import SITES, over_https, walking
 
 
 def show(folder: Path) -> None:
-    """Table, tree, and the last lines of one site's audit log; `study run` has said the statement."""
+    """Table, tree, and the last lines of one site's audit log."""
     import pandas as pd
     from rich.console import Console
     from rich.table import Table

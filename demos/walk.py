@@ -233,9 +233,9 @@ def over_https(walk: Walk, port: int) -> None:
 HEAD = """\
 # Three sites on one machine, word for word
 
-Made by `python -m demos.walk docs/network_walk.md`; a test walks it again. Keys, hashes and times are
-other ones each time and stand here as `<64 digits>`, `<16 digits>` and `<time>`. A command that ends
-in `&` goes on running. What each step is for: [network.md](network.md).
+Made by `python -m demos.walk docs/network_walk.md`; a test walks it again. Keys, hashes and
+times are other ones each time and stand here as `<64 digits>`, `<16 digits>` and `<time>`. What
+ends in `&` goes on running. What each step is for: [network.md](network.md).
 
 """
 LONG = 30
@@ -245,7 +245,7 @@ LONG = 30
 def transcript(walk: Walk, port: int) -> str:
     parts = []
     for command, output in walk.told:
-        lines = masked(output, port).rstrip().splitlines()
+        lines = masked(output.replace(f"{walk.folder.resolve()}/", ""), port).rstrip().splitlines()
         more = [f"... {len(lines) - LONG} lines more"] if len(lines) > LONG else []
         said = "\n".join([f"$ {masked(command, port)}", *lines[:LONG], *more])
         parts.append(f"```\n{said}\n```\n")

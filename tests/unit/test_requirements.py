@@ -19,7 +19,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 CORE = PROJECT["dependencies"]
 OPTIONAL = [line for extra in ("plot", "onnx", "https", "flare") for line in EXTRAS[extra]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
-OWN = {"hedgerow", "studies", *(path.stem for path in (ROOT / "tests").rglob("*"))}
+OWN = {"hedgerow", "studies", "demos", *(path.stem for path in (ROOT / "tests").rglob("*"))}
 SOLD_AS = {
     "axe_core_python": "axe-core-python",
     "sklearn": "scikit-learn",

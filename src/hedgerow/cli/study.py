@@ -43,7 +43,7 @@ def init(
         Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="The promise.")] = None,
-    delta: Annotated[str, typer.Option(help="0, or a very small number.")] = "0",
+    delta: Annotated[str, typer.Option(help="0, or a very small number.")] = "1e-6",
     site: Annotated[
         list[str] | None, typer.Option(help="name=PUBLIC_KEY, once for each site.")
     ] = None,

@@ -136,7 +136,7 @@ class Study:
         """The rest of delta: noise is sized by it."""
         return self.delta - self.graph_delta
 
-    @property
+    @cached_property
     def spendable(self) -> Fraction:
         """What queries divide among themselves; the rest is for void rounds."""
         return self.total * (1 - self.retry_reserve)
@@ -258,11 +258,7 @@ class Study:
             return 1
         law = _law(self.measure, self._cost(query), self._sensitivity(query))
         assert isinstance(law, DiscreteGaussian)
-        shares = self.honest if self.placement is Placement.SHARES else 1
-        factor = 1
-        while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
-            factor *= 2
-        return factor
+        return _smoothing(law.sigma2, self.honest if self.placement is Placement.SHARES else 1)
 
     def release(self, query: Summed) -> Release:
         """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
@@ -341,6 +337,15 @@ class Study:
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
 _share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
+
+
+@lru_cache(maxsize=4096)
+def _smoothing(sigma2: Fraction, shares: int) -> int:
+    """The smallest power of two by which a share of the noise is wide enough."""
+    factor = 1
+    while sigma2 * factor**2 < SMOOTH_SHARE * shares:
+        factor *= 2
+    return factor
 
 
 @lru_cache(maxsize=4096)
