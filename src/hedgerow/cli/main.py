@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import export, ledger, site
+from hedgerow.cli import audit, export, ledger, site
 from hedgerow.errors import HedgerowError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.add_typer(site.app, name="site")
 
 app.command()(export.export)
 app.command()(export.report)
+app.command()(audit.audit)
 
 
 @app.callback()
