@@ -41,7 +41,7 @@ from hedgerow.transport.post import Post
 from hedgerow.transport.timing import Timing
 
 ROOT = Path(__file__).parents[2]
-QUICK = Timing(answer_seconds=20, asks=3, patience_seconds=60, return_seconds=2)
+QUICK = Timing(answer_seconds=20, asks=3, patience_seconds=300, return_seconds=2)
 OPEN_POLICY = """\
 recipes = "any"
 features = "any"
@@ -182,14 +182,21 @@ class Processes:
         self.folder = folder
         self.running: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *words: str | Path, **env: str) -> subprocess.Popen[bytes]:
+    @staticmethod
+    def environment(**more: str) -> dict[str, str]:
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+        return {**os.environ, "PYTHONPATH": path, **more}
+
+    def start(
+        self, *words: str | Path, folder: Path | None = None, **env: str
+    ) -> subprocess.Popen[bytes]:
         log = (self.folder / f"process-{len(self.running)}.log").open("wb")
         process = subprocess.Popen(
             [sys.executable, *map(str, words)],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": path, **env},
+            env=self.environment(**env),
+            cwd=folder,
         )
         log.close()
         self.running.append(process)

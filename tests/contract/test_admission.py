@@ -316,7 +316,7 @@ def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
         assert not end.handle(again[place]).startswith(endpoints.REFUSED)
         end.handle(again[place][:-1] + b"?")  # nobody signed that
         assert end.receiver.known
-    link.join()
+    link.enter()
     assert not any(end.receiver.known for end in link.endpoints)
 
 

@@ -40,7 +40,9 @@ X, Y = sample(60, TWO)
 
 
 def tree(ledger, **options):
-    return hr.HistogramTreeClassifier(TWO, max_depth=2, ledger=ledger, **options)
+    return hr.HistogramTreeClassifier(
+        TWO, **{"delta": 0.0, "max_depth": 2, "ledger": ledger, **options}
+    )
 
 
 @pytest.fixture
@@ -217,7 +219,7 @@ schema = hr.Schema((hr.Numeric("x", 0, 1, bins=4),), classes=("0", "1"))
 X = np.linspace(0, 1, 40)[:, None]
 y = (X[:, 0] > 0.5).astype(int).astype(str)
 ledger = hr.Ledger(sys.argv[1], epsilon=5.0)
-model = hr.HistogramTreeClassifier(schema, epsilon=1.0, max_depth=1, ledger=ledger)
+model = hr.HistogramTreeClassifier(schema, epsilon=1.0, delta=0.0, max_depth=1, ledger=ledger)
 if sys.argv[2] == "killed":
     base.train = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[2] == "forgetful":

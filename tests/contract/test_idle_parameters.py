@@ -21,8 +21,8 @@ from hedgerow.values.schema import Schema
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
 ]
-FREE = {"random_state", "progress", "schema", "ledger"}
-"""Public randomness, the terminal and a file, which no plan knows; and the columns themselves."""
+FREE = {"random_state", "n_jobs", "progress", "schema", "ledger"}
+"""Public randomness, threads, the terminal and a file, which no plan knows; and the columns."""
 BLOOM = BloomReports.for_epsilon(2, 4, 2, Fraction(1))
 
 OTHERS = {

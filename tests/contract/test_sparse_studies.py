@@ -67,7 +67,7 @@ def test_what_a_sparse_graph_may_expose_is_a_part_of_the_promised_delta():
     assert part.noise_delta + part.graph_delta == part.delta
     budget = conversions.whole_budget(part.measure, part.epsilon, part.delta - exposed)
     assert part.total == budget < replace(part, graph=None).total
-    said = statement(part, part.total, [], "given", simulated=True)
+    said = statement(part, part.total, [], simulated=True)
     assert said.delta == pytest.approx(2e-9)
     assert said.delta >= part.delta
     assert said.spent_epsilon <= said.epsilon == 1.0

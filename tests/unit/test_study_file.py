@@ -111,6 +111,8 @@ def test_spelling_and_timing_are_not_hashed(write, old, new):
         ("public_seed = 7", "public_seed = 8"),
         ("high = 100", "high = 101"),
         ('name = "income"', 'name = "outcome"'),
+        ('name = "north"', 'name = "nord"'),
+        ("delta = 1e-6", 'delta = 1e-6\nunit = "person"'),
         (SITES[0], Identity.from_bytes(bytes([4]) * 32).public.hex()),
         (COORDINATOR, Identity.from_bytes(bytes([4]) * 32).public.hex()),
         ("delta = 1e-6", "delta = 1e-6\nretry_reserve = 0.1"),

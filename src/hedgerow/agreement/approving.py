@@ -44,7 +44,7 @@ def check(agreed: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
 
 def read_rows(study: Study, place: DataPlace) -> Encoded:
     """As a run reads them: no single row is an error."""
-    if study.records_per_person > 1 and place.person is None:
+    if (study.by_person or study.records_per_person > 1) and place.person is None:
         raise SpecError(
             f"the study keeps {study.records_per_person} records of each person; name the column "
             "that says whose record it is (--person)."
@@ -117,13 +117,19 @@ def why_not(state: StateFolder, agreed: StudyFile) -> list[str]:
     return reasons
 
 
-def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit) -> StudyFolder:
-    """Durable on return. Raises with nothing reserved; done twice it changes nothing."""
-    agreed = StudyFile.read(study_file)
+def require_allowed(state: StateFolder, agreed: StudyFile, audit: Audit) -> None:
+    """Refuses, and writes down why, what this site's policy does not allow."""
     study, reasons = agreed.study, why_not(state, agreed)
     if reasons:
         audit.note("not approved", study=study.account, name=study.name, what="; ".join(reasons))
         raise SpecError(f"this site does not allow {study.name!r}: {'; '.join(reasons)}.")
+
+
+def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit) -> StudyFolder:
+    """Durable on return. Raises with nothing reserved; done twice it changes nothing."""
+    agreed = StudyFile.read(study_file)
+    study = agreed.study
+    require_allowed(state, agreed, audit)
     folder = state.study_folder(study.name, study.account)
     make_private(folder.path)
     _keep_study(folder, study_file, agreed)

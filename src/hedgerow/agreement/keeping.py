@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -10,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from hedgerow.errors import LedgerRolledBack, PartyRefused, SpecError
+from hedgerow.errors import LedgerRolledBack, SpecError
 from hedgerow.privacy.ledger.store import copy_private, make_private, write_private
-from hedgerow.secagg.envelope import SignedHeader
 from hedgerow.secagg.keys import Identity
 from hedgerow.site.audit import Audit
 from hedgerow.site.state import StateFolder
@@ -63,7 +61,7 @@ def restore(
     for folder in (state.numba, state.run):
         make_private(folder)
     _write_settings(state, state.name, anchor)
-    held = list(_receipts(receipts, state.identity()))
+    held = list(_receipts(receipts))
     vault = Vault.restore(copy / "vault.sqlite", state.vault_file, state.identity(), anchor, held)
     with closing(vault):
         known = _reconciled(vault, held)
@@ -80,28 +78,18 @@ def _reconciled(vault: Vault, held: list[bytes]) -> bool:
     return True
 
 
-def _receipts(path: Path | None, identity: Identity) -> Iterator[bytes]:
-    """Those of this site, among those in a coordinator's record of a run (answers.jsonl)."""
+def _receipts(path: Path | None) -> Iterator[bytes]:
+    """One signed header of this site a line, in hexadecimal digits: `hedgerow study receipts`."""
     if path is None:
         return
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="ascii").split(), start=1):
         try:
-            held = json.loads(text).get("receipts", {})
-            found = [base64.b64decode(one) for of_site in held.values() for one in of_site]
-        except (ValueError, AttributeError, TypeError):
+            yield bytes.fromhex(line)
+        except ValueError:
             raise SpecError(
-                f"{path}, line {number} is no line of a run's record; ask the coordinator for "
-                "its answers.jsonl."
+                f"{path}, line {number} is no receipt; ask the coordinator for what "
+                "`hedgerow study receipts` prints."
             ) from None
-        yield from (receipt for receipt in found if _is_own(receipt, identity))
-
-
-def _is_own(receipt: bytes, identity: Identity) -> bool:
-    try:
-        SignedHeader.read(receipt).verify(identity.public)
-    except PartyRefused:
-        return False
-    return True
 
 
 def rotate_key(state: StateFolder) -> tuple[Identity, Path]:

@@ -67,8 +67,7 @@ def _trained(
     federation = Federation(study, link, MemoryLedger(study.limit), watch.progress)
     watch.follow(federation)
     watch.say("resumed" if journal.rounds or journal.under_way() else "begun", study=study.account)
-    told = agreed.privacy.unit == "person"
-    circumstances = Circumstances(simulated=False, persons_told=told)
+    circumstances = Circumstances(simulated=False, persons_told=study.by_person)
     model = agreed.estimator()
     try:
         train(model, study, agreed.recipe, federation, circumstances)

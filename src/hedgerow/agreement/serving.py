@@ -135,7 +135,7 @@ class Serving:
             self._state.tls / "site.key", folder / "site.crt", folder / "authority.crt"
         )
         caller = Caller(
-            url, tls, self.service.handle, lambda text: self.audit.note("line", what=text)
+            url, tls, self.service.handle, lambda text: self.audit.note("call", what=text)
         )
         thread = threading.Thread(target=caller.run, name=url, daemon=True)
         thread.start()
@@ -151,6 +151,7 @@ def prepare(state: StateFolder) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     LOG.addHandler(handler)
     LOG.propagate = False
+    Audit(state.audit_file).note("starts", what="loops are compiled, the first time for a while")
     warm()
 
 

@@ -18,6 +18,7 @@ from hedgerow.agreement.places import line_of, line_of_name
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.estimators.assembling import Terms, agree
 from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import declared
 from hedgerow.estimators.saving import read_parameters
 from hedgerow.privacy.accounting.budget import exact
@@ -62,7 +63,7 @@ class ModelTable(_Table):
 
 class PrivacyTable(_Table):
     epsilon: Number
-    delta: Number = 0
+    delta: Number = DEFAULT_DELTA
     unit: Literal["record", "person"] = "record"
     """`person`: each site counts whose records it has and keeps `records_per_person` of each."""
     placement: Literal["shares", "silo", "label", "nowhere"] = "shares"
@@ -140,9 +141,13 @@ class StudyFile(_Table):
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SpecError(f"{path} is not valid TOML: {error}; correct that line.") from None
+        return cls.checked(content, path, text)
+
+    @classmethod
+    def checked(cls, content: dict[str, Any], path: Path, text: str = "") -> Self:
+        """From parsed content; `text` is where lines are looked for."""
         try:
-            content = _with_schema(content, path)
-            found = cls.model_validate(content)
+            found = cls.model_validate(_with_schema(content, path))
             _ = found.study, found.roster, found.estimator()
         except ValidationError as error:
             raise SpecError(_all_problems(error, text, path)) from None
@@ -189,6 +194,8 @@ class StudyFile(_Table):
             retry_reserve=exact(self.privacy.retry_reserve, "retry_reserve"),
             sites=self.roster.sites,
             coordinator=self.roster.coordinator,
+            names=self.names,
+            by_person=self.privacy.unit == "person",
             graph=self.sum.sparse,
             slot=self.sum.slot_seconds,
         )

@@ -87,10 +87,12 @@ def approve(
     print(
         f"{'costs':>14}  {approving.lifetime_words(folder, agreed.study)} of this site's lifetime"
     )
+    audit = Audit(folder.audit_file)
+    approving.require_allowed(folder, agreed, audit)
     approving.check(agreed, place)
     if not yes:
         typer.confirm("Compare the hash with the other sites. Approve?", abort=True)
-    approving.approve(folder, study, place, Audit(folder.audit_file))
+    approving.approve(folder, study, place, audit)
     print(f"approved: {agreed.study.name}, {agreed.study.account}")
 
 

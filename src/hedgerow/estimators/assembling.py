@@ -19,6 +19,7 @@ from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import QualityWarning, SignalWarning, SpecError
 from hedgerow.estimators.checking import check_task
+from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
@@ -45,6 +46,8 @@ class Terms:
     retry_reserve: Fraction = Fraction(0)
     sites: tuple[bytes, ...] = ()
     coordinator: bytes = b""
+    names: tuple[str, ...] = ()
+    by_person: bool = False
     graph: Sparse | None = None
     slot: int = 0
 
@@ -56,6 +59,7 @@ class Circumstances:
     simulated: bool = True
     parties_met: bool = False
     persons_told: bool = False
+    held_out: int | None = None
     total: Total | None = field(default=None)
 
 
@@ -63,11 +67,18 @@ def agree(
     estimator: PrivateEstimator, given: Schema, parties: int, terms: Terms | None = None
 ) -> tuple[Study, Recipe]:
     """The study that an estimator's parameters mean for so many holders, and its recipe."""
-    terms = terms or Terms()
     read = checked(estimator)
     check_task(given, estimator._regression, type(estimator).__name__)
-    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
+    if terms is not None and read.hold_out is not None:
+        raise SpecError(
+            f"hold_out is {read.hold_out}, which sites of a study do not do yet; leave it out, and "
+            "evaluate on records that no site trains on."
+        )
+    terms = terms or Terms()
     placement: Placement | None = read.placement
+    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
+    if placement is Placement.LABEL and estimator.delta == DEFAULT_DELTA:
+        delta = Fraction(0)  # labels are told under pure epsilon; the usual delta asks for no more
     if placement is not Placement.NOWHERE:
         check_promise(epsilon, delta)
         warn_if_weak(delta)
@@ -93,6 +104,8 @@ def agree(
         label_reports=estimator._label_reports(schema, epsilon, placement),
         sites=terms.sites,
         coordinator=terms.coordinator,
+        names=terms.names,
+        by_person=terms.by_person,
         graph=terms.graph,
         slot=terms.slot,
     )
@@ -155,6 +168,7 @@ def train(
         slack=federation.slack,
         parties_met=circumstances.parties_met,
         persons_told=circumstances.persons_told,
+        held_out=circumstances.held_out,
         total=circumstances.total,
         instead=trained.instead,
     )

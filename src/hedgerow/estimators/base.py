@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -32,6 +33,7 @@ from hedgerow.estimators.checking import (
 )
 from hedgerow.estimators.common import CommonParameters
 from hedgerow.estimators.holders import (
+    HELD_OUT,
     declared_parties,
     draws_of_holders,
     split_by_party,
@@ -43,6 +45,7 @@ from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
 from hedgerow.estimators.searching import search_around, warn_of_search
+from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
@@ -51,14 +54,17 @@ from hedgerow.report.exports.writing import exported
 from hedgerow.report.page import page
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
-from hedgerow.site.rows import Rows
+from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import Codes
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Model
-from hedgerow.values.regions import Region
+from hedgerow.values.regions import Fold, Region
 from hedgerow.values.schema import Schema
+
+OWNERS = ("data_report_", "_held_out_draws")
+"""What stays with whoever has the rows."""
 
 
 class PrivateEstimator(CommonParameters):
@@ -73,6 +79,7 @@ class PrivateEstimator(CommonParameters):
     privacy_: PrivacyStatement
     n_features_in_: int
     data_report_: DataReport
+    _held_out_draws: list[Draws] | None
     _callers = 2  # frames between the user and `fit`, for warnings
 
     def _recipe(self, schema: Schema) -> Recipe:
@@ -106,24 +113,44 @@ class PrivateEstimator(CommonParameters):
         parts = split_by_party(X, y, party, names)
         persons = split_persons(person, y, party, names)
         study, recipe = agree(self, given, len(parts))
-        read = [_encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)]
-        self.data_report_ = report_of(read, study.schema)
-        if not given.unconfirmed:
-            warn_of(self.data_report_.complaints, stacklevel=self._callers)
-        holders = [
-            Rows(part, study.schema, own)
-            for part, own in zip(read, draws_of_holders(study), strict=True)
-        ]
-        circumstances = Circumstances(
-            parties_met=party is not None and names is None,
-            persons_told=person is not None,
-            total=self._reserve(study, persons_told=person is not None),
-        )
-        with bar(self.progress, recipe.rounds(study.schema)) as listener:
-            federation = in_process.open_federation(study, holders, listener)
-            train(self, study, recipe, federation, circumstances)
+        with using(self.n_jobs or 1):
+            read = [
+                _encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)
+            ]
+        met = party is not None and names is None
+        self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
         name_columns(self, X)
         return self
+
+    def _fit_read(
+        self,
+        study: Study,
+        recipe: Recipe,
+        read: Sequence[encoding.Encoded],
+        *,
+        parties_met: bool = False,
+        persons_told: bool = False,
+    ) -> None:
+        """Trains on rows that are read already, one part for each holder."""
+        self.data_report_ = report_of(read, study.schema)
+        if not study.schema.unconfirmed:
+            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
+        draws = draws_of_holders(study)
+        holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
+        held_out: int | None = checked(self).hold_out
+        self._held_out_draws = draws if held_out else None
+        if held_out:
+            test = Fold(HELD_OUT, held_out)
+            holders = [rows.part(test, 0, inside=False) for rows in holders]
+        circumstances = Circumstances(
+            held_out=held_out,
+            parties_met=parties_met,
+            persons_told=persons_told,
+            total=self._reserve(study, persons_told=persons_told),
+        )
+        with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
+            federation = in_process.open_federation(study, holders, listener)
+            train(self, study, recipe, federation, circumstances)
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         given: Schema | None = checked(self).schema
@@ -165,7 +192,8 @@ class PrivateEstimator(CommonParameters):
         check_is_fitted(self, "model_")
         X = checked_rows(X)
         check_columns(X, self)
-        return outputs(self.model_, X, self.schema_)
+        with using(self.n_jobs or 1):
+            return outputs(self.model_, X, self.schema_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -192,8 +220,8 @@ class PrivateEstimator(CommonParameters):
         return encoding.encode_features(checked_rows(X), self.schema_)
 
     def __getstate__(self) -> Any:
-        """A pickled model leaves its owner's side, and exact counts of records do not."""
-        return {k: v for k, v in super().__getstate__().items() if k != "data_report_"}
+        """A pickled model leaves its owner's side; exact counts and the holders' secrets do not."""
+        return {k: v for k, v in super().__getstate__().items() if k not in OWNERS}
 
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
@@ -252,6 +280,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         return self._outputs(X)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithms of `predict_proba`; minus infinity for what is ruled out."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         best = np.argmax(self.predict_proba(X), axis=1)

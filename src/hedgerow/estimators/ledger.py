@@ -22,6 +22,8 @@ from hedgerow.privacy.ledger.rules import Books
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.site.ledger_file import is_there, open_alone
 
+USUAL_LIMIT = 1e-5
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -37,21 +39,21 @@ class Ledger:
     epsilon : float or None, default=None
         The limit of all fits together. None sets none, and keeps the one that the file has. A
         limit can be lowered, never raised.
-    delta : float, default=0.0
-        The same for delta; used with epsilon.
+    delta : float, default=1e-5
+        The same for delta, used with epsilon: ten fits of the usual delta.
 
     """
 
     path: str | os.PathLike[str]
     epsilon: float | None = None
-    delta: float = 0.0
+    delta: float = USUAL_LIMIT
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
             raise SpecError(f"the path of a ledger is {self.path!r}; name a file.")
         if self.epsilon is not None:
             check_promise(exact(self.epsilon, "epsilon"), exact(self.delta, "delta"))
-        elif self.delta != 0.0:
+        elif self.delta != USUAL_LIMIT:
             raise SpecError(f"delta is {self.delta} and epsilon None; limit both, or neither.")
 
     def reserve(

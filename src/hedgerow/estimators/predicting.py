@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.kernels.threads import blocks, each
 from hedgerow.kernels.trees import add_values
 from hedgerow.site.reading import encoding
 from hedgerow.site.reading.report import report_of, warn_of
@@ -34,6 +35,11 @@ def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
     codes = one_row(X, schema)
     if codes is None:
         codes = told_codes(X, schema)
+    parts = each(lambda part: scored(model, codes[:, part]), blocks(codes.shape[1]))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def scored(model: Model, codes: Codes) -> NDArray[np.float64]:
     score = model.score
     raw = score.start(codes)
     if score.trees:

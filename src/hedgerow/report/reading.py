@@ -3,9 +3,9 @@
 Pure functions of the released model. No row and no further release is needed, so nothing is
 charged. A model is `base + curves + trees` (values/models.py), or the mean of trees.
 
-How many records go each way is known only where leaves keep their noisy masses (single trees).
-Elsewhere both sides of a test count alike; and so do the bins of a curve, which recipes make of
-about equal mass by private counts. That is a convention of the reading, not a fact about the rows.
+How many records go each way is known where leaves keep their noisy masses (single trees) or where
+noisy counts of every column were released (`Model.parts`); columns are then taken as independent.
+Elsewhere both sides of a test count alike, which is a convention of the reading and no fact.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from hedgerow.values.grown import Grown
 from hedgerow.values.models import Curve, Model, Output
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
+
+CellParts = tuple[tuple[float, ...], ...]
 
 
 class Readable(Protocol):
@@ -65,7 +67,8 @@ def importances(model: Readable) -> dict[str, float]:
     parts = _checked(model)
     found = np.zeros(len(model.schema_.features))
     for curve in parts.curves:
-        found[curve.feature] += float(known_bins(model.schema_, curve).var(axis=0).sum())
+        table, weights = _by_cell(model, curve)
+        found[curve.feature] += float((weights @ (table - weights @ table) ** 2).sum())
     for tree in parts.trees:
         _add_variations(tree, found)
     share = found / found.sum() if found.sum() > 0 else found
@@ -85,9 +88,8 @@ def shape(model: Readable, feature: str) -> Shape:
     for tree in parts.trees:
         total += tree.dependence(at, grid.n_cells)
     bins = _runs_of_equals(total, grid.missing)
-    values = total[[first for first, _ in bins]]
-    known = values[:-1] if len(values) > 1 else values
-    return Shape(feature, tuple(_bin_words(grid, b) for b in bins), values - known.mean(axis=0))
+    values = total[[first for first, _ in bins]] - _weights(model, at, total) @ total
+    return Shape(feature, tuple(_bin_words(grid, b) for b in bins), values)
 
 
 def contributions(model: Readable, codes: Codes) -> Contributions:
@@ -101,7 +103,7 @@ def contributions(model: Readable, codes: Codes) -> Contributions:
     values = np.zeros((codes.shape[1], len(schema.features), model.model_.score.outputs))
     base = parts.base.copy()
     for curve in parts.curves:
-        mean = known_bins(schema, curve).mean(axis=0)
+        mean = mean_of_curve(model, curve)
         base += mean
         values[:, curve.feature] += curve.at(codes) - mean
     for tree in parts.trees:
@@ -170,8 +172,10 @@ def _checked(model: Readable) -> Parts:
     score, grown = model.model_.score, model.grown_
     scale = _scale(model.model_)
     masses = [_masses(one) for one in grown] if len(grown) == len(score.trees) else []
+    parts = model.model_.parts
     trees = tuple(
-        _weighted(tree, scale, masses[k] if masses else None) for k, tree in enumerate(score.trees)
+        _weighted(tree, scale, masses[k] if masses else None, parts)
+        for k, tree in enumerate(score.trees)
     )
     shrunk = scale if model.model_.output is Output.MEAN else 1.0  # there the base is a vote too
     return Parts(shrunk * np.asarray(score.base, np.float64), score.curves, trees)
@@ -195,10 +199,12 @@ def _masses(grown: Grown) -> FloatArray | None:
     return np.array([float(np.maximum(leaf.masses, 0.0).sum()) for leaf in grown.leaves])
 
 
-def _weighted(tree: Tree, scale: float, masses: FloatArray | None) -> WeightedTree:
+def _weighted(
+    tree: Tree, scale: float, masses: FloatArray | None, parts: CellParts
+) -> WeightedTree:
     n = len(tree.tests)
     mass, mean = np.zeros(n), np.zeros((n, tree.n_outputs))
-    part = np.full(n, 0.5)
+    part = np.array([_part_left(tree, q, parts) for q in range(n)])
     for q in reversed(range(n)):  # children stand after their parent
         if tree.tests[q] is None:
             mass[q] = 1.0 if masses is None else masses[tree.leaf[q]]
@@ -210,6 +216,16 @@ def _weighted(tree: Tree, scale: float, masses: FloatArray | None) -> WeightedTr
             part[q] = mass[left] / mass[q]
         mean[q] = part[q] * mean[left] + (1.0 - part[q]) * mean[right]
     return WeightedTree(tree, part, mean)
+
+
+def _part_left(tree: Tree, q: int, parts: CellParts) -> float:
+    """Of the records at a test; one half where nothing is known of its column."""
+    test = tree.tests[q]
+    known = parts[tree.feature[q]] if parts and test is not None else ()
+    if test is None or not any(known):
+        return 0.5
+    left = sum(part for cell, part in enumerate(known) if test.left >> cell & 1)
+    return float(left / sum(known))
 
 
 def _add_variations(weighted: WeightedTree, found: FloatArray) -> None:
@@ -225,11 +241,28 @@ def _add_variations(weighted: WeightedTree, found: FloatArray) -> None:
 
 
 # ---------------------------------------------------------------------------------------- bins
-def known_bins(schema: Schema, curve: Curve) -> FloatArray:
-    """(K, O) one value a bin; missing values are left out, since they may never occur."""
-    grid = schema.grids[curve.feature]
-    table = curve.table[: grid.n_cells]
-    return np.asarray(table[[first for first, _ in _runs_of_equals(table, grid.missing)][:-1]])
+def _by_cell(model: Readable, curve: Curve) -> tuple[FloatArray, FloatArray]:
+    """(cells, O) what a curve says, and (cells,) the part of the records in each."""
+    table = curve.table[: model.schema_.grids[curve.feature].n_cells]
+    return table, _weights(model, curve.feature, table)
+
+
+def mean_of_curve(model: Readable, curve: Curve) -> FloatArray:
+    """(O,) what a curve says of the mean record: reasons are told against it."""
+    table, weights = _by_cell(model, curve)
+    return np.asarray(weights @ table)
+
+
+def _weights(model: Readable, column: int, table: FloatArray) -> FloatArray:
+    """(cells,) by noisy counts; else each run of equal cells counts alike, missing ones not."""
+    known = model.model_.parts[column] if model.model_.parts else ()
+    if any(known):
+        return np.asarray(known) / sum(known)
+    out = np.zeros(len(table))
+    runs = _runs_of_equals(table, model.schema_.grids[column].missing)[:-1]
+    for first, last in runs:
+        out[first : last + 1] = 1.0 / len(runs) / (last + 1 - first)
+    return out
 
 
 def _runs_of_equals(table: FloatArray, missing: int) -> list[tuple[int, int]]:
@@ -237,6 +270,16 @@ def _runs_of_equals(table: FloatArray, missing: int) -> list[tuple[int, int]]:
     starts = [k for k in range(missing) if k == 0 or not np.array_equal(table[k], table[k - 1])]
     ends = [*(start - 1 for start in starts[1:]), missing - 1]
     return [*zip(starts, ends, strict=True), (missing, missing)]
+
+
+def words_at(model: Readable, column: int, cell: int) -> str:
+    """The value of a cell in words: with its neighbours, where a curve treats them alike."""
+    grid = model.schema_.grids[column]
+    for curve in model.model_.score.curves:
+        if curve.feature == column:
+            bins = _runs_of_equals(curve.table[: grid.n_cells], grid.missing)
+            return _bin_words(grid, next(b for b in bins if b[0] <= cell <= b[1]))
+    return _bin_words(grid, (cell, cell))
 
 
 def _bin_words(grid: Grid, cells: tuple[int, int]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hedgerow.report.reading import contributions
+from hedgerow.report.reading import contributions, words_at
 from hedgerow.report.view import (
     Fitted,
     Leaf,
@@ -17,7 +17,6 @@ from hedgerow.report.view import (
     is_one_tree,
     leaf_of,
     path_words,
-    readable,
     view_of,
 )
 from hedgerow.values.arrays import Codes, FloatArray
@@ -138,13 +137,9 @@ def _decision(
     model: Deciding, codes: Codes, values: FloatArray, said: FloatArray, usual: FloatArray
 ) -> str:
     """`values` is (F, O): what each column added to the score of one record."""
-    schema = model.schema_
     moves = _towards(model.model_, values, int(np.argmax(said)))
     order = [int(j) for j in np.argsort(-np.abs(moves), kind="stable") if moves[j] != 0.0]
-    named = [
-        f"{readable(schema.grids[j].describe(1 << int(codes[j])))} ({moves[j]:+.2g})"
-        for j in order[:MOST_REASONS]
-    ]
+    named = [f"{words_at(model, j, int(codes[j]))} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]]
     rest = order[MOST_REASONS:]
     if rest:
         named.append(f"{len(rest)} other columns together ({float(moves[rest].sum()):+.2g})")

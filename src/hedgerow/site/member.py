@@ -30,7 +30,7 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.site.answer import Answering
+from hedgerow.site.blocks import answering
 from hedgerow.site.log import LOG
 from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
@@ -66,7 +66,7 @@ class Member:
             rows = without_labels(rows)
         elif study.placement is Placement.LABEL:
             rows = told_once(rows, study)
-        self.answering = Answering(rows, study.schema)
+        self.answering = answering(rows, study.schema)
 
     def charges(self, bundle: Sequence[Query]) -> list[Charge]:
         """What the bundle costs a record, by region: to be reserved before `respond`."""

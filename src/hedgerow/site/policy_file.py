@@ -21,7 +21,7 @@ UNLIMITED = "unlimited"
 TEMPLATE = f"""\
 # What this site allows, whoever asks. What does not stand here is refused.
 
-recipes = []          # names of methods, such as ["histogram tree"], or "{ANY}"
+recipes = []          # names of methods, such as ["histogram_tree"], or "{ANY}"
 features = []         # columns that studies may use, or "{ANY}"
 placements = []       # where noise may be drawn: "shares", "silo", "label", "nowhere" (no noise!)
 epsilon_per_study = "0"

@@ -84,7 +84,10 @@ class Study:
     sites: tuple[bytes, ...] = ()
     """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
     coordinator: bytes = b""
-
+    names: tuple[str, ...] = ()
+    """What the sites are called, by id; as often as there are keys."""
+    by_person: bool = False
+    """Whether each site counts whose a record is, and keeps `records_per_person` of a person."""
     graph: Sparse | None = None
     """Who shares masks with whom: everybody, or neighbours on a sparse graph."""
     slot: int = 0
@@ -133,7 +136,7 @@ class Study:
         """The rest of delta: noise is sized by it."""
         return self.delta - self.graph_delta
 
-    @property
+    @cached_property
     def spendable(self) -> Fraction:
         """What queries divide among themselves; the rest is for void rounds."""
         return self.total * (1 - self.retry_reserve)
@@ -255,11 +258,7 @@ class Study:
             return 1
         law = _law(self.measure, self._cost(query), self._sensitivity(query))
         assert isinstance(law, DiscreteGaussian)
-        shares = self.honest if self.placement is Placement.SHARES else 1
-        factor = 1
-        while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
-            factor *= 2
-        return factor
+        return _smoothing(law.sigma2, self.honest if self.placement is Placement.SHARES else 1)
 
     def release(self, query: Summed) -> Release:
         """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
@@ -338,6 +337,15 @@ class Study:
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
 _share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
+
+
+@lru_cache(maxsize=4096)
+def _smoothing(sigma2: Fraction, shares: int) -> int:
+    """The smallest power of two by which a share of the noise is wide enough."""
+    factor = 1
+    while sigma2 * factor**2 < SMOOTH_SHARE * shares:
+        factor *= 2
+    return factor
 
 
 @lru_cache(maxsize=4096)

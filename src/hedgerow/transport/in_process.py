@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from hedgerow.coordinator.federation import Collected, Federation
 from hedgerow.coordinator.record import Listener, silent
 from hedgerow.errors import UnsupportedQuery
+from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, MemoryLedger
 from hedgerow.privacy.ledger.events import short_text
@@ -105,10 +106,11 @@ class InProcess(SecureLink):
         own = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), own.public)
         parameters = Parameters.of(study.parameters)
-        self.endpoints = [
-            _endpoint(study, rows, identity, roster, place)
-            for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
-        ]
+        with using(1):  # sites are on threads of their own, so their rows are not in blocks
+            self.endpoints = [
+                _endpoint(study, rows, identity, roster, place)
+                for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
+            ]
         names = [str(place) for place in range(len(holders))]
         carrier = Direct(dict(zip(names, (end.handle for end in self.endpoints), strict=True)))
         coordinator = Coordinator(own, roster, parameters, study.hash)

@@ -109,8 +109,8 @@ class _NoJournal:
 NO_JOURNAL: Journal = _NoJournal()
 
 
-class FileJournal:
-    """The journal of one run, in its folder. One process at a time may hold it."""
+class Record:
+    """The journal of one run as it stands in its folder; whoever may read it may look."""
 
     def __init__(self, folder: Path) -> None:
         self.run_file, self.answers_file = folder / "run.json", folder / "answers.jsonl"
@@ -120,17 +120,15 @@ class FileJournal:
         self._under_way: Asked | None = None
         for line in _whole_lines(self.answers_file):
             self._remember(line)
-        self._file = self.answers_file.open("ab")
-        sync_directory(folder)
 
-    def close(self) -> None:
-        self._file.close()
-
-    # --------------------------------------------------------------------------------- reading
     @property
     def rounds(self) -> int:
         """How many have an answer, or will never have one."""
         return len(self._recorded)
+
+    def keys(self) -> list[bytes]:
+        """KEYS of the last epoch; none if the run was stopped before there were any."""
+        return [base64.b64decode(one) for one in self.run["keys"]]
 
     def recorded(self, number: int) -> Answered | Void | None:
         return self._recorded.get(number)
@@ -155,7 +153,19 @@ class FileJournal:
         if "heads" in line:
             self.heads = {int(k): _head(held) for k, held in line["heads"].items()}
 
-    # --------------------------------------------------------------------------------- writing
+
+class FileJournal(Record):
+    """The journal of the process that runs the study; one at a time may."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._file = self.answers_file.open("ab")
+        self._file.truncate(_whole_size(self.answers_file))
+        sync_directory(folder)
+
+    def close(self) -> None:
+        self._file.close()
+
     def joining(self, coordinator: Coordinator) -> None:
         """Before JOIN leaves: the same invitation can be sent again."""
         self._write_run(coordinator, ())
@@ -224,10 +234,6 @@ class FileJournal:
         new.replace(self.run_file)
         sync_directory(self.run_file.parent)
 
-    def keys(self) -> list[bytes]:
-        """KEYS of the last epoch; none if the run was stopped before there were any."""
-        return [base64.b64decode(one) for one in self.run["keys"]]
-
 
 # ------------------------------------------------------------------------------------------ values
 def _read_run(path: Path) -> dict[str, Any]:
@@ -245,14 +251,13 @@ def _read_run(path: Path) -> dict[str, Any]:
     return found
 
 
+def _whole_size(path: Path) -> int:
+    """Without a last line that was being written when the power failed."""
+    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
+
+
 def _whole_lines(path: Path) -> list[dict[str, Any]]:
-    """All but a last one that was being written when the power failed; it is cut off."""
-    if not path.exists():
-        return []
-    data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        os.truncate(path, len(whole))
+    whole = path.read_bytes()[: _whole_size(path)] if path.exists() else b""
     try:
         return [json.loads(line) for line in whole.splitlines()]
     except ValueError:
@@ -281,3 +286,10 @@ def _head(held: list[Any]) -> LedgerHead:
 
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
+
+
+def receipts_of(folder: Path, site: int) -> list[str]:
+    """All that a run has of one site's signed headers, in hexadecimal digits, in order."""
+    lines = _whole_lines(folder / "answers.jsonl")
+    kept = (line["receipts"].get(str(site), []) for line in lines if line["what"] == "answered")
+    return [base64.b64decode(one).hex() for held in kept for one in held]

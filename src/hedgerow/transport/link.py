@@ -1,6 +1,6 @@
 """Rounds over a carrier: who is there, what was asked, what came, and what to do when it did not.
 
-    first        JOIN -> KEYS, OPEN: an epoch of all who are there
+    first        JOIN -> KEYS, OPEN: an epoch of all who are there (attendance.py)
     every round  ROUND -> MASKED, [SURVIVORS -> SIGNED_SET], UNMASK -> SHARES
 
 In trouble, the cheapest first: the same round is asked again, which costs nothing; with enough
@@ -11,15 +11,11 @@ epoch of the same run. Only a round that can never be opened is void, and then i
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from hedgerow.coordinator.federation import Collected
-from hedgerow.coordinator.spending import price
-from hedgerow.errors import RoundFailed, RunEnded, SpecError
-from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.errors import RoundFailed, SpecError
 from hedgerow.queries import LocalChoice, Query, SelectQuery
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.coordinator import Coordinator, SecureSum
@@ -28,15 +24,10 @@ from hedgerow.secagg.envelope import Header
 from hedgerow.secagg.opening import BadShares, Opened
 from hedgerow.study.admission import length_of
 from hedgerow.study.terms import Study
-from hedgerow.transport.endpoint import refused_with
+from hedgerow.transport.attendance import Attendance
 from hedgerow.transport.journal import NO_JOURNAL, Answered, Asked, Journal, Void
-from hedgerow.transport.post import NEEDS_NEW_KEYS, Gathering, Note, Post, Take
+from hedgerow.transport.post import Gathering, Note, Post
 from hedgerow.transport.wire import Bundle, Sender
-
-RETURN_SECONDS = 2.0
-"""How long a lost site may take to say that it is back, while all others wait."""
-STALE_SECONDS = 1.0
-"""In less time no process ends and another takes its place."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,7 @@ class UnderWay:
     encoded: Bundle
 
 
-class SecureLink:
+class SecureLink(Attendance):
     """Several sites and a coordinator that sees only masked vectors."""
 
     def __init__(
@@ -57,82 +48,13 @@ class SecureLink:
         post: Post,
         journal: Journal = NO_JOURNAL,
     ) -> None:
-        self.study, self.coordinator, self.post, self.journal = study, coordinator, post, journal
+        super().__init__(study, coordinator, post, journal)
         self.sender = Sender()
-        self.present: frozenset[int] = frozenset()
-        self._excluded: frozenset[int] = frozenset()
-        self._needs_epoch, self._opened = True, False
-        self._heard = self._asked_back = -math.inf
         self._under_way: UnderWay | None = None
         self._replayed_attempt: int | None = None
 
-    @property
-    def threshold(self) -> int:
-        return self.coordinator.parameters.threshold
-
-    def spent(self) -> Cost:
-        receipts = [head.spent for head in self.coordinator.heads.values()]
-        if "inf" in receipts:
-            return math.inf
-        return max(map(Fraction, receipts), default=Fraction(0))
-
-    # ---------------------------------------------------------------------------------- epochs
-    def enter(self) -> None:
-        """A new epoch of all who are there; nothing has a name in it yet."""
-        everyone = set(range(self.study.parties)) - self._excluded
-        letters = {site: m for site, m in self.coordinator.join().items() if site in everyone}
-        self.journal.joining(self.coordinator)
-        keys: dict[int, bytes] = {}
-
-        def keep(site: int, answer: bytes) -> None:
-            require(self.coordinator.sender_of_keys(answer) == site, Code.BAD_MESSAGE, site)
-            keys[site] = answer
-
-        asks = self.post.timing.asks if self._opened else math.inf
-        silent = self._gather(letters, keep, keys.__len__, asks).waiting
-        self._require_enough(len(keys), silent, "to begin an epoch")
-        opening = self.coordinator.open(keys.values())
-        self.journal.epoch(self.coordinator)
-        self._open(opening)
-
-    def _open(self, letters: Mapping[int, bytes]) -> None:
-        there: set[int] = set()
-
-        def note(site: int, answer: bytes) -> None:
-            require(not answer, Code.BAD_MESSAGE, site)
-            there.add(site)
-
-        gathering = self._gather(letters, note, there.__len__, self.post.timing.asks)
-        self._require_enough(len(there), gathering.waiting, "to begin an epoch")
-        self.present, self.sender = frozenset(there), Sender()
-        self._needs_epoch, self._opened = False, True
-        self._heard = self._asked_back = self.post.clock()
-        self.post.tell(Note(f"epoch {self.coordinator.attempt} with", self.post.named(there)))
-
-    def _renew(self, bundle: Sequence[Query]) -> None:
-        """Before a new round: whoever is back takes part, and a new epoch is made if need be."""
-        now = self.post.clock()
-        absent = set(range(self.study.parties)) - self.present - self._excluded
-        if self._opened and not self._needs_epoch:
-            if absent and now - self._asked_back >= self.post.timing.return_seconds:
-                self._ask_back(absent)
-            if now - self._heard >= STALE_SECONDS and self._cannot_be_repeated(bundle):
-                self._ask_back(self.present)
-        if self._needs_epoch:
-            self.enter()
-
-    def _ask_back(self, sites: Iterable[int]) -> None:
-        """Asks at no charge whether these are in the epoch, out of it, or away."""
-        self._asked_back = self.post.clock()
-        for site, answer in self.post.once(self.coordinator.opening(sites), RETURN_SECONDS).items():
-            if not answer:
-                self.present |= {site}
-            elif refused_with(answer) in NEEDS_NEW_KEYS:
-                self._needs_epoch = True
-
-    def _cannot_be_repeated(self, bundle: Sequence[Query]) -> bool:
-        """Whether the study's reserve could not pay for this round if it failed."""
-        return not price(bundle, self.study) <= self.study.reserve
+    def on_new_epoch(self) -> None:
+        self.sender = Sender()
 
     # ---------------------------------------------------------------------------------- rounds
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
@@ -297,39 +219,6 @@ class SecureLink:
                 "with the files and the release that the run was begun with, or begin a new run."
             )
         return encoded
-
-    # --------------------------------------------------------------------------------- waiting
-    def _gather(
-        self,
-        letters: Mapping[int, bytes],
-        take: Take,
-        got: Callable[[], int],
-        asks: float,
-        needed: int | None = None,
-        fuller: Callable[[int], bytes] | None = None,
-    ) -> Gathering:
-        least = self.threshold if needed is None else needed
-        return Gathering(self.post, dict(letters), take, got, least, asks, fuller).run()
-
-    def _require_enough(self, there: int, silent: Iterable[int], what: str) -> None:
-        if there < self.threshold:
-            self._end(silent, what, there)
-
-    def _end(self, silent: Iterable[int], what: str, there: int) -> None:
-        names = ", ".join(self.post.named(silent)) or "nobody"
-        seconds = self.post.timing.patience_seconds
-        raise RunEnded(
-            f"{what}: {names} did not answer within {seconds:g} s; {there} of "
-            f"{self.study.parties} sites are there and {self.threshold} are needed. "
-            f"{self._charged()} Wait until they are back and resume the run: the same round is "
-            "then asked again, at no charge."
-        )
-
-    def _charged(self) -> str:
-        if self.study.limit == math.inf:
-            return "Nothing is promised, so nothing was charged."
-        part = float(self.spent() / self.study.total)
-        return f"By the sites' own receipts {part:.1%} of the budget is charged, at most."
 
 
 class _Exchange:

@@ -77,8 +77,8 @@ class Gathering:
 
     `take` keeps an answer, and raises PartyRefused if it does not fit. `got` counts those kept;
     fewer than `needed` are of no use. `fuller` writes the letter for a site that lacks a
-    definition. Afterwards `waiting` holds those who stayed silent, and `gone` those who cannot
-    answer in this epoch.
+    definition. Afterwards `waiting` holds those who stayed silent, `gone` those who cannot answer
+    in this epoch, and `asked_again` all who did not answer at once.
     """
 
     post: Post
@@ -89,6 +89,7 @@ class Gathering:
     asks: float = math.inf
     fuller: Callable[[int], bytes] | None = None
     gone: set[int] = field(default_factory=set)
+    asked_again: set[int] = field(default_factory=set)
     _said: dict[int, str] = field(default_factory=dict)
 
     def run(self) -> Gathering:
@@ -102,6 +103,7 @@ class Gathering:
             arrived = self.post.once(self.waiting)
             tries += 1
             in_doubt = [self._hear(site, answer) for site, answer in arrived.items()]
+            self.asked_again |= set(self.waiting)
             if not any(in_doubt) and self._is_over(tries, self.post.clock() - started):
                 break
             if not arrived:

@@ -59,7 +59,9 @@ _VALUES: dict[str, type[Any]] = {
         queries.LocalChoice,
     )
 }
-_ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Mechanism)}
+_ENUMS: dict[str, type[Enum]] = {
+    e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
+}
 _NAMED = (Tree, models.Curve, queries.Binning, queries.Cuts, regions.Split)
 """Sent once, then by digest; models, layers and regions too, as what is new in them."""
 _REPEATED = (queries.Binning, queries.Cuts, regions.Split)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -53,7 +53,7 @@ MAX_CLASSES = 255
 WHOLE = {"feature", "classes", "target", *(CLASSES + word for word in MARKS)}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, init=False)
 class Schema:
     """What all sites agree on before any row is read.
 
@@ -67,14 +67,25 @@ class Schema:
     target: Target | None = None
     classes_mark: Mark | None = field(default=None, compare=False)
 
-    def __post_init__(self) -> None:
-        given: Any = self.features
-        features = features_of(given) if isinstance(given, Mapping) else _checked_features(given)
-        object.__setattr__(self, "features", features)
-        if isinstance(self.target, tuple):
-            object.__setattr__(self, "target", _target_of_pair(self.target))
-        if self.target is not None:
-            _check_kind("the target", self.target, Target)
+    def __init__(
+        self,
+        features: Mapping[str, Any] | Iterable[Feature],
+        classes: Iterable[Any] | None = None,
+        target: Target | tuple[float, float] | None = None,
+        classes_mark: Mark | None = None,
+    ) -> None:
+        by_name = features if isinstance(features, Mapping) else None
+        given = _checked_features(features) if by_name is None else features_of(by_name)
+        object.__setattr__(self, "features", given)
+        object.__setattr__(self, "classes", classes)
+        bound = _target_of_pair(target) if isinstance(target, tuple) else target
+        object.__setattr__(self, "target", bound)
+        object.__setattr__(self, "classes_mark", classes_mark)
+        if bound is not None:
+            _check_kind("the target", bound, Target)
+        self._settle()
+
+    def _settle(self) -> None:
         if not self.features:
             raise SpecError("the schema has no features; declare at least one column.")
         name, times = Counter(self.names).most_common(1)[0]

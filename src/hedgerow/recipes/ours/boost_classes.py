@@ -135,7 +135,7 @@ class SmoothedBoost:
                 said = [w * v for w, v in zip(stacked.weights, found.values, strict=True)]
                 splitting = looking(grids, features, said, draw, rounds, loss)
             score = yield from boost(rounds, splitting, Wiener(loss), score, rng)
-        return Trained(Model(score, output_for(n_classes)))
+        return Trained(Model(score, output_for(n_classes), parts=found.parts(grids)))
 
 
 def active_features(grids: Grids) -> tuple[int, ...]:

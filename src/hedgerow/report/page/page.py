@@ -15,7 +15,7 @@ from hedgerow.report.page.data import script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.pictures import importance_bars, shapes
 from hedgerow.report.plain import PlainModel, plain
-from hedgerow.report.reading import Readable, known_bins
+from hedgerow.report.reading import Readable, mean_of_curve
 from hedgerow.report.text import leaf_sentences
 from hedgerow.report.view import is_one_tree, leaf_of
 from hedgerow.values.models import Output
@@ -219,7 +219,7 @@ def _why_section(form: PlainModel) -> Html:
 # ---------------------------------------------------------------------------------- for the script
 def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
     score = model.model_.score
-    curves = [known_bins(model.schema_, curve).mean(axis=0).tolist() for curve in score.curves]
+    curves = [mean_of_curve(model, curve).tolist() for curve in score.curves]
     return script_data(form) | {
         "curve_columns": [curve.feature for curve in score.curves],
         "curve_means": curves,

@@ -64,7 +64,7 @@ def _whole(table: RowTable) -> list[Column]:
 def _drafted(name: str, column: Column) -> Feature:
     if _says_numbers(column) and not _says_truths(column):
         return Numeric(name, *rounded(*range_met(name, column)))
-    values = tuple(v for v in met_values(name, column) if not _is_blank(v))
+    values = tuple(v for v in met_values(name, column) if v.strip() not in MISSING_TEXTS)
     if set(map(token_of, values)) == {"0", "1"}:
         return Categorical(name, values, other=False)
     return Categorical(name, values) if len(values) <= MAX_VALUES else Hashed(name)
@@ -82,6 +82,7 @@ def _says_numbers(column: Column) -> bool:
 
 
 def _is_blank(text: str) -> bool:
+    """Of a number's column; in one of texts a mark such as ? is a value like others."""
     return text.strip() in MISSING_TEXTS or text.strip().lower() in MISSING_MARKS
 
 

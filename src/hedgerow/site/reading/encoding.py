@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, SpecError
 from hedgerow.kernels.encoding import encode_edges
+from hedgerow.kernels.threads import blocks, each
 from hedgerow.site.reading.columns import (
     Column,
     Strange,
@@ -147,8 +148,7 @@ class _Encoder:
             self._y[self._n : self._n + int(keep.sum())] = values[keep]
         n = int(keep.sum())
         self._skipped += len(keep) - n
-        for grid, column, out in zip(self._schema.grids, features, self._codes, strict=True):
-            out[self._n : self._n + n] = self._feature(grid, column)[keep]
+        each(lambda part: self._features(part, features, keep), blocks(len(features), 1))
         if person is not None:
             self._persons.append(persons[keep])
         self._n += n
@@ -176,6 +176,14 @@ class _Encoder:
                 "header, with an open quote, or too long; correct or remove them."
             )
         return broken
+
+    def _features(self, part: slice, columns: list[Column], keep: NDArray[np.bool_]) -> None:
+        """Some columns of a chunk, on a thread of their own if there are several."""
+        at = slice(self._n, self._n + int(keep.sum()))
+        for grid, column, out in zip(
+            self._schema.grids[part], columns[part], self._codes[part], strict=True
+        ):
+            out[at] = self._feature(grid, column)[keep]
 
     def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
         self._check_text(grid.feature, column)
