@@ -10,6 +10,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -32,51 +33,58 @@ class Curve:
         return float(np.polyfit(np.log(self.sizes), np.log(self.seconds), 1)[0])
 
 
-def rows_of_a_boosted_fit(rows: int) -> None:
-    boosted(rows, 30)
+Prepared = Callable[[], object]
+"""A work whose rows are there, so that making them is not timed."""
 
 
-def columns_of_a_boosted_fit(columns: int) -> None:
-    boosted(10_000, columns)
+def rows_of_a_boosted_fit(rows: int) -> Prepared:
+    return boosted(rows, 30)
 
 
-def boosted(rows: int, columns: int, classes: int = 2) -> None:
+def columns_of_a_boosted_fit(columns: int) -> Prepared:
+    return boosted(10_000, columns)
+
+
+def boosted(rows: int, columns: int, classes: int = 2) -> Prepared:
     X, y, _ = normals(rows, columns, classes)
     model = hr.BoostedTreesClassifier(schema_of(columns, classes), 1.0, 1e-6, random_state=0)
-    model.fit(X, y)
+    return partial(model.fit, X, y)
 
 
-def rows_of_extra_trees(rows: int) -> None:
+def rows_of_extra_trees(rows: int) -> Prepared:
     X, y, _ = normals(rows, 30)
-    hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, n_trees=5, random_state=0).fit(X, y)
+    model = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, n_trees=5, random_state=0)
+    return partial(model.fit, X, y)
 
 
-def rows_of_a_forest_of_medians(rows: int) -> None:
+def rows_of_a_forest_of_medians(rows: int) -> Prepared:
     X, y, _ = normals(rows, 30)
-    hr.MedianForestClassifier(schema_of(30), 1.0, 1e-6, max_depth=7, random_state=0).fit(X, y)
+    model = hr.MedianForestClassifier(schema_of(30), 1.0, 1e-6, max_depth=7, random_state=0)
+    return partial(model.fit, X, y)
 
 
-def sites(count: int) -> None:
-    tree_over(count, sparse=False)
+def sites(count: int) -> Prepared:
+    return partial(tree_over, count, sparse=False)
 
 
-def classes(count: int) -> None:
-    boosted(20_000, 10, count)
+def classes(count: int) -> Prepared:
+    return boosted(20_000, 10, count)
 
 
-def splits(count: int) -> None:
+def splits(count: int) -> Prepared:
     X, y, _ = normals(20_000, 10)
-    hr.TopDownTreeClassifier(
+    model = hr.TopDownTreeClassifier(
         schema_of(10).with_grid(bins=11),
         epsilon=float(count),
         max_splits=count,
         budget="even",
         min_gain=0.0,
         min_fraction_split=0.0,
-    ).fit(X, y, party=np.arange(len(y)) % 2)
+    )
+    return partial(model.fit, X, y, party=np.arange(len(y)) % 2)
 
 
-CURVES: dict[Callable[[int], None], tuple[str, str, tuple[int, ...], tuple[int, ...]]] = {
+CURVES: dict[Callable[[int], Prepared], tuple[str, str, tuple[int, ...], tuple[int, ...]]] = {
     rows_of_a_boosted_fit: (
         *("rows", "default boosted classifier, 30 columns"),
         *((62_500, 250_000, 1_000_000), (4_000, 16_000)),
@@ -106,8 +114,8 @@ def curves(quick: bool) -> list[Curve]:
     found = []
     for work, (grows, words, full, small) in CURVES.items():
         sizes = small if quick else full
-        work(sizes[0])  # imports and tables of noise laws are paid once a process
-        found.append(Curve(grows, words, sizes, [cpu(lambda: work(size)) for size in sizes]))
+        work(sizes[0])()  # imports and tables of noise laws are paid once a process
+        found.append(Curve(grows, words, sizes, [cpu(work(size)) for size in sizes]))
         print(f"{grows}: {words}: exponent {found[-1].exponent:.2f}", found[-1].seconds, flush=True)
     return found
 

@@ -10,11 +10,11 @@ from benchmarks.works import ROOT, STORE, WORKS
 PAGE = ROOT / "docs" / "results" / "speed.md"
 HEAD = """# Speed and memory
 
-Written by `python -m benchmarks.works page`. Every work ran in a process of its own, one thread, all
-loops compiled before, but for the line on first use. CPU seconds, because machines are shared; a
-reference ran in the same process. *Before* is an older tree of hedgerow that ran the same works:
-`python -m benchmarks.works before --source DIR`. A shared machine slows CPU seconds down too, by up to
-two times, so a ratio to the reference says more than seconds, and a line without one is rough.
+Written by `python -m benchmarks.works page`. Every work ran in a process of its own, on one thread,
+with all loops compiled before, but for the line on first use. CPU seconds, because machines are
+shared; a reference ran in the same process. *Before* is an older tree of hedgerow that ran the
+same works: `python -m benchmarks.works before --source DIR`. A shared machine slows CPU seconds
+down too, by up to two times: a ratio to a reference says more, and a line without one is rough.
 
 | work | before | after | reference | after / reference | goal |
 |---|---|---|---|---|---|

@@ -2,7 +2,7 @@
 
     python -m benchmarks.works after                      all of them, into docs/results/speed
     python -m benchmarks.works after median_forest        some of them; the others stay
-    python -m benchmarks.works before --source DIR        the same works by an older tree of hedgerow
+    python -m benchmarks.works before --source DIR        by an older tree of hedgerow
     python -m benchmarks.works page                       the page from both, docs/results/speed.md
 
 A work uses what users use, so an older tree can run it too. Works that an older tree cannot do say
@@ -27,6 +27,8 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 STORE = ROOT / "docs" / "results" / "speed"
 LONGEST = 3600
+CALLS = 200  # of one row each: one is shorter than the clock's step
+NO_REFERENCE = "HEDGEROW_BENCH_WITHOUT_REFERENCES"
 Measured = dict[str, Any]
 WORKS: dict[str, tuple[str, str, Callable[[], Measured]]] = {}
 
@@ -49,6 +51,11 @@ def cpu(function: Callable[[], object], rounds: int = 1) -> float:
         function()
         found.append(time.process_time() - start)
     return min(found)
+
+
+def reference(function: Callable[[], object], rounds: int = 1) -> float | None:
+    """As `cpu`; an older tree has the same references, so they are left out there."""
+    return None if os.environ.get(NO_REFERENCE) else cpu(function, rounds)
 
 
 def normals(rows: int, features: int, classes: int = 2) -> tuple[Any, Any, Any]:
@@ -87,7 +94,7 @@ def boosted_million() -> Measured:
 
     X, y, _ = normals(1_000_000, 30)
     theirs = xgboost.XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, tree_method="hist")
-    return {**boosted(1_000_000, 30), "reference": cpu(lambda: theirs.fit(X, y))}
+    return {**boosted(1_000_000, 30), "reference": reference(lambda: theirs.fit(X, y))}
 
 
 @work("the same, 20,000 x 100", "memory: a chunk of rows and one matrix of F^2")
@@ -122,10 +129,14 @@ def one_row() -> Measured:
     ours, theirs, X, _ = served()
 
     def calls(model: Any) -> Callable[[], object]:
-        return lambda: [model.predict_proba(X[:1]) for _ in range(200)]
+        return lambda: [model.predict_proba(X[:1]) for _ in range(CALLS)]
 
     cpu(calls(ours))
-    return {"seconds": cpu(calls(ours), 3) / 200, "reference": cpu(calls(theirs), 3) / 200}
+    theirs_seconds = reference(calls(theirs), 3)
+    return {
+        "seconds": cpu(calls(ours), 3) / CALLS,
+        "reference": theirs_seconds and theirs_seconds / CALLS,
+    }
 
 
 def file_of(model: Any, save: str, name: str) -> Path:
@@ -145,7 +156,7 @@ def model_file() -> Measured:
     try:
         return {
             "seconds": cpu(lambda: hr.load(mine), 9),
-            "reference": cpu(lambda: xgboost.XGBClassifier().load_model(other), 9),
+            "reference": reference(lambda: xgboost.XGBClassifier().load_model(other), 9),
             "kb": mine.stat().st_size / 1000,
             "reference_kb": other.stat().st_size / 1000,
         }
@@ -163,7 +174,10 @@ def extra_trees_classes() -> Measured:
     X, y, _ = normals(1_000_000, 30)
     ours = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, random_state=0)
     theirs = ExtraTreesClassifier(20, max_depth=20)
-    return {"seconds": cpu(lambda: ours.fit(X, y)), "reference": cpu(lambda: theirs.fit(X, y))}
+    return {
+        "seconds": cpu(lambda: ours.fit(X, y)),
+        "reference": reference(lambda: theirs.fit(X, y)),
+    }
 
 
 @work("ExtraTreesRegressor, 200,000 x 30, 20 trees of depth 20", "at most .5 x scikit-learn's")
@@ -175,7 +189,10 @@ def extra_trees_numbers() -> Measured:
     X, _, y = normals(200_000, 30)
     ours = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, random_state=0)
     theirs = ExtraTreesRegressor(20, max_depth=20)
-    return {"seconds": cpu(lambda: ours.fit(X, y)), "reference": cpu(lambda: theirs.fit(X, y))}
+    return {
+        "seconds": cpu(lambda: ours.fit(X, y)),
+        "reference": reference(lambda: theirs.fit(X, y)),
+    }
 
 
 @work("MedianForestClassifier, 1e4 x 30", "at most .3 s")
@@ -194,6 +211,7 @@ def best_first() -> Measured:
     from studies import datasets
 
     data = datasets.load("adult", datasets.folder(None))
+    bench_topdown.hr.TopDownTreeClassifier()  # imports what it needs
     return {"seconds": cpu(lambda: bench_topdown.fit(data, split="noisy_counts"))}
 
 
@@ -271,6 +289,8 @@ def measure(name: str, source: Path) -> Measured:
     """In a process of its own that imports hedgerow from `source`."""
     paths = os.pathsep.join([str(source / "src"), str(ROOT)])
     environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths}
+    if source != ROOT:
+        environment[NO_REFERENCE] = "yes"
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.works", "one", name]
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=LONGEST, cwd=ROOT
@@ -290,13 +310,14 @@ def run_one(name: str) -> None:
 
 
 def run(when: str, source: Path, names: list[str]) -> None:
+    """A result is kept as soon as it is there: works take minutes, and may run side by side."""
     file = STORE / f"{when}.json"
-    known = json.loads(file.read_text()) if file.exists() else {}
     for name in names or list(WORKS):
-        known[name] = measure(name, source)
-        print(when, name, known[name], flush=True)
+        found = measure(name, source)
+        print(when, name, found, flush=True)
         STORE.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        known = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps({**known, name: found}, indent=1, sort_keys=True) + "\n")
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from hedgerow.queries import (
     Hessians,
     LabelReports,
     Leaves,
+    PredictionCells,
     ResidualCells,
     ScoreCells,
     Sides,
@@ -148,6 +149,7 @@ GROUPS = [
     Leaves((STUMP, STUMP)),
     Sides(ROOT_LAYER, TESTS),
     Sides(BELOW, cuts_of([SPLIT, OTHER], [OTHER, None])),
+    PredictionCells(RAW, (-1.0, 0.0, 0.5)),
 ]
 TWO_CLASS_GROUPS = [
     *GROUPS,

@@ -23,6 +23,7 @@ from hedgerow.queries import (
     LabelReports,
     Leaves,
     LocalChoice,
+    PredictionCells,
     ResidualCells,
     Score,
     ScoreCells,
@@ -72,6 +73,7 @@ PIECES = {
         (MODEL,), (Output.SIGMOID,), (1.0,), 2, (0.5,)
     ): "in 2 ranges of the predicted probability",
     ResidualCells(MODEL, (0.5,)): "in 2 ranges of the size of the prediction error",
+    PredictionCells(MODEL, (0.0, 0.5)): "in 3 ranges of the prediction",
 }
 
 

@@ -43,6 +43,7 @@ from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Model
+from hedgerow.values.notebook import html_table
 from hedgerow.values.regions import Fold
 from hedgerow.values.schema import Schema
 
@@ -98,6 +99,15 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return f"Evaluation({_main(self.parts[0][0])}, {self.privacy_.promise})"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (f"model {k + 1}", one.group, name, str(value))
+            for k, part in enumerate(self.parts)
+            for one in part
+            for name, value in one.measures.items()
+        ]
+        return html_table(repr(self), lines)
 
     def __str__(self) -> str:
         lines = [f"Evaluation, {self.privacy_.promise}; {self.confidence:.0%} intervals"]

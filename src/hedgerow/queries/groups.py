@@ -250,6 +250,37 @@ class ResidualCells:
 
 @grouping
 @dataclass(frozen=True)
+class PredictionCells:
+    """Intervals of what a model of one output says of a record, between public edges."""
+
+    at: Additive
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("in {range} of the prediction", (counting("range", self.n_cells),))
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.edges) + 1
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        score = records.raw(self.at)[:, 0]
+        cells = np.searchsorted(np.asarray(self.edges), score, side="right")
+        return (0,), cells.astype(np.uint16)[None, :]
+
+    def misfit(self, schema: Schema) -> str | None:
+        if self.at.outputs != 1:
+            return f"the model has {self.at.outputs} outputs; a score needs one"
+        return unordered(self.edges) or misfit_of_model(self.at, schema)
+
+
+@grouping
+@dataclass(frozen=True)
 class ScoreCells:
     """Intervals of the probabilities that some models give, between public edges.
 

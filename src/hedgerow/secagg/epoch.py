@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import digest, ids, u64
+from hedgerow.secagg.encoding import digest, u16, u64
 from hedgerow.secagg.envelope import (
     NO_EPOCH,
     MessageKind,
@@ -91,7 +91,7 @@ class Epoch:
         Sites that were told different rounds, bundles or participants get different keys:
         their masks do not cancel and their shares do not open.
         """
-        who = b"".join(ids((site,)) + self.ephemerals[site] for site in participants)
+        who = b"".join(u16(site) + self.ephemerals[site] for site in participants)
         return digest("ctx", self.id, u64(round), request, who)
 
 

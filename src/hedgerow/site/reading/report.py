@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from hedgerow.errors import DataWarning
 from hedgerow.site.reading.encoding import LABEL, Encoded
 from hedgerow.values.grids import ColumnKind, Grid, short_number
+from hedgerow.values.notebook import html_table
 from hedgerow.values.schema import Schema
 
 WORTH_A_WARNING = 0.01
@@ -77,6 +78,14 @@ class DataReport:
     @property
     def complaints(self) -> list[str]:
         return [f"column {c.name!r}: {words}" for c in self.columns for words in c.complaints]
+
+    def _repr_html_(self) -> str:
+        lines = [("column", "rows", "clamped", "unknown", "missing", "allowed")]
+        lines += [
+            (c.name, f"{c.rows}", f"{c.clamped}", f"{c.unknown}", f"{c.missing}", c.allowed)
+            for c in self.columns
+        ]
+        return html_table(f"Rows as they were read; {self.skipped} left out", lines)
 
     def __str__(self) -> str:
         width = max(len(c.name) for c in self.columns)
