@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hedgerow.site.reading import encoding, sources
+from hedgerow.site.reading import encoding, files
 from hedgerow.site.reading.encoding import (
     Encoded,
     encode,
@@ -179,7 +179,7 @@ def test_a_line_break_ends_a_record_even_in_quotes(tmp_path) -> None:
 
 
 def test_lines_may_fall_on_the_end_of_a_block(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(sources, "CSV_BLOCK_BYTES", 64)
+    monkeypatch.setattr(files, "CSV_BLOCK_BYTES", 64)
     path = tmp_path / "rows.csv"
     path.write_text("job,age\n" + '"a ""b"" c",7\n' * 200)
     schema = Schema((Categorical("job", ('a "b" c',), other=False), Numeric("age", 0, 10)))
