@@ -6,6 +6,7 @@ of rows to three digits for a ten-thousandth of the budget.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from contract.hostile import RAW
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import PartyRefused
 from hedgerow.privacy.accounting.budget import Placement
@@ -215,30 +217,6 @@ def test_without_admission_the_clamp_still_holds(attack, monkeypatch):
     assert all(sum(v * v for v in row) <= bound.l2_squared for row in vector)
 
 
-RAW = {
-    "nothing": b"",
-    "no JSON": b"{",
-    "a number": b"5",
-    "a list of numbers": b"[5]",
-    "an empty list": b"[]",
-    "null": b"null",
-    "NaN": b"[NaN]",
-    "a key twice": b'[{"!":"Count","!":"Count"}]',
-    "an unknown kind": b'[{"!":"os.system"}]',
-    "a field too many": b'[{"!":"Count","x":1}]',
-    "a field too few": b'[{"!":"SumQuery"}]',
-    "an unknown mark": b'[{"?":1}]',
-    "an exponent": b'[{"%":"1e100000000"}]',
-    "a long rational": b'[{"%":"' + b"9" * 65 + b'"}]',
-    "a long integer": b"[" + b"9" * 5000 + b"]",
-    "deep nesting": b"[" * 5000 + b"]" * 5000,
-    "an enum that is none": b'[{"#":["Score","SECRET"]}]',
-    "a count alone": b'[{"!":"Count"}]',
-    "an unbalanced tree": b'[{"!":"Tree","tree":{"features":["a"],"tests":[],"nodes":[0]}}]',
-    "too many queries": b"[" + b",".join([b"1"] * 5000) + b"]",
-}
-
-
 @pytest.mark.parametrize("raw", RAW)
 def test_bytes_that_are_no_bundle_are_a_bad_message(raw):
     link = linked()
@@ -328,8 +306,38 @@ class Probe:
     times: int = 0
 
 
+CELLS = list(itertools.product(*(range(grid.n_cells) for grid in TWO.grids)))
+
+
+def inside(cells):
+    """The records of one cell of every column: most such regions hold none, some one."""
+    splits = [grid.split_values([cell]) for grid, cell in zip(TWO.grids, cells, strict=True)]
+    return tuple(Step(split, 0) for split in splits)
+
+
+@pytest.mark.parametrize("share", [Fraction(1), SHARE], ids=["refused", "charged"])
+def test_314_existence_probes_are_refused_or_charged_alike(share):
+    """Free and exact when rows were read before the charge: answering or not told of a record."""
+    link = linked(n=60, parties=2)
+    probed, end = CELLS[:314], link.endpoints[0]
+    held = {tuple(map(int, codes)) for codes in end.member.answering.rows.codes.T}
+    assert 0 < len(held & set(probed)) < 100
+    if share == 1:
+        replies(link, Sender().encode([asked(Count(), share=share)]))
+    seen, before = set(), len(end.safe.ledger.entries)
+    for cells in probed:
+        bundle = Sender().encode([asked(ClassCounts(2), share=share, region=inside(cells))])
+        reply = end.handle(round_letters(link, bundle)[0])
+        left = not reply.startswith(endpoints.REFUSED)
+        seen.add((left, len(reply) if left else reply))
+    charged = len(end.safe.ledger.entries) - before
+    if share == 1:
+        assert (seen, charged) == ({(False, refusal(Code.BUDGET_REFUSED))}, 0)
+    else:
+        assert ({left for left, _ in seen}, charged) == ({True}, len(probed))
+
+
 def test_a_budget_that_says_no_says_so_before_any_row_is_touched(monkeypatch):
-    """314 cells were probed for free when the answer came before the charge."""
     link, probe = linked(), Probe()
     member = link.endpoints[0].member
     respond = member.respond

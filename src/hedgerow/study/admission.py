@@ -75,8 +75,7 @@ def _not_asked(study: Study, query: Query) -> str | None:
 
 
 def _bad_share(share: Fraction) -> str | None:
-    digits = max(abs(share.numerator), share.denominator)
-    if not 0 < share <= 1 or digits >= MOST_SHARE_DIGITS:
+    if not 0 < share.numerator <= share.denominator < MOST_SHARE_DIGITS:
         return "a share of the budget is not between 0 and 1, or has too many digits"
     return None
 

@@ -109,7 +109,7 @@ class Study:
             sparse=self.graph,
         )
 
-    @property
+    @cached_property
     def measure(self) -> Measure:
         return Measure.PURE if self.delta == 0 else Measure.GDP
 
@@ -133,7 +133,7 @@ class Study:
         """The rest of delta: noise is sized by it."""
         return self.delta - self.graph_delta
 
-    @property
+    @cached_property
     def spendable(self) -> Fraction:
         """What queries divide among themselves; the rest is for void rounds."""
         return self.total * (1 - self.retry_reserve)
@@ -234,7 +234,8 @@ class Study:
         """The law that protects the sum, in the query's units times `refinement`."""
         if self.placement in (Placement.NOWHERE, Placement.LABEL):
             return NoNoise()
-        return _law(self.measure, self._cost(query), self._scaled(query))
+        cost, one = self._cost(query), self._sensitivity(query)
+        return _law(self.measure, cost, one.of_person(self._refined(cost, one)))
 
     def site_law(self, query: Summed) -> NoiseLaw:
         """What one site draws."""
@@ -250,15 +251,13 @@ class Study:
         """Extra units, so that shares of a discrete Gaussian stay smooth at small scales."""
         if self.placement in (Placement.NOWHERE, Placement.LABEL):
             return 1
+        return self._refined(self._cost(query), self._sensitivity(query))
+
+    def _refined(self, cost: Fraction, sensitivity: Sensitivity) -> int:
         if self.measure is Measure.PURE:
             return 1
-        law = _law(self.measure, self._cost(query), self._sensitivity(query))
-        assert isinstance(law, DiscreteGaussian)
         shares = self.honest if self.placement is Placement.SHARES else 1
-        factor = 1
-        while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
-            factor *= 2
-        return factor
+        return _refinement(self.measure, cost, sensitivity, shares)
 
     def release(self, query: Summed) -> Release:
         """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
@@ -337,6 +336,16 @@ class Study:
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
 _share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
+
+
+@lru_cache(maxsize=4096)
+def _refinement(measure: Measure, cost: Fraction, sensitivity: Sensitivity, shares: int) -> int:
+    law = _law(measure, cost, sensitivity)
+    assert isinstance(law, DiscreteGaussian)
+    factor = 1
+    while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
+        factor *= 2
+    return factor
 
 
 @lru_cache(maxsize=4096)
