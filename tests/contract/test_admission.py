@@ -17,7 +17,7 @@ import pytest
 
 from contract.hostile import RAW
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import (
     Binning,
@@ -39,9 +39,14 @@ from hedgerow.queries import (
     sums,
 )
 from hedgerow.secagg.codes import Code
+from hedgerow.secagg.envelope import MessageKind
+from hedgerow.secagg.messages import Open
+from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
+from hedgerow.study import admission
 from hedgerow.study.admission import why_not
 from hedgerow.transport import endpoint as endpoints
-from hedgerow.transport.endpoint import REFUSAL_BYTES, accepted, code_of, refusal
+from hedgerow.transport.endpoint import REFUSAL_BYTES, Endpoint, accepted, code_of, refusal
 from hedgerow.transport.wire import Bundle, Receiver, Sender
 from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve
@@ -162,7 +167,48 @@ def test_bundles_have_an_end():
     assert why_not(the_study, [asked(Count())] * 4096) is None
 
 
+@pytest.mark.parametrize("most", [35, 71])
+def test_so_many_integers_leave_a_site_and_no_more(most, monkeypatch):
+    """18 + 14 + 10 leave for one query of all columns, by cell and class."""
+    query = asked(ClassCounts(2), Cells((0, 1, 2), BINNING))
+    monkeypatch.setattr(admission, "MOST_INTEGERS", most)
+    size = math.prod(query.shape)
+    allowed = [k for k in range(1, 4) if why_not(study(TWO, 1), [query] * k) is None]
+    assert allowed == [k for k in range(1, 4) if k * size <= most]
+
+
+def test_a_share_is_a_part_of_the_budget():
+    for share in (Fraction(3, 2), Fraction(1, 10**64), Fraction(-1, 2)):
+        assert "share" in why_not(study(TWO, 1), [asked(Count(), share=share)])
+    assert why_not(study(TWO, 1), [asked(Count(), share=Fraction(1))]) is None
+
+
+def test_noise_that_cannot_be_drawn_is_not_promised():
+    thin = asked(Fractions(-2.0, 6.0), share=Fraction(1, 10**7))
+    assert why_not(study(VALUE, 3), [thin]) is not None
+    assert why_not(study(VALUE, 3, delta="1e-6"), [thin]) is None
+
+
+def test_a_record_s_vector_must_fit_the_clamp(monkeypatch):
+    monkeypatch.setattr(admission, "LARGEST_CLAMPED", 1)
+    for _, query in HONEST[1:4]:
+        assert "too long for its unit" in admission._beyond_the_clamp(study(TWO, 1), query)
+    assert admission._beyond_the_clamp(study(TWO, 1), HONEST[0][1]) is None
+
+
 # ---------------------------------------------------------------------------- over real endpoints
+def test_an_endpoint_serves_the_study_that_its_site_speaks_for_and_no_other():
+    link = linked()
+    end = link.endpoints[0]
+    other = replace(link.study, name="another")
+    stranger = Member(other, end.member.answering.rows, Policy.open())
+    with pytest.raises(SpecError, match="another study"):
+        Endpoint(stranger, end.site, end.safe, end._head)
+    keys = tuple(bytes([k]) * 32 for k in range(3))
+    named = replace(link.study, sites=keys, coordinator=b"c" * 32)
+    assert named.hash != link.study.hash
+
+
 def linked(schema=TWO, n=90, parties=3, **options):
     X, y = sample(n, schema)
     fed = federation(
@@ -290,8 +336,10 @@ def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
     assert all(end.receiver.known for end in link.endpoints)
     link.coordinator.attempt = first - 1
     again = link.coordinator.join()
+    keys = Open(link.coordinator.keys).to_bytes()
     for place, end in enumerate(link.endpoints):
         assert not end.handle(again[place]).startswith(endpoints.REFUSED)
+        assert end.handle(link.coordinator.letter(MessageKind.OPEN, place, 0, keys)) == b""
         end.handle(again[place][:-1] + b"?")  # nobody signed that
         assert end.receiver.known
     link.join()

@@ -84,8 +84,6 @@ def _too_large(study: Study, query: Query) -> str | None:
     if not isinstance(query, Summed):
         many = len(query.splits) > MOST_CANDIDATES
         return f"more than {MOST_CANDIDATES} candidates" if many else None
-    if math.prod(query.shape) > MOST_INTEGERS:
-        return f"more than {MOST_INTEGERS} integers"
     return _beyond_the_clamp(study, query)
 
 
