@@ -157,7 +157,7 @@ def test_what_no_recipe_would_ask_is_refused(attack):
 def test_only_what_the_recipe_asks_is_admitted():
     narrow = replace(study(TWO, 1), asks=sums(ClassCounts, Cells))
     assert why_not(narrow, [asked(ClassCounts(2), Cells((0,), BINNING))]) is None
-    assert "never asks" in why_not(narrow, [asked(ClassCounts(2))])
+    assert "never asks" in str(why_not(narrow, [asked(ClassCounts(2))]))
 
 
 def test_bundles_have_an_end():
@@ -179,7 +179,7 @@ def test_so_many_integers_leave_a_site_and_no_more(most, monkeypatch):
 
 def test_a_share_is_a_part_of_the_budget():
     for share in (Fraction(3, 2), Fraction(1, 10**64), Fraction(-1, 2)):
-        assert "share" in why_not(study(TWO, 1), [asked(Count(), share=share)])
+        assert "share" in str(why_not(study(TWO, 1), [asked(Count(), share=share)]))
     assert why_not(study(TWO, 1), [asked(Count(), share=Fraction(1))]) is None
 
 
@@ -192,7 +192,7 @@ def test_noise_that_cannot_be_drawn_is_not_promised():
 def test_a_record_s_vector_must_fit_the_clamp(monkeypatch):
     monkeypatch.setattr(admission, "LARGEST_CLAMPED", 1)
     for _, query in HONEST[1:4]:
-        assert "too long for its unit" in admission._beyond_the_clamp(study(TWO, 1), query)
+        assert "too long for its unit" in str(admission._beyond_the_clamp(study(TWO, 1), query))
     assert admission._beyond_the_clamp(study(TWO, 1), HONEST[0][1]) is None
 
 
