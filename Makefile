@@ -4,32 +4,43 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo test test-all mutants check format wheel-check bench clean
+.PHONY: help demo demo-network demo-flare test test-all mutants check format docs wheel-check bench bench-quick \
+	clean
 
 help:
 	@echo "make demo         five parties in one process: accuracy, tree, privacy statement"
+	@echo "make demo-network three sites and a coordinator as processes, over HTTPS"
+	@echo "make demo-flare   the same over NVIDIA FLARE"
 	@echo "make test         all tests that take seconds"
 	@echo "make test-all     these, the ones that take minutes, and the planted mistakes"
 	@echo "make mutants      plants mistakes in copies of the source; each must be seen by its test"
-	@echo "make check        lint, format, types, import contract"
+	@echo "make check        lint, format, types, import contract, documentation"
 	@echo "make format       rewrite files in the house style"
+	@echo "make docs         the documentation as a site, in docs/_build/html"
 	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
-	@echo "make bench        speed, each as a ratio to a named reference"
+	@echo "make bench        speed, each as a ratio to a named reference, and how cost grows"
+	@echo "make bench-quick  the same works on small sizes: minutes, to see that they run"
 
 $(READY): pyproject.toml constraints.txt studies/requirements.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]" \
 		-r studies/requirements.txt
 	@touch $@
 
 demo: $(READY)
 	$(BIN)/hedgerow demo
 
+demo-network: $(READY)
+	PYTHONPATH=. $(BIN)/python -m demos.network
+
+demo-flare: $(READY)
+	PYTHONPATH=. $(BIN)/python -m demos.flare
+
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(MAKE) mutants
 
 mutants: $(READY)
@@ -40,10 +51,15 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(MAKE) docs
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "$$(find docs/_build/html -name '*.html' | wc -l) pages; open docs/_build/html/index.html"
 
 wheel-check: $(READY)
 	$(BIN)/python -m pytest tests/contract/test_wheel.py
@@ -51,6 +67,13 @@ wheel-check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.works after
+	$(BIN)/python -m benchmarks.works page
+
+bench-quick: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/python -m benchmarks.growth --quick
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -93,6 +93,21 @@ def ours(data: Data = None, out: Out = None, quick: Quick = False, workers: Work
     run(place("ours", out, quick), data, quick, workers)
 
 
+@app.command()
+def which(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    splits: Annotated[int, typer.Option(help="Fresh splits of the default classifier.")] = 5,
+    tasks: Annotated[int, typer.Option(help="Splits of every task of the overview.")] = 3,
+) -> None:
+    """Which estimator for which data and epsilon, and the default classifier on fresh splits."""
+    from studies.which.run import run
+
+    run(place("which", out, quick), data, quick, workers, splits, tasks)
+
+
 @app.command("extra-trees")
 def extra_trees(
     data: Data = None,

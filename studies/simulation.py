@@ -79,7 +79,8 @@ class InTheClear:
             for q in summed
         ]
         picks = tuple(m.respond(selecting, secret).picks for m in self.members if selecting)
-        return Collected(np.concatenate(parts or [np.zeros(0, np.int64)]), picks, 0, 0)
+        total = np.concatenate(parts or [np.zeros(0, np.int64)])
+        return Collected(total, picks, 0, 0, tuple(range(self.study.parties)))
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
         """All sites' shares together; if all of them count, one draw has exactly their law."""

@@ -2,11 +2,19 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 for library in ("OPENBLAS", "OMP"):
     # Workers share the cores; threads of a library would only wait for each other, at full speed.
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-settings.register_profile("hedgerow", deadline=None)
-settings.load_profile("hedgerow")
+settings.register_profile("short", deadline=None, max_examples=50)
+settings.register_profile("long", deadline=None, max_examples=200)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Says which suite this is, to Hypothesis and to `effort.py`."""
+    suite = "short" if config.option.markexpr == "not slow" else "long"
+    os.environ["HEDGEROW_TESTS"] = suite
+    settings.load_profile(suite)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hedgerow.errors import (
         BudgetExceeded,
         DataError,
+        DataWarning,
         EngineLost,
         HedgerowError,
         LedgerBroken,
@@ -22,33 +23,39 @@ if TYPE_CHECKING:
         LedgerUnavailable,
         PartyRefused,
         PrivacyWarning,
+        QualityWarning,
         RoundFailed,
         RunEnded,
+        SignalWarning,
         SpecError,
         TooFewParties,
         UnsupportedQuery,
     )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.estimators.evaluation import Evaluation, evaluate
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
     from hedgerow.estimators.ledger import Ledger
     from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+    from hedgerow.estimators.planning import Plan, plan
     from hedgerow.estimators.saving import load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
     from hedgerow.learning.choosing.screening import Refinement
     from hedgerow.privacy.noise.response import BloomReports
     from hedgerow.report.picture import draw_tree
+    from hedgerow.report.reading import importances, shape
     from hedgerow.report.text import explain, show_tree
     from hedgerow.site.policy import Policy
-    from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
+    from hedgerow.values.schema import Categorical, Hashed, Mark, Numeric, Schema, Spacing, Target
 
 
 _HOMES = {
     "hedgerow.errors": (
         "BudgetExceeded",
         "DataError",
+        "DataWarning",
         "EngineLost",
         "HedgerowError",
         "LedgerBroken",
@@ -57,27 +64,40 @@ _HOMES = {
         "LedgerUnavailable",
         "PartyRefused",
         "PrivacyWarning",
+        "QualityWarning",
         "RoundFailed",
         "RunEnded",
+        "SignalWarning",
         "SpecError",
         "TooFewParties",
         "UnsupportedQuery",
     ),
     "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
+    "hedgerow.estimators.evaluation": ("Evaluation", "evaluate"),
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
     "hedgerow.estimators.ledger": ("Ledger",),
     "hedgerow.estimators.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
+    "hedgerow.estimators.planning": ("Plan", "plan"),
     "hedgerow.estimators.saving": ("load",),
     "hedgerow.estimators.topdown": ("TopDownTreeClassifier",),
     "hedgerow.estimators.tree": ("TreeClassifier", "TreeRegressor"),
     "hedgerow.learning.choosing.screening": ("Refinement",),
     "hedgerow.privacy.noise.response": ("BloomReports",),
     "hedgerow.report.picture": ("draw_tree",),
+    "hedgerow.report.reading": ("importances", "shape"),
     "hedgerow.report.text": ("explain", "show_tree"),
     "hedgerow.site.policy": ("Policy",),
-    "hedgerow.values.schema": ("Categorical", "Hashed", "Numeric", "Schema", "Spacing", "Target"),
+    "hedgerow.values.schema": (
+        "Categorical",
+        "Hashed",
+        "Mark",
+        "Numeric",
+        "Schema",
+        "Spacing",
+        "Target",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -88,7 +108,9 @@ __all__ = [
     "BudgetExceeded",
     "Categorical",
     "DataError",
+    "DataWarning",
     "EngineLost",
+    "Evaluation",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "ForestClassifier",
@@ -101,16 +123,20 @@ __all__ = [
     "LedgerError",
     "LedgerRolledBack",
     "LedgerUnavailable",
+    "Mark",
     "MedianForestClassifier",
     "MedianForestRegressor",
     "Numeric",
     "PartyRefused",
+    "Plan",
     "Policy",
     "PrivacyWarning",
+    "QualityWarning",
     "Refinement",
     "RoundFailed",
     "RunEnded",
     "Schema",
+    "SignalWarning",
     "Spacing",
     "SpecError",
     "Target",
@@ -120,8 +146,12 @@ __all__ = [
     "TreeRegressor",
     "UnsupportedQuery",
     "draw_tree",
+    "evaluate",
     "explain",
+    "importances",
     "load",
+    "plan",
+    "shape",
     "show_tree",
 ]
 

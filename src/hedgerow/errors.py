@@ -27,26 +27,40 @@ class PrivacyWarning(UserWarning):
     """Something weakens the promise and is said so in the statement."""
 
 
+class DataWarning(UserWarning):
+    """Rows and schema fit badly. Told to the owner of the rows alone."""
+
+
+class QualityWarning(UserWarning):
+    """A choice costs more accuracy than it has to."""
+
+
+class SignalWarning(UserWarning):
+    """Noise hides so much of the records that something simpler was trained than was asked for."""
+
+
 class SpecError(HedgerowError, ValueError):
-    pass
+    """What was asked for makes no sense: a parameter, a schema, a study. Nothing was spent;
+    mend what the message names and try again.
+    """
 
 
 class DataError(HedgerowError, ValueError):
-    pass
+    """Rows do not fit the schema: mend either. Only who holds the rows sees this."""
 
 
 class BudgetExceeded(HedgerowError):
-    pass
+    """The ledger says no, and nothing was released. Ask for less, or have more approved."""
 
 
 class UnsupportedQuery(HedgerowError):
-    pass
+    """A query that this placement cannot answer; the message names one that can."""
 
 
 class PartyRefused(HedgerowError):
     """A site declined. `code` is one of the constant codes of the secure sum; never free text."""
 
-    def __init__(self, code: str, party: int | None = None) -> None:
+    def __init__(self, code: str, party: int | str | None = None) -> None:
         who = "a site" if party is None else f"site {party}"
         super().__init__(f"{who} refused with code {code}; its own log says why.")
         self.code = code
@@ -54,32 +68,42 @@ class PartyRefused(HedgerowError):
 
 
 class RoundFailed(HedgerowError):
-    pass
+    """A round gave no answer. Its charge stays, since sites may have answered; it is paid from the
+    reserve of the study. Find out which site is silent and run again.
+    """
 
 
 class TooFewParties(RoundFailed):
-    pass
+    """Fewer sites survived a round than the promised noise needs. Wait until more are back."""
 
 
 class EngineLost(HedgerowError):
-    pass
+    """Whatever carries letters reaches no site at all. Look at the network and ask again later; who
+    asks again asks for nothing new.
+    """
 
 
 class RunEnded(HedgerowError):
-    pass
+    """A run cannot go on. The message names who is silent and what was charged."""
 
 
 class LedgerError(HedgerowError):
-    pass
+    """A ledger cannot be trusted or written. Nothing is spent from it until that is settled."""
 
 
 class LedgerRolledBack(LedgerError):
-    pass
+    """Somebody holds a head that is ahead of this file: it is an older copy. Reconcile it with the
+    receipts of the other sites before it spends anything.
+    """
 
 
 class LedgerUnavailable(LedgerError):
-    pass
+    """The charge could not be made durable: the disk is full, or another process serves from the
+    file. Nothing was sent.
+    """
 
 
 class LedgerBroken(LedgerError):
-    pass
+    """The chain, a signature or a sum does not verify: the file was damaged or changed. Restore a
+    backup and reconcile it.
+    """

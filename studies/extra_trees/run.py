@@ -86,7 +86,7 @@ def run(
     os.environ[datasets.FOLDER_VARIABLE] = str(datasets.folder(None if data is None else str(data)))
     if quick:
         cells = table_cells(1, QUICK_SETS, QUICK_EPSILONS)
-        figure_3 = figure_cells(1, QUICK_SETS, QUICK_FIGURE)
+        figure_3 = figure_cells(1, QUICK_SETS[:1], QUICK_FIGURE)
     else:
         cells = table_cells(repeats, SETS, EPSILONS)
         figure_3 = figure_cells(min(repeats, FIGURE_REPEATS), FIGURE_SETS, FIGURE)

@@ -19,7 +19,12 @@ from hedgerow.site.rows import Rows
 from hedgerow.site.vault import Vault
 from hedgerow.study.terms import Study
 from hedgerow.transport.endpoint import Endpoint
-from hedgerow.transport.in_process import SecureLink
+from hedgerow.transport.link import SecureLink
+from hedgerow.transport.post import Post
+from hedgerow.transport.timing import Timing
+
+IMPATIENT = Timing(answer_seconds=1, asks=1, patience_seconds=0, return_seconds=0)
+"""Nobody is waited for: a silent site of these tests stays silent."""
 
 
 class DurableLink(SecureLink):
@@ -31,7 +36,8 @@ class DurableLink(SecureLink):
     def __init__(
         self, study: Study, rows: Sequence[Rows], folder: Path, caps: Sequence[Cost] | None = None
     ) -> None:
-        self.study, self.rows, self.folder = study, rows, folder
+        self.rows, self.folder = rows, folder
+        self.study = study
         self.identities = [Identity.generate() for _ in rows]
         self.own_identity = Identity.generate()
         self.roster = Roster(tuple(i.public for i in self.identities), self.own_identity.public)
@@ -50,11 +56,17 @@ class DurableLink(SecureLink):
         return Vault.open(place / "vault.sqlite", self.identities[k], self.folder / f"anchor{k}")
 
     def _start_anew(self) -> None:
-        self.coordinator = Coordinator(
+        coordinator = Coordinator(
             self.own_identity, self.roster, self.parameters, self.study.hash, self.heads
         )
         self.endpoints = [self._served(k) for k in range(len(self.vaults))]
-        self.join()
+        self.link_to(coordinator)
+        self.enter()
+
+    def link_to(self, coordinator: Coordinator) -> None:
+        """As a coordinator that was started now, which knows nothing but what it is given."""
+        names = [str(k) for k in range(len(self.rows))]
+        SecureLink.__init__(self, self.study, coordinator, Post(self, names, IMPATIENT))
 
     def _served(self, k: int) -> Endpoint:
         memory, pins = self.vaults[k].memory(self.study.account), self.roster.fingerprints
@@ -75,12 +87,18 @@ class DurableLink(SecureLink):
         self.vaults = [self._vault(k) for k in range(len(self.rows))]
         self._start_anew()
 
-    def ask(self, letters: Mapping[int, bytes]) -> dict[int, bytes]:
+    def ask(self, letters: Mapping[str, bytes], timeout: float) -> dict[str, bytes]:
+        """The carrier."""
         kinds = {Envelope.parse(letter).header.kind for letter in letters.values()}
         deaf = {k for kind in kinds for k in self.deaf.get(kind, ())}
         mute = {k for kind in kinds for k in self.mute.get(kind, ())}
-        heard = {k: letter for k, letter in letters.items() if k not in deaf}
-        return {k: a for k, a in super().ask(heard).items() if k not in mute}
+        heard = {k: m for k, m in letters.items() if int(k) not in deaf}
+        answers = {k: self.endpoints[int(k)].handle(m) for k, m in heard.items()}
+        return {k: answer for k, answer in answers.items() if int(k) not in mute}
+
+    def send(self, letters: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Letters that a test wrote itself."""
+        return self.post.once(letters)
 
     def spent_at_sites(self) -> list[Cost]:
         return [vault.ledger.spent(self.study.account) for vault in self.vaults]

@@ -46,7 +46,7 @@ from hedgerow.site.policy import Policy
 from hedgerow.study import admission
 from hedgerow.study.admission import why_not
 from hedgerow.transport import endpoint as endpoints
-from hedgerow.transport.endpoint import REFUSAL_BYTES, Endpoint, accepted, code_of, refusal
+from hedgerow.transport.endpoint import REFUSAL_BYTES, Endpoint, code_of, refusal, refused_with
 from hedgerow.transport.wire import Bundle, Receiver, Sender
 from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve
@@ -290,8 +290,8 @@ def test_every_exception_has_one_constant_code():
     for error in (ValueError("secret"), MemoryError(), RecursionError(), KeyError("age")):
         assert code_of(error) is Code.INTERNAL
     assert {len(refusal(code)) for code in Code} == {REFUSAL_BYTES}
-    with pytest.raises(PartyRefused, match="site 2 refused with code TooFew"):
-        accepted(2, refusal(Code.TOO_FEW))
+    assert refused_with(refusal(Code.TOO_FEW)) == "TooFew"
+    assert refused_with(b"an answer") is None
 
 
 # ------------------------------------------------------------------------------------------ names
@@ -342,7 +342,7 @@ def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
         assert end.handle(link.coordinator.letter(MessageKind.OPEN, place, 0, keys)) == b""
         end.handle(again[place][:-1] + b"?")  # nobody signed that
         assert end.receiver.known
-    link.join()
+    link.enter()
     assert not any(end.receiver.known for end in link.endpoints)
 
 

@@ -162,6 +162,29 @@ def test_a_schema_of_another_kind_is_refused():
         fit(schema="private please")
 
 
+def test_a_schema_of_another_task_is_refused_by_every_estimator():
+    for kind in (getattr(hr, name) for name in hr.__all__ if name.endswith("Regressor")):
+        with pytest.raises(SpecError, match="predicts a number, but its schema has classes"):
+            kind(TWO).fit(X, np.arange(len(X), dtype=float))
+    for kind in (getattr(hr, name) for name in hr.__all__ if name.endswith("Classifier")):
+        with pytest.raises(SpecError, match="predicts classes, but its schema has a target"):
+            kind(VALUE).fit(X, Y)
+
+
+def test_a_tree_that_was_not_grown_cannot_be_shown():
+    for show in (hr.show_tree, lambda model: hr.draw_tree(model, "tree.svg")):
+        with pytest.raises(SpecError, match="not fitted"):
+            show(hr.TreeClassifier(TWO))
+
+
+def test_a_picture_of_another_kind_or_place_is_refused(tmp_path):
+    model = fit()
+    with pytest.raises(SpecError, match=r"end its name in \.svg"):
+        hr.draw_tree(model, tmp_path / "tree.txt")
+    with pytest.raises(SpecError, match="is no folder"):
+        hr.draw_tree(model, tmp_path / "none" / "tree.svg")
+
+
 def test_prediction_before_fitting_is_refused():
     from sklearn.exceptions import NotFittedError
 

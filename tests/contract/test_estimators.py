@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, sample
-from hedgerow.errors import SpecError
+from hedgerow.errors import PrivacyWarning, SpecError
 
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
@@ -73,7 +73,8 @@ def test_an_estimator_can_be_cloned_pickled_and_put_in_a_pipeline(kind):
 @EACH
 def test_a_search_over_parameters_runs_and_the_statement_speaks_of_one_fit(kind):
     schema, X, y = world(kind)
-    search = GridSearchCV(small(kind, schema=schema), {"epsilon": [1.0, 5.0]}, cv=2).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="epsilon 12 in total"):
+        search = GridSearchCV(small(kind, schema=schema), {"epsilon": [1.0, 5.0]}, cv=2).fit(X, y)
     assert "this fit only" in str(search.best_estimator_.privacy_)
     assert "their epsilons add" in str(search.best_estimator_.privacy_)
 

@@ -39,7 +39,7 @@ def opened(failing=(), **terms):
 
 
 def said_of(fed):
-    return statement(fed.study, fed.link.spent(), fed.asked, "given", simulated=True)
+    return statement(fed.study, fed.link.spent(), fed.asked, simulated=True)
 
 
 def test_a_failed_round_is_asked_again_under_a_new_number_and_paid_twice():

@@ -11,8 +11,16 @@ import pytest
 
 from contract.durable_link import DurableLink
 from contract.worlds import TWO, holders, sample, study
-from hedgerow.errors import HedgerowError, RoundFailed, SpecError, TooFewParties
+from hedgerow.coordinator.federation import Federation
+from hedgerow.errors import (
+    HedgerowError,
+    LedgerUnavailable,
+    RoundFailed,
+    RunEnded,
+    SpecError,
+)
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.queries import Count, LocalChoice, Score, Scoring, SumQuery, Whole
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import EMPTY_LEDGER, MessageKind
@@ -20,7 +28,7 @@ from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.site import Site, one_at_a_time
 from hedgerow.site.member import Member
 from hedgerow.site.policy import Policy
-from hedgerow.transport.endpoint import Endpoint, accepted
+from hedgerow.transport.endpoint import Endpoint, refused_with
 from hedgerow.values.regions import EVERYONE, Split, cells
 
 PARTIES, THRESHOLD = 5, 4
@@ -95,32 +103,104 @@ def test_a_round_of_choices_alone_is_opened_like_any_other(link):
     assert (len(got.picks), got.total.tolist()) == (PARTIES, [0])
 
 
-# ----------------------------------------------------------------------------------- void rounds
-def test_a_round_with_too_few_vectors_is_void_and_its_charge_stays(noisy):
+def test_the_variance_is_that_of_the_members(noisy):
+    federation = Federation(noisy.study, noisy, MemoryLedger(noisy.study.limit))
+    (every,) = federation.ask([COUNT])
+    noisy.deaf[MessageKind.ROUND] = [4]
+    (some,) = federation.ask([COUNT])
+    assert every.variance == noisy.study.variance(COUNT)
+    assert some.variance == pytest.approx(every.variance * 4 / 5)
+    assert [r.sites for r in federation.record.rounds] == [5, 4]
+
+
+# ------------------------------------------------------------- too few are there: nobody is charged
+def test_a_run_with_too_few_sites_ends_and_goes_on_with_the_same_round(noisy):
     noisy.mute[MessageKind.ROUND] = [3, 4]
-    with pytest.raises(TooFewParties, match="the charge stays"):
+    with pytest.raises(RunEnded, match="3, 4 did not answer") as ended:
         noisy.round(1, [COUNT])
+    assert "3 of 5 sites are there and 4 are needed" in str(ended.value)
     cost = SHARE * noisy.study.total
     assert noisy.spent_at_sites() == [cost] * PARTIES
     noisy.mute.clear()
-    noisy.round(2, [COUNT])  # another round: fresh noise, another charge
+    noisy.round(1, [COUNT])
+    assert noisy.spent_at_sites() == [cost] * PARTIES
+    noisy.round(2, [COUNT])
     assert noisy.spent_at_sites() == [2 * cost] * PARTIES
 
 
-def test_a_lost_site_and_a_lost_answer_make_a_round_void_and_the_next_one_counts(noisy):
+def test_a_lost_site_and_a_lost_answer_are_waited_for(noisy):
+    """Whoever was to open a set must open that one; the lost stay outside it."""
     noisy.deaf = {MessageKind.ROUND: [4], MessageKind.UNMASK: [0]}
-    with pytest.raises(RoundFailed, match="the charge stays"):
+    with pytest.raises(RunEnded, match="0 did not answer"):
         noisy.round(1, [COUNT])
     noisy.deaf.clear()
-    noisy.round(2, [COUNT])
+    assert noisy.round(1, [COUNT]).members == (0, 1, 2, 3)
     cost = SHARE * noisy.study.total
-    assert noisy.spent_at_sites() == [2 * cost] * 4 + [cost]
+    assert noisy.spent_at_sites() == [cost] * 4 + [0]
 
 
 def test_a_set_that_too_few_sign_is_not_opened(noisy):
     noisy.deaf = {MessageKind.ROUND: [4], MessageKind.SURVIVORS: [0]}
-    with pytest.raises(RoundFailed, match="3 sites signed"):
+    with pytest.raises(RunEnded, match="0 did not answer"):
         noisy.round(1, [COUNT])
+
+
+# ------------------------------------------------------------------ sites that are started anew
+def started_anew(link, k):
+    link.vaults[k].close()
+    link.vaults[k] = link._vault(k)
+    link.endpoints[k] = link._served(k)
+
+
+def test_a_site_that_is_started_anew_misses_one_round_and_is_back_in_the_next(link):
+    link.round(1, [COUNT])
+    started_anew(link, 2)
+    assert link.round(2, [COUNT]).members == (0, 1, 3, 4)
+    assert link.round(3, [COUNT]).members == (0, 1, 2, 3, 4)
+    assert link.coordinator.attempt == 2
+
+
+def test_sites_that_are_started_anew_make_a_round_void_and_it_is_asked_once_more(tmp_path):
+    X, y = sample(150, TWO)
+    the_study = study(TWO, PARTIES, retry_reserve=Fraction(1, 5))
+    link = DurableLink(the_study, holders(X, y, OWNERS, PARTIES, TWO), tmp_path)
+    federation = Federation(the_study, link, MemoryLedger(the_study.limit))
+    started_anew(link, 2)
+    started_anew(link, 3)
+    federation.ask([COUNT])
+    cost = SHARE * the_study.spendable
+    assert [(r.void, r.sites) for r in federation.record.rounds] == [(True, None), (False, 5)]
+    assert link.spent_at_sites() == [2 * cost, 2 * cost, cost, cost, 2 * cost]
+    assert link.spent() == 2 * cost
+    link.close()
+
+
+def test_before_a_round_that_the_reserve_could_not_pay_twice_all_are_asked_who_they_are(noisy):
+    """After a pause, which is when a process may have been started anew."""
+    noisy.round(1, [COUNT])
+    for k in (1, 2, 3):
+        started_anew(noisy, k)
+    noisy._heard -= 10.0
+    assert noisy.round(2, [COUNT]).members == (0, 1, 2, 3, 4)
+    assert noisy.spent_at_sites() == [2 * SHARE * noisy.study.total] * PARTIES
+
+
+def test_without_that_question_the_round_would_be_lost(noisy):
+    """Twin."""
+    noisy.round(1, [COUNT])
+    for k in (1, 2, 3):
+        started_anew(noisy, k)
+    with pytest.raises(RoundFailed, match="the charge stays"):
+        noisy.round(2, [COUNT])
+
+
+def test_a_site_whose_disk_is_full_is_left_out_and_charged_nothing(noisy, monkeypatch):
+    def full(*given):
+        raise LedgerUnavailable("disk full")
+
+    monkeypatch.setattr(noisy.vaults[1], "release", full)
+    assert noisy.round(1, [COUNT]).members == (0, 2, 3, 4)
+    assert noisy.spent_at_sites()[1] == 0
 
 
 # ---------------------------------------------------------------------- a coordinator that stops
@@ -132,10 +212,14 @@ def stopped_after_masked(link):
         "round": 1,
         "heads": dict(link.coordinator.heads),
     }
-    secure = link._start([COUNT], link.sender.encode([COUNT]))
-    letters = secure.requests()
-    answers = link.ask(letters)
-    return before, letters, answers
+    letters = first_letters(link)
+    return before, letters, link.send(letters)
+
+
+def first_letters(link):
+    encoded = type(link.sender)().encode([COUNT])
+    definitions = dict.fromkeys(range(PARTIES), encoded.definitions)
+    return link.coordinator.start(encoded.questions, 1, round=1).requests(definitions)
 
 
 def resumed(link, before):
@@ -147,38 +231,10 @@ def resumed(link, before):
 def test_a_resumed_run_asks_in_the_same_bytes_and_costs_nothing_more(noisy):
     before, letters, answers = stopped_after_masked(noisy)
     charged = noisy.spent_at_sites()
-    noisy.coordinator = resumed(noisy, before)
-    noisy.sender = type(noisy.sender)()
-    secure = noisy._start([COUNT], noisy.sender.encode([COUNT]))
-    assert secure.requests() == letters
-    again = noisy.ask(letters)
-    assert again == answers
+    noisy.link_to(resumed(noisy, before))
+    assert first_letters(noisy) == letters
+    assert noisy.send(letters) == answers
     assert noisy.spent_at_sites() == charged == [SHARE * noisy.study.total] * PARTIES
-
-
-def test_a_resumed_run_opens_the_round_that_was_under_way(link):
-    before, _, _ = stopped_after_masked(link)
-    link.coordinator = resumed(link, before)
-    link.sender = type(link.sender)()
-    assert link.round(1, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
-    assert link.round(2, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
-    assert link.coordinator.attempt == 1
-
-
-def test_sites_that_restarted_meanwhile_still_answer_for_the_round(link):
-    before, _, answers = stopped_after_masked(link)
-    for k in range(PARTIES):
-        link.vaults[k].close()
-        link.vaults[k] = link._vault(k)
-        link.endpoints[k] = link._served(k)
-    link.coordinator = resumed(link, before)
-    link.sender = type(link.sender)()
-    assert link.round(1, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
-    with pytest.raises(HedgerowError, match="UnknownKey"):  # for new vectors they need new keys
-        link.round(2, [COUNT])
-    link.join()
-    assert link.round(3, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
-    assert answers
 
 
 def test_a_new_run_would_pay_for_the_round_again(noisy):
@@ -210,13 +266,11 @@ def answered_by_two_threads(link, monkeypatch):
         return respond(*given)
 
     def answer(letter):
-        try:
-            got.append(accepted(0, endpoint.handle(letter)))
-        except HedgerowError as error:
-            failed.append(error)
+        answer = endpoint.handle(letter)
+        (got if refused_with(answer) is None else failed).append(answer)
 
     monkeypatch.setattr(endpoint.member, "respond", meet_and_respond)
-    letter = link._start([COUNT], link.sender.encode([COUNT])).requests()[0]
+    letter = first_letters(link)[0]
     threads = [threading.Thread(target=answer, args=(letter,)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -257,14 +311,12 @@ class Impatient:
 
 def opened_while_the_next_is_masked(link, monkeypatch, mask):
     """One thread masks round 2 inside the vault's transaction; then another opens round 1."""
-    first = link._start([COUNT], link.sender.encode([COUNT]))
-    for answer in link.ask(first.requests()).values():
+    questions = link.sender.encode([COUNT]).questions
+    first = link.coordinator.start(questions, 1)
+    for answer in link.send(first.requests()).values():
         first.accept_masked(answer)
     first.close()
-    opening, asking = (
-        first.unmask()[0],
-        link._start([COUNT], link.sender.encode([COUNT])).requests()[0],
-    )
+    opening, asking = first.unmask()[0], link.coordinator.start(questions, 1).requests()[0]
     site, failed = link.endpoints[0].site, []
     masking, opening_now = threading.Event(), threading.Event()
     site.lock, received = Impatient(), site._received
@@ -338,3 +390,18 @@ def site_of(link, the_study):
     memory, pins = link.vaults[0].memory(the_study.account), link.roster.fingerprints
     numbers = link.parameters
     return Site(link.identities[0], link.roster, 0, numbers, the_study.hash, memory, pins=pins)
+
+
+def test_a_site_that_is_started_anew_while_an_epoch_forms_is_in_the_next_one(link, monkeypatch):
+    real, done = link.coordinator.open, []
+
+    def opened(keys):
+        letters = real(keys)
+        if not done:
+            done.append(started_anew(link, 1))
+        return letters
+
+    monkeypatch.setattr(link.coordinator, "open", opened)
+    link.enter()
+    assert link.present == frozenset(range(PARTIES))
+    assert link.round(1, [COUNT]).members == tuple(range(PARTIES))

@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -39,7 +40,9 @@ X, Y = sample(60, TWO)
 
 
 def tree(ledger, **options):
-    return hr.HistogramTreeClassifier(TWO, max_depth=2, ledger=ledger, **options)
+    return hr.HistogramTreeClassifier(
+        TWO, **{"delta": 0.0, "max_depth": 2, "ledger": ledger, **options}
+    )
 
 
 @pytest.fixture
@@ -216,56 +219,65 @@ schema = hr.Schema((hr.Numeric("x", 0, 1, bins=4),), classes=("0", "1"))
 X = np.linspace(0, 1, 40)[:, None]
 y = (X[:, 0] > 0.5).astype(int).astype(str)
 ledger = hr.Ledger(sys.argv[1], epsilon=5.0)
-model = hr.HistogramTreeClassifier(schema, epsilon=1.0, max_depth=1, ledger=ledger)
+model = hr.HistogramTreeClassifier(schema, epsilon=1.0, delta=0.0, max_depth=1, ledger=ledger)
 if sys.argv[2] == "killed":
     base.train = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[2] == "forgetful":
     hr.Ledger._require_room = lambda *given: None
     Books._committed = lambda *given: Fraction(0)
-print("ready", flush=True)
-sys.stdin.readline()
-done = 0
-for _ in range(4):
-    try:
-        model.fit(X, y)
-        done += 1
-    except hr.BudgetExceeded:
-        pass
-print(done)
+
+
+def fits():
+    done = 0
+    for _ in range(4):
+        try:
+            model.fit(X, y)
+            done += 1
+        except hr.BudgetExceeded:
+            pass
+    return done
+
+
+gate, held = os.pipe()
+children = []
+for _ in range(int(sys.argv[3])):
+    children.append(os.fork())
+    if children[-1] == 0:
+        os.close(held)
+        os.read(gate, 1)  # returns when nobody holds the gate: all begin at once
+        result = 99
+        try:
+            result = fits()
+        finally:
+            os._exit(result)
+os.close(held)
+print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
 """
 
 
-def child(path, how):
-    words = [sys.executable, "-c", CHILD, str(path), how]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
 def fits_of_processes_at_once(path, how, n):
-    """How many of the four fits of each process were let through."""
-    children = [child(path, how) for _ in range(n)]
-    for one in children:
-        assert one.stdout.readline() == "ready\n"
-    for one in children:
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    return sum(int(one.communicate(timeout=300)[0]) for one in children)
+    """How many of the four fits of each process were let through; minus the signal that ended it.
+
+    The processes are forks of one, so that the package is loaded once.
+    """
+    words = [sys.executable, "-c", CHILD, str(path), how, str(n)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
+    return [int(word) for word in done.stdout.split()]
 
 
 def test_processes_at_once_do_not_spend_the_same_budget_twice(path):
     """Also the first use, at which key, anchor and limit are made, is one process' alone."""
-    assert fits_of_processes_at_once(path, "alive", 3) == 5
+    assert sum(fits_of_processes_at_once(path, "alive", 3)) == 5
     assert summed(path) == (5.0, 0.0, 5)
     assert hr.Ledger(path).verify().fits == 5
 
 
 def test_processes_that_do_not_read_what_others_wrote_are_seen(path):
-    assert fits_of_processes_at_once(path, "forgetful", 2) == 8
+    assert fits_of_processes_at_once(path, "forgetful", 2) == [4, 4]
 
 
 def test_a_fit_that_is_killed_stays_charged(path):
-    one = child(path, "killed")
-    one.communicate("go\n", timeout=300)
-    assert one.returncode < 0
+    assert fits_of_processes_at_once(path, "killed", 1) == [-signal.SIGKILL]
     assert summed(path) == (1.0, 0.0, 1)
     tree(path).fit(X, Y)
     assert summed(path)[2] == 2

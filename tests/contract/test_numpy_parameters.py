@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 import hedgerow as hr
 from contract.test_estimators import EACH, small, world
 from contract.worlds import TWO, opened_by, sample
-from hedgerow.errors import SpecError
+from hedgerow.errors import PrivacyWarning, SpecError
 from hedgerow.privacy.accounting.budget import exact
 
 
@@ -81,7 +81,8 @@ def test_the_pieces_of_a_tree_may_come_from_numpy():
 def test_a_search_over_numbers_of_numpy_runs():
     X, y = sample(120, TWO)
     grid = {"epsilon": np.array([1.0, 5.0]), "max_depth": np.arange(1, 3)}
-    search = GridSearchCV(hr.HistogramTreeClassifier(TWO), grid, cv=2).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="8 fits"):
+        search = GridSearchCV(hr.HistogramTreeClassifier(TWO), grid, cv=2).fit(X, y)
     assert search.best_estimator_.privacy_.epsilon in (1.0, 5.0)
 
 

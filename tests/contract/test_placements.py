@@ -106,7 +106,7 @@ def test_features_are_not_protected_under_label_and_the_statement_says_so():
     whole = SumQuery(EVERYONE, Count(), Cells((0,), Binning.of_cells(THREE)), Fraction(1, 2))
     assert fed.ask([whole])[0].values.sum() == 3000
     X, y = sample(100, TWO)
-    model = hr.HistogramTreeClassifier(TWO, placement="label").fit(X, y)
+    model = hr.HistogramTreeClassifier(TWO, delta=0, placement="label").fit(X, y)
     assert "features are not protected" in str(model.privacy_)
 
 

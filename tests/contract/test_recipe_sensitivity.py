@@ -56,7 +56,7 @@ class Asked:
     def ask(self, queries):
         for query in queries:
             is_choice = isinstance(query, SelectQuery | LocalChoice)
-            shape = len(query.splits) if is_choice else query.shape
+            shape = query.n_candidates if is_choice else query.shape
             unit = 1 if is_choice else self.inner.study.unit(query)
             self.queries.setdefault((kind_of(query), shape), (query, unit))
         return self.inner.ask(queries)

@@ -63,9 +63,7 @@ def is_counted(the_study: Study) -> bool:
     fed = federation(the_study, parts)
     for bundle in ROUNDS:
         fed.ask(bundle)
-    said = statement(
-        the_study, fed.link.spent(), fed.asked, "given", simulated=True, slack=fed.slack
-    )
+    said = statement(the_study, fed.link.spent(), fed.asked, simulated=True, slack=fed.slack)
     slack = slack_by_hand(the_study)
     with mp.workdps(50):
         exact = mp.mpf(slack.numerator) / slack.denominator * (1 + mp.exp(float(the_study.epsilon)))

@@ -90,13 +90,13 @@ def test_a_refusal_and_bytes_sent_again_keep_the_slot_as_well():
     clock = Clock()
     fed = opened(clock)
     end, letter = fed.link.endpoints[0], asked(fed)
-    plain = end._step
+    plain = end.step
 
     def slowly(kind, message):
         clock.now += 3.0
         return plain(kind, message)
 
-    end._step = slowly
+    end.step = slowly
     forged = letter[:-1] + bytes([letter[-1] ^ 1])
     replies = [end.handle(message) for message in (letter, letter, forged)]
     assert replies[0] == replies[1] != replies[2]
@@ -129,7 +129,7 @@ def test_one_holder_has_nobody_to_keep_waiting():
 def test_the_statement_of_a_real_run_says_what_time_tells():
     plain = study(TWO, 3)
     said = [
-        str(statement(one, Fraction(1, 2), [], "given", simulated=False))
+        str(statement(one, Fraction(1, 2), [], simulated=False))
         for one in (plain, replace(plain, slot=1), replace(plain, slot=30))
     ]
     assert "about how many records" in said[0]

@@ -172,7 +172,7 @@ def test_a_round_message_names_queries_and_never_its_own_noise():
         )
     )
     allowed = {"region", "statistic", "by", "share", "features", "binning", "bins"}
-    allowed |= {"test", "outcome", "feature", "grid", "left", "n_classes"}
+    allowed |= {"test", "outcome", "feature", "grid", "left", "n_classes", "above", "step"}
     assert names <= allowed
 
 

@@ -111,7 +111,7 @@ def test_a_site_that_cannot_pay_for_its_labels_does_not_join(tmp_path):
 
 
 def test_an_invitation_that_nobody_signed_charges_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(DurableLink, "join", lambda self: None)
+    monkeypatch.setattr(DurableLink, "enter", lambda self: None)
     _, link = opened(tmp_path, the_study=TOLD)
     letter = link.coordinator.join()[0]
     assert link.endpoints[0].handle(letter[:-1] + bytes([letter[-1] ^ 1])).startswith(REFUSED)

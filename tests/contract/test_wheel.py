@@ -69,3 +69,7 @@ def test_the_wheel_fits_a_model_in_an_empty_environment(wheel, tmp_path):
     # -I: nothing of this folder or of the caller's environment is seen.
     done = subprocess.run([python, "-I", "-c", FIT], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+    command = [tmp_path / "empty/bin/hedgerow", "demo"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Privacy statement" in done.stdout

@@ -94,8 +94,9 @@ class Bench:
         report = self.root / "report.xml"
         report.unlink(missing_ok=True)
         options = ("-x", "-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}")
+        short = ("-m", "not slow")  # a slip must be seen by `make test`
         ids = [f"tests/{test}" for test in tests]
-        said = self._python("-m", "pytest", *options, *ids, seconds=seconds)
+        said = self._python("-m", "pytest", *options, *short, *ids, seconds=seconds)
         return read_report(report, said)
 
     def _python(self, *arguments: str, seconds: float | None = None) -> str:

@@ -138,8 +138,8 @@ SECAGG: Final = (
     Slip(
         "a polynomial has one term too few",
         "secagg/shamir.py",
-        "for _ in range(threshold - 1))]",
-        "for _ in range(threshold - 2))]",
+        "(0, *points[: threshold - 1]), tuple(points[threshold - 1 :])",
+        "(0, *points[: threshold - 2]), tuple(points[threshold - 2 :])",
         "unit/test_secagg_primitives.py"
         "::test_what_split_deals_to_fewer_than_the_threshold_is_not_enough",
     ),

@@ -169,7 +169,7 @@ READING_LETTERS: Final = (
     Slip(
         "every value may have a name",
         "transport/wire.py",
-        "if not isinstance(value, (*_NAMED, models.Additive, Layer)):",
+        "if not isinstance(value, (*_NAMED, models.Additive, Layer, _Path)):",
         "if value is None:",
         f"{WIRE}::test_only_large_values_have_names",
     ),

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from effort import either
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.certificate import set_digest
@@ -202,14 +203,15 @@ SETTINGS = [
 @pytest.mark.parametrize(("parties", "colluders", "threshold"), SETTINGS)
 def test_every_opened_set_has_enough_honest_members(parties, colluders, threshold):
     parameters = Parameters(parties=parties, colluders=colluders, threshold=threshold)
-    sizes = list(sizes_opened(parameters, rounds=25, seed=parties * 100 + threshold))
+    rounds = either(12, 50)
+    sizes = list(sizes_opened(parameters, rounds, seed=parties * 100 + threshold))
     assert sizes, "an adversary that opens nothing tests nothing"
     assert min(sizes) >= parameters.honest
 
 
 def test_the_bound_is_reached_so_it_is_not_checked_in_vain():
     parameters = Parameters(parties=5, colluders=1, threshold=3)
-    assert min(sizes_opened(parameters, rounds=150, seed=1)) == parameters.honest
+    assert parameters.honest in sizes_opened(parameters, rounds=150, seed=1)
 
 
 class WithoutCertificate(Site):
@@ -244,4 +246,5 @@ class Forgetful(MemoryInRam):
 def test_the_adversary_would_win_against_a_weaker_site(broken):
     """The twins: the same adversary opens a sum with fewer honest members than promised."""
     parameters = Parameters(parties=5, colluders=1, threshold=3)
-    assert min(sizes_opened(parameters, rounds=150, seed=1, **broken)) < parameters.honest
+    sizes = sizes_opened(parameters, rounds=150, seed=1, **broken)
+    assert any(size < parameters.honest for size in sizes)

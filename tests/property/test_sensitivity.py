@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from hedgerow.kernels.units import quantised
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import (
@@ -25,6 +26,7 @@ from hedgerow.queries import (
     Chain,
     ClassCounts,
     CurveNewton,
+    Cuts,
     Gradients,
     LocalChoice,
     Score,
@@ -33,6 +35,7 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
+from hedgerow.queries.choices import candidate, n_candidates
 from hedgerow.site import answer
 from hedgerow.site.answer import Answering, half_gini_units
 from hedgerow.site.scoring import scores
@@ -40,12 +43,13 @@ from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss, Norms, SoftmaxLoss
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import Schema
+from hedgerow.values.schema import ColumnKind, Schema
 from property.examples import (
     BROKEN,
     BY_CLASS,
     BY_TWO,
     BY_VALUE,
+    CLASS_GROUPS,
     CLASS_STATISTICS,
     FEATURES,
     GROUPS,
@@ -55,6 +59,7 @@ from property.examples import (
     SHARED,
     SPLIT,
     STEP_ON_CURVES,
+    TWO_CLASS_GROUPS,
     TWO_CLASS_STATISTICS,
     VALUE_GROUPS,
     VALUE_STATISTICS,
@@ -65,8 +70,8 @@ from property.examples import (
 )
 
 ASKED = [
-    *itertools.product([BY_CLASS], CLASS_STATISTICS, GROUPS),
-    *itertools.product([BY_TWO], TWO_CLASS_STATISTICS, GROUPS),
+    *itertools.product([BY_CLASS], CLASS_STATISTICS, CLASS_GROUPS),
+    *itertools.product([BY_TWO], TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),
     *itertools.product([BY_VALUE], VALUE_STATISTICS, VALUE_GROUPS),
     (BY_TWO, STEP_ON_CURVES, Whole()),
 ]
@@ -98,7 +103,7 @@ def named(value: object) -> str:
 
 
 @pytest.mark.parametrize(("schema", "query"), SUMS, ids=named)
-@settings(max_examples=40, deadline=None)
+@examples(15, 100)
 @given(data=records())
 def test_one_record_never_moves_a_sum_by_more_than_declared(schema, query, data):
     assert holds(change(schema, query, data), query.sensitivity(LATTICE))
@@ -247,12 +252,30 @@ CHAINS = tuple(
     for grid in BY_CLASS.grids
     if grid.n_cells > 3
 )
+CUTS = tuple(
+    Cuts(grid.feature, grid.digest, tuple(range(1, grid.missing)), also)
+    for grid in BY_CLASS.grids
+    for also in (None, grid.missing)
+    if grid.kind is ColumnKind.NUMERIC and grid.missing > 1
+)
 
 
-@pytest.mark.parametrize("candidates", [SPLITS, CHAINS, SPLITS + CHAINS])
+@pytest.mark.parametrize("score", list(Score))
+@settings(max_examples=30, deadline=None)
+@given(data=records())
+def test_a_run_of_cuts_has_the_scores_of_its_splits(score, data):
+    schema = BY_VALUE if score is Score.SQUARED_ERROR else BY_CLASS
+    asked = (*CUTS[:1], SPLITS[0], *CUTS[1:])
+    splits = tuple(candidate(asked, k) for k in range(n_candidates(asked)))
+    rows, scoring = rows_of(data, schema), Scoring(score, 16)
+    together = scores(SelectQuery(EVERYONE, asked, scoring, SHARE), rows, schema)
+    assert together == scores(SelectQuery(EVERYONE, splits, scoring, SHARE), rows, schema)
+
+
+@pytest.mark.parametrize("candidates", [SPLITS, CHAINS, CUTS, SPLITS + CHAINS + CUTS])
 @pytest.mark.parametrize("balance", [0, LATTICE // 4])
 @pytest.mark.parametrize("score", list(Score))
-@settings(max_examples=60, deadline=None)
+@examples(25, 100)
 @given(data=records())
 def test_the_range_of_score_changes_over_candidates_is_at_most_the_reach(
     score, balance, candidates, data

@@ -52,7 +52,7 @@ class Dice:
     def _reply(self, query: Query) -> Reply:
         if isinstance(query, SelectQuery | LocalChoice):
             picks = 1 if isinstance(query, SelectQuery) else self.parties
-            return Picks(tuple(int(k) for k in self.rng.integers(0, len(query.splits), picks)))
+            return Picks(tuple(int(k) for k in self.rng.integers(0, query.n_candidates, picks)))
         return Answer(self.rng.normal(400.0, 300.0, query.shape), self.variance(query))
 
 

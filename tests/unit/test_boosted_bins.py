@@ -21,7 +21,7 @@ from hedgerow.learning.bins.cut_points import (
     even_runs,
     refined_runs,
 )
-from hedgerow.learning.bins.public_grids import fine_schema
+from hedgerow.learning.bins.public_grids import fine_schema, finer_schema
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.recipes.papers.maddock import Boosted
@@ -31,9 +31,15 @@ from hedgerow.values.models import Additive
 from hedgerow.values.schema import Numeric, Schema
 
 X, Y = sample(400, TWO)
-FINE = fine_schema(TWO)
+FINE, FINER = fine_schema(TWO), finer_schema(TWO)
 SKEWED = fine_schema(Schema((Numeric("pay", 0.0, 1e6),), classes=("no", "yes"))).grids[0]
 METHODS = [DeclaredCuts(), MergedCuts(), QuantileCuts(), HessianCuts(rounds=2)]
+
+
+def bins(schema):
+    """Both rounds of private bins."""
+    counted = yield from by_count.counted_records()
+    return (yield from by_count.bins_by_count(schema, counted))
 
 
 def open_study(placement=None, schema=FINE, **options):
@@ -64,15 +70,45 @@ def test_counts_below_the_noise_share_what_is_left_of_the_records():
 
 
 def test_the_missing_cell_is_always_a_bin_of_its_own():
-    _, binning = run(by_count.bins_by_count(FINE), open_study(epsilon="5"))
-    for grid, bins in zip(FINE.grids, binning.bins, strict=True):
-        assert bins[grid.missing] not in bins[: grid.missing]
+    binning = run(bins(FINE), open_study(epsilon="5"))
+    for grid, merged in zip(FINE.grids, binning.bins, strict=True):
+        assert merged[grid.missing] not in merged[: grid.missing]
 
 
-def test_records_and_cells_are_asked_in_one_round():
-    fed = open_study()
-    run(by_count.bins_by_count(FINE), fed)
-    assert len(fed.record.rounds) == 1
+@pytest.mark.parametrize(
+    ("records", "deviation", "bins"),
+    [(1e4, 1e3, 32), (6400.0, 8.0, 100), (1.2e4, 3.0, 1000), (1e4, 0.1, 1024)],
+)
+def test_a_bin_holds_some_deviations_of_the_noise_within_limits(records, deviation, bins):
+    assert records / by_count.records_a_bin(records, deviation) == pytest.approx(bins)
+
+
+@pytest.mark.parametrize(("epsilon", "n_cells"), [("0.1", 121), ("5000", 241)])
+def test_finer_cells_are_asked_only_where_they_stand_out_of_the_noise(epsilon, n_cells):
+    fed, asked = open_study(schema=FINER, epsilon=epsilon, delta="1e-6"), []
+    flow = bins(FINER)
+    queries = next(flow)
+    while queries:
+        asked += queries
+        try:
+            queries = flow.send(fed.ask(queries))
+        except StopIteration:
+            break
+    assert asked[1].by.binning.n_bins[0] == n_cells + 1
+
+
+def test_more_budget_gives_more_bins():
+    x = np.random.default_rng(0).uniform(0, 1, (4000, 1))
+    schema = finer_schema(Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes")))
+    rows = holders(
+        x, np.resize(np.array(["no", "yes"], object), 4000), np.zeros(4000, int), 1, schema
+    )
+    found = []
+    for epsilon in ("0.1", "20"):
+        fed = federation(study(schema, 1, epsilon=epsilon, delta="1e-6"), rows)
+        found.append(run(bins(schema), fed).n_bins[0])
+    assert found[0] <= 40
+    assert found[1] >= 64
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)

@@ -10,7 +10,7 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import SpecError
-from hedgerow.learning.bins.public_grids import fine_schema
+from hedgerow.learning.curves.stacking import ROUNDS as STACKING_ROUNDS
 from hedgerow.learning.flow import run
 from hedgerow.queries import Gradients, Leaves, SumQuery
 from hedgerow.recipes.ours import boost_classes
@@ -32,19 +32,28 @@ def trained(recipe, schema, n=600, **options):
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE], ids=["two", "three"])
-@pytest.mark.parametrize("epsilon", ["0.05", "50"], ids=["no trees", "trees"])
-def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(schema, epsilon):
-    found, fed = trained(
-        SmoothedBoost(n_trees=7), fine_schema(schema), epsilon=epsilon, delta=DELTA
-    )
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(
+    ("epsilon", "looks"), [("0.5", 0), ("50", 0), ("500", 7)], ids=["no trees", "trees", "looks"]
+)
+def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(
+    schema, epsilon, looks, batch
+):
+    recipe = SmoothedBoost(n_trees=7, batch=batch)
+    found, fed = trained(recipe, recipe.grid(schema), epsilon=epsilon, delta=DELTA)
     assert fed.ledger.spent(fed.study.account) == fed.study.total
-    assert len(found.model.score.trees) == (0 if epsilon == "0.05" else 7)
+    n_trees = 0 if epsilon == "0.5" else 7
+    assert len(found.model.score.trees) == n_trees
+    bins_and_curves = 3 + (STACKING_ROUNDS if schema is TWO else 0)
+    batches = -(-n_trees // batch)
+    assert len(fed.record.rounds) == bins_and_curves + batches + min(looks, batches)
 
 
-def test_the_part_for_trees_rises_from_nothing_to_one_half():
-    assert boost_classes.for_trees(150.0) == 0
-    assert boost_classes.for_trees(1e9) == Fraction(1, 2)
-    assert 0 < boost_classes.for_trees(346.0) < Fraction(1, 2)
+@pytest.mark.parametrize(("n_classes", "between"), [(2, 346.0), (3, 118.0), (26, 118.0)])
+def test_the_part_for_trees_rises_from_nothing_to_one_half(n_classes, between):
+    assert boost_classes.for_trees(60.0, n_classes) == 0
+    assert boost_classes.for_trees(1e9, n_classes) == Fraction(1, 2)
+    assert 0 < boost_classes.for_trees(between, n_classes) < Fraction(1, 2)
 
 
 def test_a_schema_without_numbers_and_one_without_use_are_answered():

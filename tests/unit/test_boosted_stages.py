@@ -138,12 +138,25 @@ def test_a_squared_loss_leaf_is_the_mean_residual_in_units_of_the_target():
     assert np.allclose(step.values(np.array([[-10.0, 5.0]]), 0.0), 2.0)
 
 
-def test_wiener_leaves_are_newtons_without_noise_and_nothing_under_much():
+LEAF_SUMS = np.array([[-20.0, 3.33 * 100], [10.0, 3.33 * 50], [5.0, 3.33 * 80], [0.0, 3.33 * 70]])
+
+
+def test_wiener_leaves_are_newtons_where_records_abound_and_nothing_under_much_noise():
     update = updates.Wiener(LogLoss(), clip=9.0)
-    sums = np.array([[-20.0, 3.33 * 100], [10.0, 3.33 * 50], [5.0, 3.33 * 80], [0.0, 3.33 * 70]])
-    newton = -sums[:, 0] / (sums[:, 1] / 3.33)
-    assert np.allclose(update.values(sums, 0.0)[:, 0], newton, atol=1e-6)
-    assert np.abs(update.values(sums, 1e9)).max() < 1e-3
+    newton = -LEAF_SUMS[:, 0] / (LEAF_SUMS[:, 1] / 3.33)
+    assert np.allclose(update.values(1e6 * LEAF_SUMS, 0.0)[:, 0], newton, atol=1e-4)
+    assert np.abs(update.values(LEAF_SUMS, 1e9)).max() < 1e-3
+
+
+def test_without_noise_wiener_leaves_still_doubt_what_few_records_say():
+    """Prior variance d^2 against 1 / h: a leaf of h = 1 / d^2 alone goes half of the way."""
+    update = updates.Wiener(LogLoss(), deviation=0.1, alike=0.0)
+    assert np.allclose(update.values(np.array([[-10.0, 3.33 * 100.0]] * 2), 0.0), 0.05, atol=1e-6)
+
+
+def test_the_scatter_of_residuals_is_not_guessed_from_a_count():
+    update = updates.Wiener(SquaredLoss(0.0, 10.0, clip=4.0, weight=0.25), clip=9.0)
+    assert np.allclose(update.values(np.array([[-10.0, 5.0]] * 2), 0.0), 2.0, atol=1e-5)
 
 
 def test_wiener_leaves_are_refused_for_trees_that_are_not_complete():

@@ -39,7 +39,7 @@ def test_a_page_names_only_what_exists(page):
 
 @pytest.mark.parametrize(
     "words",
-    ["run `hedgerow site check`", "`make coffee`", "python -m studiez", "hr.TreeClasifier(schema)"],
+    ["run `hedgerow coffee`", "`make coffee`", "python -m studiez", "hr.TreeClasifier(schema)"],
 )
 def test_a_page_that_names_what_does_not_exist_would_be_found(words):
     assert len(unknown(words)) == 1

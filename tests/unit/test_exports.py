@@ -11,7 +11,7 @@ from pathlib import Path
 import hedgerow
 from hedgerow import errors
 
-NEEDED = {"Hashed", "Spacing", "BloomReports", "Policy", "PrivacyWarning", "load"}
+NEEDED = {"Hashed", "Spacing", "BloomReports", "Policy", "PrivacyWarning", "SignalWarning", "load"}
 
 
 def test_every_name_is_there_and_sorted_once():

@@ -154,7 +154,7 @@ def test_a_receipt_tells_the_study_s_spending_so_far():
 
 def test_a_ledger_has_no_way_to_pay_afterwards():
     public = {name for name in dir(MemoryLedger(Q(1))) if not name.startswith("_")}
-    assert public == {"entries", "limit", "reserve", "spent", "total"}
+    assert public == {"entries", "limit", "reserve", "reserve_once", "spent", "total"}
 
 
 def test_checking_a_cost_gives_it_back():

@@ -16,6 +16,7 @@ from hedgerow.learning.leaves.leaning import Lean
 from hedgerow.learning.leaves.per_tree import said, sums_above
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import LATTICE, Binning, Mechanism, Score, Scoring
+from hedgerow.queries.choices import candidate, n_candidates
 from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import EVERYONE, Step
@@ -27,20 +28,32 @@ def rules(k=None):
     return MedianRules(grids, k, Scoring(Score.GINI), Mechanism.EXPONENTIAL)
 
 
+def spelled_out(candidates):
+    return [candidate(candidates, k) for k in range(n_candidates(candidates))]
+
+
 # ---------------------------------------------------------------------------------- candidates
 def test_a_cut_that_the_path_excludes_is_no_candidate():
     age = TWO.grids[0]
     region = (Step(age.split_values(range(3)), 0),)
-    splits = rules().splits(region, 0, np.random.default_rng(0))
+    splits = spelled_out(rules().candidates(region, 0, np.random.default_rng(0)))
     assert len(splits) == 2  # three bins and the side of `missing` are left
     assert all(s.left & 0b111 not in (0, 0b111) for s in splits)
 
 
 def test_all_cuts_of_a_feature_send_missing_to_one_side():
     for seed in range(8):
-        splits = rules().splits(EVERYONE, 0, np.random.default_rng(seed))
+        splits = spelled_out(rules().candidates(EVERYONE, 0, np.random.default_rng(seed)))
         missing = {s.left >> TWO.grids[0].missing & 1 for s in splits}
         assert len(missing) == 1
+
+
+def test_a_run_of_cuts_is_the_splits_of_the_feature_in_their_order():
+    for seed in range(8):
+        candidates = rules().candidates(EVERYONE, 1, np.random.default_rng(seed))
+        sets = rules().cuts(EVERYONE, 1, np.random.default_rng(seed))
+        assert len(candidates) == 1
+        assert spelled_out(candidates) == [rules().grids.split(1, left) for left in sets]
 
 
 def test_halves_of_categories_leave_none_empty():

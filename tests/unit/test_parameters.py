@@ -86,7 +86,7 @@ def test_the_signature_is_made_of_the_declarations(kind):
     positional = [n for n, p in signature.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert positional == ["self", "schema", "epsilon", "delta"]
     assert [p.name for p in known][:3] == ["schema", "epsilon", "delta"]
-    assert [p.name for p in known][-2:] == ["random_state", "progress"]
+    assert [p.name for p in known][-3:] == ["random_state", "n_jobs", "progress"]
 
 
 @EACH

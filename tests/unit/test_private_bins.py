@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from contract.worlds import codes_of
 from hedgerow.learning.bins.equal_mass import bins_of_equal_mass, by_target_rate, quantile_runs
-from hedgerow.learning.bins.public_grids import fine_schema, thinned
+from hedgerow.learning.bins.public_grids import fine_cells, fine_schema, finer_schema, thinned
 from hedgerow.learning.choosing.tables import Tables, consistent
 from hedgerow.values.schema import Categorical, Numeric, Schema
 
@@ -39,6 +39,18 @@ def test_a_declared_edge_is_kept_and_all_other_numbers_get_both_ladders():
     assert fine.features[3] == SCHEMA.features[3]
     assert min(fine.grids[0].edges) < 1e-3
     assert len(fine.grids[0].edges) > 100
+
+
+def test_finer_cells_gather_to_the_fine_ones_cell_by_cell():
+    fine, finer = fine_schema(SCHEMA), finer_schema(SCHEMA)
+    assert finer.grids[0].n_cells == 242
+    assert finer.features[2] == SCHEMA.features[2]
+    gathered = fine_cells(finer)
+    for small, large, bins in zip(finer.grids, fine.grids, gathered.bins, strict=True):
+        assert max(bins) + 1 == large.n_cells
+        if large.edges:
+            kept = [e for e, a, b in zip(small.edges, bins[:-2], bins[1:-1], strict=True) if a != b]
+            assert tuple(kept) == large.edges
 
 
 @pytest.mark.parametrize("cells", [16, 32, 64, 256])

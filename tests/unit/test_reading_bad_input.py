@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import DataError, SpecError
-from hedgerow.site.reading.encoding import encode, infer_schema
+from hedgerow.site.reading.encoding import encode
+from hedgerow.site.reading.inferring import infer_schema
 from hedgerow.values.schema import Categorical, Numeric, Schema, Target
 
 SCHEMA = Schema(

@@ -15,8 +15,8 @@ from hedgerow.site.reading.encoding import (
     Encoded,
     encode,
     encode_features,
-    infer_schema,
 )
+from hedgerow.site.reading.inferring import infer_schema
 from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Target
 
 SCHEMA = Schema(

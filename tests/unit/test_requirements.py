@@ -17,11 +17,19 @@ PRODUCT = ROOT / "src/hedgerow"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 CORE = PROJECT["dependencies"]
-OPTIONAL = EXTRAS["plot"]
+OPTIONAL = [line for extra in ("plot", "onnx", "https", "flare") for line in EXTRAS[extra]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
-OWN = {"hedgerow", "studies", *(path.stem for path in (ROOT / "tests").rglob("*"))}
-SOLD_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+OWN = {"hedgerow", "studies", "demos", *(path.stem for path in (ROOT / "tests").rglob("*"))}
+SOLD_AS = {
+    "axe_core_python": "axe-core-python",
+    "sklearn": "scikit-learn",
+    "dp_accounting": "dp-accounting",
+    "xgboost": "xgboost-cpu",
+    "yaml": "pyyaml",
+}
 """Modules whose distribution has another name."""
+ENGINES = {PRODUCT / "transport/flare.py"}
+"""Files that are imported by functions alone, and only where their engine is installed."""
 
 
 def names(requirements: Iterable[str]) -> set[str]:
@@ -48,6 +56,11 @@ def parsed(folder: Path) -> Iterator[ast.Module]:
     return (ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py"))
 
 
+def parsed_at_once(folder: Path) -> Iterator[ast.Module]:
+    paths = (path for path in folder.rglob("*.py") if path not in ENGINES)
+    return (ast.parse(path.read_text(encoding="utf-8")) for path in paths)
+
+
 def imported(folder: Path) -> set[str]:
     """Anywhere, also inside functions."""
     return {name for tree in parsed(folder) for name in bought(ast.walk(tree))}
@@ -55,7 +68,7 @@ def imported(folder: Path) -> set[str]:
 
 def imported_at_once(folder: Path) -> set[str]:
     """By modules as they load, not by functions as they are called."""
-    return {name for tree in parsed(folder) for name in bought(tree.body)}
+    return {name for tree in parsed_at_once(folder) for name in bought(tree.body)}
 
 
 def mismatch(folder: Path, core: Iterable[str], optional: Iterable[str]) -> set[str]:

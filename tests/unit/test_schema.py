@@ -55,6 +55,9 @@ JOB = Categorical("job", ("nurse", "clerk"))
         (lambda: Hashed("zip", 255), "column 'zip': buckets is 255"),
         (lambda: Target(1, 1), "the target: low is 1.0"),
         (lambda: Schema(()), "no features"),
+        (lambda: Schema(AGE), "features is Numeric.*give a list"),
+        (lambda: Schema(["age"]), "a feature of the schema is 'age'; use hedgerow.Numeric or"),
+        (lambda: Schema((AGE,), target=5), "use hedgerow.Target"),
         (lambda: Schema((AGE, JOB, AGE)), "column 'age' is declared 2 times"),
         (lambda: Schema((AGE,), classes=("a",)), "1 class"),
         (lambda: Schema((AGE,), classes=("a", "a")), "classes names 'a' and 'a'"),
@@ -109,6 +112,15 @@ def test_log_cells_below_zero_are_fine_near_zero() -> None:
 )
 def test_the_fine_grid_has_121_cells_or_235_around_zero(low, high, n_cells) -> None:
     assert Numeric("x", low, high, spacing=Spacing.FINE).grid.n_cells == n_cells + 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "n_cells"), [(0.0, 1.0, 241), (3.0, 17.5, 241), (-1.7, 2.9, 235)]
+)
+def test_the_finer_grid_holds_all_edges_of_the_fine_one(low, high, n_cells) -> None:
+    fine, finer = (Numeric("x", low, high, spacing=s).grid for s in (Spacing.FINE, Spacing.FINER))
+    assert finer.n_cells == n_cells + 1
+    assert set(fine.edges) <= set(finer.edges)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (3.0, 17.5), (-1.7, 2.9), (-50.0, 2e6)])

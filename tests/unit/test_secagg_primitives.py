@@ -120,6 +120,30 @@ def test_any_threshold_of_shares_gives_the_secret(threshold, sites):
         assert shamir.combine([shares[s] for s in who], shamir.weights(who)) == secret
 
 
+@pytest.mark.parametrize(("threshold", "sites"), [(1, 3), (2, 5), (4, 6), (7, 7), (9, 4)])
+def test_shares_are_the_values_of_one_polynomial_that_was_drawn_by_its_values(threshold, sites):
+    """Against the plain form: Lagrange's polynomials multiplied out, point by point."""
+    drawn = []
+
+    def entropy(n):
+        drawn.append(random.Random(len(drawn)).randbytes(n))
+        return drawn[-1]
+
+    ids = random.Random(3).sample(range(40), sites)
+    shares = shamir.split(77, threshold, ids, entropy)
+    points = [0, *(site + 1 for site in sorted(ids)[: threshold - 1])]
+    values = [77, *(int.from_bytes(draw, "big") >> 1 for draw in drawn)]
+    assert len(values) == len(points)
+    for site, share in shares.items():
+        expected = 0
+        for point, value in zip(points, values, strict=True):
+            for other in points:
+                if other != point:
+                    value *= (site + 1 - other) * pow(point - other, -1, shamir.PRIME)
+            expected += value
+        assert share == expected % shamir.PRIME
+
+
 def test_what_split_deals_to_fewer_than_the_threshold_is_not_enough():
     """By the polynomial that was really drawn, and not by some polynomial that would fit."""
     secret, sites = 2**200 + 5, (0, 1, 2, 3)

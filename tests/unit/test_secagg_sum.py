@@ -43,7 +43,10 @@ def check_one_pattern(group, vectors, before, signing, after):
         np.testing.assert_array_equal(opened.values, ring_sum(vectors, members))
 
 
-@pytest.mark.parametrize(("parties", "threshold"), [(2, 2), (3, 2), (3, 3), (4, 3), (5, 4)])
+@pytest.mark.parametrize(
+    ("parties", "threshold"),
+    [(2, 2), (3, 2), (3, 3), (4, 3), pytest.param(5, 4, marks=pytest.mark.slow)],
+)
 def test_the_sum_is_right_for_every_subset_lost_before_and_every_subset_lost_after(
     parties, threshold
 ):
@@ -60,7 +63,10 @@ def test_the_sum_is_right_for_every_subset_that_does_not_sign():
         check_one_pattern(group, some_vectors(5), before, signing, after=())
 
 
-@pytest.mark.parametrize("parties", [*range(2, 13), 20, 33, 50])
+@pytest.mark.parametrize(
+    "parties",
+    [*range(2, 9), 12, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in (9, 10, 11, 33, 50))],
+)
 def test_the_sum_is_right_for_2_to_50_sites_and_random_losses(parties):
     group, choose = consortium(parties), random.Random(parties)
     may_go = parties - group.parameters.threshold

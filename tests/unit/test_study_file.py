@@ -111,11 +111,14 @@ def test_spelling_and_timing_are_not_hashed(write, old, new):
         ("public_seed = 7", "public_seed = 8"),
         ("high = 100", "high = 101"),
         ('name = "income"', 'name = "outcome"'),
+        ('name = "north"', 'name = "nord"'),
+        ("delta = 1e-6", 'delta = 1e-6\nunit = "person"'),
         (SITES[0], Identity.from_bytes(bytes([4]) * 32).public.hex()),
         (COORDINATOR, Identity.from_bytes(bytes([4]) * 32).public.hex()),
         ("delta = 1e-6", "delta = 1e-6\nretry_reserve = 0.1"),
         ("delta = 1e-6", "delta = 1e-6\nrecords_per_person = 2"),
         ("[coordinator]", "[sum]\nthreshold = 2\n\n[coordinator]"),
+        ("[coordinator]", "[sum]\nslot_seconds = 2\n\n[coordinator]"),
     ],
 )
 def test_all_the_rest_is(write, old, new):

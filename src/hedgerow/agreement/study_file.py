@@ -18,11 +18,13 @@ from hedgerow.agreement.places import line_of, line_of_name
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.estimators.assembling import Terms, agree
 from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import declared
 from hedgerow.estimators.saving import read_parameters
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.secagg.keys import Roster
+from hedgerow.study.consortium import Sparse
 from hedgerow.study.terms import Study
 from hedgerow.transport.timing import Timing
 from hedgerow.values.schema import Schema
@@ -61,7 +63,7 @@ class ModelTable(_Table):
 
 class PrivacyTable(_Table):
     epsilon: Number
-    delta: Number = 0
+    delta: Number = DEFAULT_DELTA
     unit: Literal["record", "person"] = "record"
     """`person`: each site counts whose records it has and keeps `records_per_person` of each."""
     placement: Literal["shares", "silo", "label", "nowhere"] = "shares"
@@ -70,9 +72,24 @@ class PrivacyTable(_Table):
     """The part of the budget that pays for rounds that fail."""
 
 
+class GraphTable(_Table):
+    """A sparse graph of masks, for more than 200 sites; paid for out of delta."""
+
+    sigma: int
+    eta: int
+    rounds: int
+
+
 class SumTable(_Table):
     colluders: int | None = Field(default=None, ge=1)
     threshold: int | None = Field(default=None, ge=2)
+    graph: Literal["complete"] | GraphTable = "complete"
+    slot_seconds: int = Field(default=0, ge=0)
+    """Replies leave at the end of a slot; 0 does not protect how long a site takes."""
+
+    @property
+    def sparse(self) -> Sparse | None:
+        return None if self.graph == "complete" else Sparse(**self.graph.model_dump())
 
 
 class SiteTable(_Table):
@@ -124,9 +141,13 @@ class StudyFile(_Table):
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SpecError(f"{path} is not valid TOML: {error}; correct that line.") from None
+        return cls.checked(content, path, text)
+
+    @classmethod
+    def checked(cls, content: dict[str, Any], path: Path, text: str = "") -> Self:
+        """From parsed content; `text` is where lines are looked for."""
         try:
-            content = _with_schema(content, path)
-            found = cls.model_validate(content)
+            found = cls.model_validate(_with_schema(content, path))
             _ = found.study, found.roster, found.estimator()
         except ValidationError as error:
             raise SpecError(_all_problems(error, text, path)) from None
@@ -173,6 +194,10 @@ class StudyFile(_Table):
             retry_reserve=exact(self.privacy.retry_reserve, "retry_reserve"),
             sites=self.roster.sites,
             coordinator=self.roster.coordinator,
+            names=self.names,
+            by_person=self.privacy.unit == "person",
+            graph=self.sum.sparse,
+            slot=self.sum.slot_seconds,
         )
         return agree(self.estimator(), self.schema_given, len(self.site), terms)
 
@@ -262,7 +287,7 @@ def _problem(one: Any, text: str, path: Path) -> str:
     return f"{_where(path, line)}: {name}{shown}; {_expected(one)}"
 
 
-_UNION_PARTS = {"int", "float", "str"}
+_UNION_PARTS = {"int", "float", "str", "literal['complete']", "GraphTable"}
 """Pydantic names the member of a union that did not fit; a person wrote none of them."""
 
 

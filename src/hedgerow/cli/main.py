@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hedgerow.cli import ledger
-from hedgerow.errors import HedgerowError
+from hedgerow.cli import (
+    demo,
+    export,
+    fitting,
+    ledger,
+    models,
+    planning,
+    schema,
+    site,
+    study,
+    warming,
+)
+from hedgerow.cli.console import guarded
 
 app = typer.Typer(
     help="Trees, forests and boosted trees over records that several sites hold.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(demo.demo)
+app.add_typer(schema.app, name="schema")
+app.command()(fitting.fit)
+app.command()(models.predict)
+app.command()(models.show)
+app.command()(models.explain)
+app.command()(models.evaluate)
+app.command()(planning.plan)
+app.command()(export.export)
+app.command()(export.report)
+app.command()(warming.warm)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(site.app, name="site")
+app.add_typer(study.app, name="study")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from hedgerow.version import __version__
+
+        print(f"hedgerow {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def main() -> None:
-    """Trees, forests and boosted trees over records that several sites hold."""
-
-
-@app.command()
-def demo(
-    picture: Annotated[
-        Path | None, typer.Option(help="Also draw the tree to this .svg, .png or .pdf file.")
-    ] = None,
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Say which release this is.", callback=_version, is_eager=True
+        ),
+    ] = False,
 ) -> None:
-    """Five parties in one process, on bundled data: accuracy, tree, privacy statement."""
-    from rich.console import Console
+    """Trees, forests and boosted trees over records that several sites hold.
 
-    from hedgerow.demo import run_demo
-
-    run_demo(Console(), picture=picture)
+    Exit codes: 0 done; 1 a check found something; 2 a mistake in what was asked; 3 a budget said
+    no; 4 a ledger cannot be trusted; 5 a site or a round gave no answer.
+    """
 
 
 def entry() -> None:
-    """The `hedgerow` command: one clear sentence instead of a traceback."""
-    try:
-        app()
-    except HedgerowError as error:
-        print(f"hedgerow: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+    """The `hedgerow` command."""
+    guarded(app)

@@ -39,12 +39,16 @@ MOST_TRIES = 3
 
 @dataclass(frozen=True)
 class Collected:
-    """What a round brought: the opened sum, each site's picks, and the bytes of one site."""
+    """What a round brought: the opened sum, each member's picks, and the bytes of one site.
+
+    `members` are the places of the sites that the sum is over.
+    """
 
     total: NDArray[np.int64]
     picks: tuple[tuple[int, ...], ...]
     bytes_out: int
     bytes_in: int
+    members: tuple[int, ...]
 
 
 class Link(Protocol):
@@ -143,7 +147,9 @@ class Federation:
         for query in queries:
             if isinstance(query, SumQuery | BoundQuery):
                 size = int(np.prod(query.shape))
-                replies.append(self._answer(query, got.total[start : start + size]))
+                replies.append(
+                    self._answer(query, got.total[start : start + size], len(got.members))
+                )
                 start += size
             else:
                 picks = tuple(p[selections] for p in got.picks)
@@ -151,12 +157,12 @@ class Federation:
                 selections += 1
         return replies
 
-    def _answer(self, query: Summed, integers: NDArray[np.int64]) -> Answer:
+    def _answer(self, query: Summed, integers: NDArray[np.int64], members: int) -> Answer:
         unit = self.study.unit(query) * self.study.refinement(query)
         values = integers.reshape(query.shape).astype(np.float64) / unit
         if self.study.placement is Placement.LABEL:
             return self._decoded(query, values)
-        return Answer(values, self.study.variance(query))
+        return Answer(values, self.study.variance(query, members))
 
     def _decoded(self, query: Summed, told: FloatArray) -> Answer:
         """True class counts, estimated without bias from labels that were told at random.
@@ -178,4 +184,6 @@ class Federation:
 
 
 def _recorded(number: int, manifest: tuple[str, ...], got: Collected) -> RoundRecord:
-    return RoundRecord(number, manifest, len(got.total), got.bytes_out, got.bytes_in)
+    return RoundRecord(
+        number, manifest, len(got.total), got.bytes_out, got.bytes_in, sites=len(got.members)
+    )

@@ -10,6 +10,7 @@ from hedgerow.coordinator.spending import Asked, paid, worst_path
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.accounting.coalition import Coalition, cost_against
+from hedgerow.privacy.accounting.meaning import Meaning
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.study.terms import Study
 
@@ -87,3 +88,20 @@ def _against(study: Study, asked: Sequence[Asked], colluders: int) -> float:
     price = cache(lambda release: cost_against(study.measure, release, coalition))
     dearer = [q if q.release is None else replace(q, cost=price(q.release)) for q in asked]
     return conversions.epsilon_of(study.measure, paid(worst_path(dearer)), study.noise_delta)
+
+
+def meaning_words(meaning: Meaning, unit: str) -> list[str]:
+    """The promise for people who read no epsilons; `unit` is in the words of this module."""
+    one = "person" if "person" in unit else "record"
+    told = f"what labels one {one} has" if unit.startswith("the label") else f"that one {one} is in"
+    _, found = meaning.found[1]
+    return [
+        f"{told}: a guess is right at most {percent(meaning.guess)} of the time; a coin, 50 %",
+        f"a test with 1 % false alarms finds at most {percent(found)}; its advantage is at most "
+        f"{percent(meaning.advantage)}",
+    ]
+
+
+def percent(part: float) -> str:
+    """Rounded up, like every number of a promise."""
+    return f"{printed(100.0 * part, 3)} %"

@@ -113,6 +113,16 @@ def paid(asked: Iterable[Asked]) -> Cost:
     return sum((query.cost for query in asked), Fraction(0))
 
 
+def price(queries: Sequence[Query], study: Study) -> Cost:
+    """What the most charged record pays for queries that are asked together."""
+    bare = Phrase("")
+    charged = [
+        Asked(round=1, region=query.region, cost=study.cost(query), phrase=bare, mechanism="")
+        for query in queries
+    ]
+    return paid(worst_path(charged))
+
+
 # ------------------------------------------------------------------------------------------ tables
 def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
     """What protected what the most charged record paid for; largest parts first."""

@@ -19,11 +19,15 @@ from hedgerow.coordinator.spending import (
     worst_path,
 )
 from hedgerow.coordinator.total import Total
+from hedgerow.coordinator.unprotected import unprotected
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.meaning import Meaning, meaning_of
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.study.describe import CHOICES
 from hedgerow.study.terms import Study
+from hedgerow.values.notebook import html_table
+from hedgerow.version import __version__, source_digest
 
 ACCOUNTANTS = {
     Measure.PURE: "pure filter: epsilons add along a record's path",
@@ -40,6 +44,8 @@ TOGETHER = (
     "epsilons add, deltas add, and what inexact draws add to delta comes on top.",
     "fits that do not name this ledger are not in it.",
 )
+TITLE = "Privacy statement (this fit only)"
+HELD_OUT = "one record in {}, by a secret draw of its own, was left out of training."
 OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 
@@ -72,6 +78,11 @@ class PrivacyStatement:
     honest_shares: int
     spending: tuple[Spending, ...]
     caveats: tuple[str, ...]
+    meaning: Meaning
+    unprotected: tuple[str, ...]
+    release: str
+    source: str
+    """SHA-256 of the package's source files, in hexadecimal digits."""
     total: Total | None = None
 
     @property
@@ -92,6 +103,8 @@ class PrivacyStatement:
         facts["spending"] = tuple(Spending(**line) for line in d["spending"])
         facts["trust"] = tuple((who, what) for who, what in d["trust"])
         facts["caveats"] = tuple(d["caveats"])
+        facts["unprotected"] = tuple(d["unprotected"])
+        facts["meaning"] = Meaning.from_dict(d["meaning"])
         facts["total"] = Total.from_dict(d["total"]) if d.get("total") else None
         return PrivacyStatement(**facts)
 
@@ -99,11 +112,21 @@ class PrivacyStatement:
         return f"PrivacyStatement({self.promise}, unit = {self.unit})"
 
     def __str__(self) -> str:
-        lines = [
+        lines = self._lines()
+        width = max(len(title) for title, _ in lines)
+        body = [f"  {title:<{width}}  {words}" for title, words in lines]
+        return "\n".join([TITLE, *body])
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{TITLE}: {self.promise}", self._lines())
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [
             ("promise", self.promise),
             *([("all fits", self.total.promise)] if self.total else []),
             ("unit", self.unit),
             ("neighbours", self.neighbours),
+            *_titled("meaning", promise.meaning_words(self.meaning, self.unit)),
             ("noise", self.placement),
             *_titled("mechanism", [f"{m.part:6.1%} {m.what}" for m in self.mechanisms] or ["none"]),
             ("accountant", self.accountant),
@@ -117,11 +140,10 @@ class PrivacyStatement:
             *_titled("saved", self._saved_words()),
             *((_round_title(s.rounds), f"{s.part:6.1%} for {s.what}") for s in self.spending),
             *((f"against {who}", what) for who, what in self.trust),
+            *_titled("not protected", self.unprotected),
+            ("code", f"hedgerow {self.release}, source {self.source[:16]}"),
             *(("note", caveat) for caveat in self.caveats),
         ]
-        width = max(len(title) for title, _ in lines)
-        body = [f"  {title:<{width}}  {words}" for title, words in lines]
-        return "\n".join(["Privacy statement (this fit only)", *body])
 
     def _sampler_words(self) -> list[str]:
         if self.spent_fraction is None:
@@ -158,11 +180,6 @@ def _plain(value: Any) -> Any:
     return INFINITY if value == math.inf else value
 
 
-def is_inferred(schema_source: str) -> bool:
-    """Whether ranges, categories or classes were read from the rows."""
-    return schema_source.startswith("inferred")
-
-
 def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
     """The title stands before the first line only."""
     return [(title if k == 0 else "", line) for k, line in enumerate(lines)]
@@ -177,24 +194,26 @@ def statement(
     study: Study,
     spent: Cost,
     asked: Sequence[Asked],
-    schema_source: str,
     simulated: bool,
     saved_fraction: float = 0.0,
     slack: Fraction = Fraction(0),
     parties_met: bool = False,
     persons_told: bool = False,
+    held_out: int | None = None,
     total: Total | None = None,
+    instead: str | None = None,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
     the total variation between all noise and its laws; `parties_met` says that nobody named the
     parties beforehand: those take part that hold rows; `persons_told` that sites knew whose each
-    record is, and kept no more of a person than the study says; `total` is what all fits of a
-    shared ledger promise.
+    record is, and kept no more of a person than the study says; `held_out` that one record in so
+    many was not trained on; `total` is what all fits of a shared ledger promise; `instead` says
+    what was trained where noise left no choice.
     """
     no_noise = study.placement is Placement.NOWHERE
-    inferred = is_inferred(schema_source)
+    inferred = bool(study.schema.unconfirmed)
     epsilon = _epsilon(study, spent)
     path = [] if no_noise else worst_path(asked)
     return PrivacyStatement(
@@ -211,7 +230,7 @@ def statement(
         placement=study.placement.value,
         trust=tuple(promise.trust(study, epsilon, asked)),
         randomness="none" if no_noise else RANDOMNESS,
-        schema_source=schema_source,
+        schema_source=study.schema.provenance,
         saved_fraction=saved_fraction,
         delta_slack=_delta_slack(slack, epsilon),
         graph_delta=rounding.float_above(study.graph_delta),
@@ -219,13 +238,29 @@ def statement(
         honest_shares=study.honest,
         spending=by_rounds(asked, path, study.total) if path else (),
         caveats=(
+            *([instead] if instead else []),
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
             *_of_persons(study, persons_told),
+            *([HELD_OUT.format(held_out)] if held_out else []),
             *(TOGETHER if total else [ALONE]),
             OUTSIDE,
         ),
+        meaning=_meaning(study, spent, inferred, slack),
+        unprotected=unprotected(study, inferred, simulated),
+        release=__version__,
+        source=source_digest(),
         total=total,
     )
+
+
+def _meaning(study: Study, spent: Cost, inferred: bool, slack: Fraction) -> Meaning:
+    """Of the budget that no run can exceed; labels pay a price that is fixed beforehand.
+
+    What inexact draws add is far below the last digit, which is rounded up anyhow.
+    """
+    cost = spent if study.placement is Placement.LABEL else study.total
+    unbounded = inferred or study.placement is Placement.NOWHERE
+    return meaning_of(study.measure, math.inf if unbounded else cost, study.graph_delta + 2 * slack)
 
 
 def _epsilon(study: Study, spent: Cost) -> float:
@@ -276,8 +311,9 @@ def _warnings(
     notes = []
     if inferred:
         notes.append(
-            "ranges, categories and classes were read from the rows, so epsilon is infinite for "
-            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to repair this."
+            "ranges, categories or classes were read from the rows, so epsilon is infinite for "
+            f"them; the sums alone have epsilon {printed(epsilon)}. Give a schema to repair this, "
+            "or confirm a drafted one."
         )
     if parties_met:
         notes.append(

@@ -6,9 +6,10 @@ fitted when its model, its run record and its statement are set; nothing else se
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -16,18 +17,25 @@ from sklearn.utils import check_random_state
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
-from hedgerow.errors import SpecError
+from hedgerow.errors import QualityWarning, SignalWarning, SpecError
+from hedgerow.estimators.checking import check_task
+from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
 from hedgerow.secagg.parameters import Parameters
+from hedgerow.study.consortium import Sparse
 from hedgerow.study.terms import Study
 from hedgerow.values.schema import Schema
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
+
+
+MANY_COLUMNS = 9
+"""From here on a record takes part in so many sums that Gaussian noise is smaller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,16 +46,20 @@ class Terms:
     retry_reserve: Fraction = Fraction(0)
     sites: tuple[bytes, ...] = ()
     coordinator: bytes = b""
+    names: tuple[str, ...] = ()
+    by_person: bool = False
+    graph: Sparse | None = None
+    slot: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
     """What a statement says of a run beside its numbers."""
 
-    schema_source: str = "given: public ranges, categories and classes"
     simulated: bool = True
     parties_met: bool = False
     persons_told: bool = False
+    held_out: int | None = None
     total: Total | None = field(default=None)
 
 
@@ -55,13 +67,22 @@ def agree(
     estimator: PrivateEstimator, given: Schema, parties: int, terms: Terms | None = None
 ) -> tuple[Study, Recipe]:
     """The study that an estimator's parameters mean for so many holders, and its recipe."""
-    terms = terms or Terms()
     read = checked(estimator)
-    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
+    check_task(given, estimator._regression, type(estimator).__name__)
+    if terms is not None and read.hold_out is not None:
+        raise SpecError(
+            f"hold_out is {read.hold_out}, which sites of a study do not do yet; leave it out, and "
+            "evaluate on records that no site trains on."
+        )
+    terms = terms or Terms()
     placement: Placement | None = read.placement
+    epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
+    if placement is Placement.LABEL and estimator.delta == DEFAULT_DELTA:
+        delta = Fraction(0)  # labels are told under pure epsilon; the usual delta asks for no more
     if placement is not Placement.NOWHERE:
         check_promise(epsilon, delta)
         warn_if_weak(delta)
+        hint_at_delta(delta, len(given.features), placement)
     recipe = estimator._recipe(given)
     schema = recipe.grid(given)
     colluders, threshold = _counts(read.colluders, read.threshold, parties)
@@ -83,9 +104,25 @@ def agree(
         label_reports=estimator._label_reports(schema, epsilon, placement),
         sites=terms.sites,
         coordinator=terms.coordinator,
+        names=terms.names,
+        by_person=terms.by_person,
+        graph=terms.graph,
+        slot=terms.slot,
     )
     check_needs(recipe, schema, study.placement, study.parties)
     return study, recipe
+
+
+def hint_at_delta(delta: Fraction, columns: int, placement: Placement | None) -> None:
+    """By the number of columns alone, which is public."""
+    if delta == 0 and columns >= MANY_COLUMNS and placement is not Placement.LABEL:
+        warnings.warn(
+            f"delta is 0 and there are {columns} columns: with so many, Laplace noise is larger "
+            "than Gaussian noise of the same epsilon. A delta well below 1 / the number of "
+            "records, such as 1e-6, gives better models; see docs/accounting.md.",
+            QualityWarning,
+            stacklevel=5,
+        )
 
 
 def _counts(colluders: int | None, threshold: int | None, parties: int) -> tuple[int, int]:
@@ -126,19 +163,14 @@ def train(
         study,
         federation.link.spent(),
         federation.asked,
-        circumstances.schema_source,
         simulated=circumstances.simulated,
         saved_fraction=trained.saved,
         slack=federation.slack,
         parties_met=circumstances.parties_met,
         persons_told=circumstances.persons_told,
+        held_out=circumstances.held_out,
         total=circumstances.total,
+        instead=trained.instead,
     )
-
-
-def named_columns(X: Any) -> Any:
-    """The names of a frame's columns, for `feature_names_in_`; None for an array."""
-    if not hasattr(X, "columns"):
-        return None
-    names = getattr(X, "column_names", X.columns)  # an Arrow table's columns are arrays
-    return np.asarray([str(name) for name in names], dtype=object)
+    if trained.instead:
+        warnings.warn(trained.instead, SignalWarning, stacklevel=4)

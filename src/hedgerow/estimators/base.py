@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -18,13 +19,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.promise import unit
 from hedgerow.coordinator.record import RunRecord
-from hedgerow.coordinator.statement import PrivacyStatement, is_inferred
+from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
-from hedgerow.estimators.assembling import Circumstances, agree, named_columns, train
-from hedgerow.estimators.checking import check_width, checked_labels, checked_rows, like_labels
+from hedgerow.estimators.assembling import Circumstances, agree, train
+from hedgerow.estimators.checking import (
+    check_columns,
+    checked_labels,
+    checked_rows,
+    like_labels,
+    name_columns,
+    warn_of_marks,
+)
 from hedgerow.estimators.common import CommonParameters
 from hedgerow.estimators.holders import (
+    HELD_OUT,
     declared_parties,
     draws_of_holders,
     split_by_party,
@@ -35,18 +44,27 @@ from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
+from hedgerow.estimators.searching import search_around, warn_of_search
+from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
-from hedgerow.site.reading import encoding
-from hedgerow.site.rows import Rows
+from hedgerow.report.exports.writing import exported
+from hedgerow.report.page import page
+from hedgerow.site.reading import encoding, inferring
+from hedgerow.site.reading.report import DataReport, report_of, warn_of
+from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
+from hedgerow.values.arrays import Codes
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Model
-from hedgerow.values.regions import Region
+from hedgerow.values.regions import Fold, Region
 from hedgerow.values.schema import Schema
+
+OWNERS = ("data_report_", "_held_out_draws")
+"""What stays with whoever has the rows."""
 
 
 class PrivateEstimator(CommonParameters):
@@ -60,6 +78,9 @@ class PrivateEstimator(CommonParameters):
     ledger_: ChargeLedger
     privacy_: PrivacyStatement
     n_features_in_: int
+    data_report_: DataReport
+    _held_out_draws: list[Draws] | None
+    _callers = 2  # frames between the user and `fit`, for warnings
 
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
@@ -83,54 +104,81 @@ class PrivateEstimator(CommonParameters):
         person's records, drawn at random; without it nobody counts, and the statement says so.
         """
         refuse(refused)
+        checked(self)  # before a schema is read from the rows
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
-        given, source = self._given_schema(X, y)
+        given = self._given_schema(X, y)
         names = declared_parties(party, parties)
         parts = split_by_party(X, y, party, names)
         persons = split_persons(person, y, party, names)
         study, recipe = agree(self, given, len(parts))
-        holders = [
-            Rows(_encoded(part, who, study.schema), study.schema, own)
-            for part, who, own in zip(parts, persons, draws_of_holders(study), strict=True)
-        ]
-        circumstances = Circumstances(
-            schema_source=source,
-            parties_met=party is not None and names is None,
-            persons_told=person is not None,
-            total=self._reserve(study, source, persons_told=person is not None),
-        )
-        with bar(self.progress, recipe.rounds(study.schema)) as listener:
-            federation = in_process.open_federation(study, holders, listener)
-            train(self, study, recipe, federation, circumstances)
-        columns = named_columns(X)
-        if columns is not None:
-            self.feature_names_in_ = columns
+        with using(self.n_jobs or 1):
+            read = [
+                _encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)
+            ]
+        met = party is not None and names is None
+        self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
+        name_columns(self, X)
         return self
 
-    def _given_schema(self, X: Any, y: Any) -> tuple[Schema, str]:
-        if isinstance(self.schema, Schema):
-            return self.schema, "given: public ranges, categories and classes"
+    def _fit_read(
+        self,
+        study: Study,
+        recipe: Recipe,
+        read: Sequence[encoding.Encoded],
+        *,
+        parties_met: bool = False,
+        persons_told: bool = False,
+    ) -> None:
+        """Trains on rows that are read already, one part for each holder."""
+        self.data_report_ = report_of(read, study.schema)
+        if not study.schema.unconfirmed:
+            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
+        draws = draws_of_holders(study)
+        holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
+        held_out: int | None = checked(self).hold_out
+        self._held_out_draws = draws if held_out else None
+        if held_out:
+            test = Fold(HELD_OUT, held_out)
+            holders = [rows.part(test, 0, inside=False) for rows in holders]
+        circumstances = Circumstances(
+            held_out=held_out,
+            parties_met=parties_met,
+            persons_told=persons_told,
+            total=self._reserve(study, persons_told=persons_told),
+        )
+        with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
+            federation = in_process.open_federation(study, holders, listener)
+            train(self, study, recipe, federation, circumstances)
+
+    def _given_schema(self, X: Any, y: Any) -> Schema:
+        given: Schema | None = checked(self).schema
+        if given is not None:
+            warn_of_marks(given)
+            return given
         warnings.warn(
             "no schema was given: ranges, categories and classes are read from the rows, and the "
             "privacy statement will say epsilon = infinity. Pass schema=hedgerow.Schema(...).",
             PrivacyWarning,
             stacklevel=3,
         )
-        return encoding.infer_schema(X, y, regression=self._regression), "inferred from the rows"
+        return inferring.infer_schema(X, y, regression=self._regression)
 
-    def _reserve(self, study: Study, source: str, persons_told: bool) -> Total | None:
+    def _reserve(self, study: Study, persons_told: bool) -> Total | None:
         """Charges all that this fit may spend to the shared ledger, if it names one."""
         ledger: Ledger | None = checked(self).ledger
+        promised = study.placement is not Placement.NOWHERE and not study.schema.unconfirmed
+        search = search_around(study.epsilon) if promised else None
         if ledger is None:
+            warn_of_search(search)
             return None
-        promised = study.placement is not Placement.NOWHERE and not is_inferred(source)
         return ledger.reserve(
             study.epsilon if promised else math.inf,
             study.delta,
             unit=unit(study, persons_told),
             name=type(self).__name__,
+            to_come=0 if search is None else search.left - 1,
         )
 
     def _label_reports(
@@ -143,8 +191,9 @@ class PrivateEstimator(CommonParameters):
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
         X = checked_rows(X)
-        check_width(X, self.n_features_in_, type(self).__name__)
-        return outputs(self.model_, X, self.schema_)
+        check_columns(X, self)
+        with using(self.n_jobs or 1):
+            return outputs(self.model_, X, self.schema_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -163,15 +212,58 @@ class PrivateEstimator(CommonParameters):
                 f"this model has {len(trees)} trees; a decision path belongs to one tree."
             )
         regions = trees[0].regions()
-        return [regions[leaf] for leaf in trees[0].apply(encoding.encode_features(X, self.schema_))]
+        return [regions[leaf] for leaf in trees[0].apply(self.cells(X))]
+
+    def cells(self, X: Any) -> Codes:
+        """(F, n) the cell of the schema's grid that each value falls in."""
+        check_is_fitted(self, "model_")
+        return encoding.encode_features(checked_rows(X), self.schema_)
+
+    def __getstate__(self) -> Any:
+        """A pickled model leaves its owner's side; exact counts and the holders' secrets do not."""
+        return {k: v for k, v in super().__getstate__().items() if k not in OWNERS}
 
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
         save_model(path, self)
 
+    def export(self, path: str | Path, to: str) -> Path:
+        """Writes the fitted model for another program; docs/exports.md says how each is used.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        to : {'onnx', 'python', 'sql', 'xgboost', 'dot', 'text', 'registry'}
+            The first four compute what `predict_proba` does (of a number, `predict`); 'dot' and
+            'text' are for people; 'registry' is the statement as an entry of the OpenDP
+            Deployments Registry, in YAML.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+
+        """
+        check_is_fitted(self, "model_")
+        return exported(self, path, to)
+
+    def report(self, path: str | Path) -> Path:
+        """Writes a page about the fitted model: one HTML file that needs no network."""
+        check_is_fitted(self, "model_")
+        return page.report(self, path)
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: of a fitted model what it promises, else scikit-learn's box."""
+        if hasattr(self, "privacy_"):
+            return page.card(self)
+        return str(super()._html_repr())
+
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    _callers = 3
+
     def fit(
         self,
         X: Any,
@@ -188,6 +280,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         return self._outputs(X)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithms of `predict_proba`; minus infinity for what is ruled out."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         best = np.argmax(self.predict_proba(X), axis=1)

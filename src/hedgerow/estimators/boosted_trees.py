@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
-from hedgerow.estimators.common import DELTA, DELTA_TEXT
 from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import number, one_of, or_none, whole
 from hedgerow.learning.bins.cut_points import (
@@ -58,7 +57,6 @@ BATCH_TEXT = (
 class _BoostedTrees(PrivateEstimator):
     """What both estimators share: parameters, and how they become a recipe."""
 
-    delta: float = parameter(default=1e-6, kw_only=False, rule=DELTA, text=DELTA_TEXT)
     method: str = parameter(
         default="default",
         rule=one_of({name: name for name in METHODS}),

@@ -12,12 +12,15 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.site.reading.sources import as_table
+from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import token_of
 
 
 def checked_rows(X: Any) -> Any:
-    """A data frame as it is; anything else as a two-dimensional array, missing values allowed."""
+    """A table with its names; anything else as a two-dimensional array, missing values allowed."""
+    X = as_table(X)
     if hasattr(X, "columns"):
         return X
     if isinstance(X, list | tuple):  # NumPy would make text of all numbers beside one text
@@ -48,12 +51,62 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
     return labels
 
 
-def check_width(X: Any, expected: int, name: str) -> None:
-    """Arrays have no column names, so their number must be right."""
-    if not hasattr(X, "columns") and X.shape[1] != expected:
+def check_task(schema: Schema, regression: bool, name: str) -> None:
+    """A classifier needs classes, a regressor a target's range."""
+    if regression and schema.target is None:
+        found = "no target" if schema.classes is None else f"classes {_some(schema.classes)}"
+        raise SpecError(
+            f"{name} predicts a number, but its schema has {found}; give the target's public range "
+            "(target=hedgerow.Target(low, high)), or use a classifier."
+        )
+    if not regression and schema.classes is None:
+        found = "no classes" if schema.target is None else f"a target, {schema.target}"
+        raise SpecError(
+            f"{name} predicts classes, but its schema has {found}; list the classes "
+            "(classes=('no', 'yes')), or use a regressor."
+        )
+
+
+def warn_of_marks(schema: Schema) -> None:
+    """A schema that was read from rows does not become public by being passed on."""
+    if schema.unconfirmed:
+        warnings.warn(
+            f"the schema holds values that were read from rows and that nobody has confirmed: "
+            f"{', '.join(schema.unconfirmed[:4])}{', ...' if len(schema.unconfirmed) > 4 else ''}. "
+            "The privacy statement will say epsilon = infinity. Confirm what is known in public "
+            "(`hedgerow schema confirm`, or confirmed_by and confirmed_on in its file).",
+            PrivacyWarning,
+            stacklevel=5,
+        )
+
+
+def _some(values: Sequence[str]) -> str:
+    return f"({', '.join(values[:3])}{', ...' if len(values) > 3 else ''})"
+
+
+def name_columns(estimator: Any, X: Any) -> None:
+    """`feature_names_in_` are the columns that are used, if rows came with names at all."""
+    if hasattr(X, "columns"):
+        estimator.feature_names_in_ = np.asarray(estimator.schema_.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_  # of a fit before this one
+
+
+def check_columns(X: Any, estimator: Any) -> None:
+    """Arrays have no column names: their number must be right, and their order is believed."""
+    if hasattr(X, "columns"):
+        return
+    name, expected = type(estimator).__name__, estimator.n_features_in_
+    if X.shape[1] != expected:
         raise DataError(
             f"X has {X.shape[1]} features, but {name} is expecting {expected} features as input; "
             "give the columns it was fitted on, in their order."
+        )
+    if hasattr(estimator, "feature_names_in_"):
+        warnings.warn(  # in scikit-learn's own words, so that its filters know it
+            f"X does not have valid feature names, but {name} was fitted with feature names",
+            UserWarning,
+            stacklevel=4,
         )
 
 

@@ -18,10 +18,13 @@ DELTA = rules.fraction(
     "there could be)",
     lambda delta: 0 <= delta < 1,
 )
+DEFAULT_DELTA = 1e-6
 DELTA_TEXT = (
-    "Probability with which the promise of epsilon may fail. 0 is pure differential privacy "
-    "(discrete Laplace noise). Above 0 noise is discrete Gaussian, which is smaller as soon as a "
-    "record takes part in about nine sums; see docs/accounting.md."
+    "Probability with which the promise of epsilon may fail; well below 1 / (100 x the largest "
+    "number of records there could be). Above 0 noise is discrete Gaussian, which is smaller as "
+    "soon as a record takes part in about nine sums, as it does with nine columns or a few levels. "
+    "0 is pure differential privacy (discrete Laplace noise); see docs/accounting.md. Under "
+    "placement 'label' the default stands for 0."
 )
 LEDGER = rules.Rule("str, Path or Ledger", "a path or a hedgerow.Ledger", as_ledger)
 PLACEMENTS = rules.one_of({p.name.lower(): p for p in Placement})
@@ -45,7 +48,7 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         text="The promise: one record changes the probability of no outcome by more than a factor "
         "of e to this power. Smaller is more private, and noisier.",
     )
-    delta: float = parameter(default=0.0, kw_only=False, rule=DELTA, text=DELTA_TEXT)
+    delta: float = parameter(default=DEFAULT_DELTA, kw_only=False, rule=DELTA, text=DELTA_TEXT)
     placement: str | None = parameter(
         default=None,
         rule=rules.or_none(PLACEMENTS),
@@ -75,6 +78,12 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         text="How many records one person may have; noise grows in proportion, and the promise is "
         "then one to a person.",
     )
+    hold_out: int | None = parameter(
+        default=None,
+        rule=rules.or_none(rules.whole(2)),
+        text="One record in so many is left out of training, drawn by a secret of its holder, for "
+        "hedgerow.evaluate to measure the model on. None leaves out nothing.",
+    )
     ledger: Any = parameter(
         default=None,
         rule=rules.or_none(LEDGER),
@@ -86,6 +95,12 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         default=None,
         rule=rules.anything("int, RandomState or None"),
         text="Public randomness only: feature draws and random cuts. It never reaches the noise.",
+    )
+    n_jobs: int | None = parameter(
+        default=None,
+        rule=rules.or_none(rules.THREADS),
+        text="Threads for reading rows, for blocks of a holder's rows and for the sites of one "
+        "process; None is 1, -1 is all processors. Nothing that is computed depends on it.",
     )
     progress: bool = parameter(
         default=False, rule=rules.FLAG, text="Whether to draw a progress bar on the terminal."

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, DataWarning, SpecError
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.site.drawing import public_draws
 from hedgerow.site.rows import Draws
 from hedgerow.study.terms import Study
 from hedgerow.values.tokens import token_of
+
+HELD_OUT = "held out"
+"""The name of the draw that keeps records out of training."""
+FULL_GRAPH = 200
+"""Up to so many sites share masks each with each (docs/privacy.md)."""
+FEW, LEAST_ROWS = 20, 5
+"""More holders than that, with fewer rows each, are hardly sites."""
 
 
 def declared_parties(party: Any, parties: Any) -> list[Any] | None:
@@ -47,11 +55,17 @@ def split_by_party(
     """The rows of each holder, in the order of `names`; without names, of those met, sorted."""
     if party is None:
         return [(X, y)]
+    if isinstance(party, str | bytes):
+        raise SpecError(
+            f"party is {party!r}; give who holds each row, one name per row. If that is a column, "
+            f"pass it: party=frame[{party!r}]."
+        )
     who = party.tolist() if hasattr(party, "tolist") else list(party)
     if len(who) != len(y):
         raise DataError(f"party names {len(who)} rows, y has {len(y)}; give one party per row.")
     met = _parties_in(who)
     names = _in_order(met) if names is None else names
+    _warn_of_crowds(len(names), len(who))
     place = {name: k for k, name in enumerate(names)}
     _refuse_strangers(met, place)
     holder = np.fromiter(map(place.__getitem__, who), np.intp, len(who))
@@ -93,6 +107,18 @@ def _parties_in(who: list[Any]) -> list[Any]:
         if token_of(name) is None:
             raise DataError(f"party is {name!r} in some row; say for each row who holds it.")
     return met
+
+
+def _warn_of_crowds(parties: int, rows: int) -> None:
+    """Before masks between all of them are made, which takes minutes."""
+    if parties > FULL_GRAPH or (parties > FEW and rows < parties * LEAST_ROWS):
+        warnings.warn(
+            f"party names {parties} holders of {rows} rows. A party is a site with rows of its "
+            "own, which shares masks with every other; if each of these is a person, leave party "
+            "out and name persons with `person`.",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _in_order(met: list[Any]) -> list[Any]:

@@ -22,6 +22,8 @@ from hedgerow.privacy.ledger.rules import Books
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.site.ledger_file import is_there, open_alone
 
+USUAL_LIMIT = 1e-5
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -37,33 +39,37 @@ class Ledger:
     epsilon : float or None, default=None
         The limit of all fits together. None sets none, and keeps the one that the file has. A
         limit can be lowered, never raised.
-    delta : float, default=0.0
-        The same for delta; used with epsilon.
+    delta : float, default=1e-5
+        The same for delta, used with epsilon: ten fits of the usual delta.
 
     """
 
     path: str | os.PathLike[str]
     epsilon: float | None = None
-    delta: float = 0.0
+    delta: float = USUAL_LIMIT
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
             raise SpecError(f"the path of a ledger is {self.path!r}; name a file.")
         if self.epsilon is not None:
             check_promise(exact(self.epsilon, "epsilon"), exact(self.delta, "delta"))
-        elif self.delta != 0.0:
+        elif self.delta != USUAL_LIMIT:
             raise SpecError(f"delta is {self.delta} and epsilon None; limit both, or neither.")
 
-    def reserve(self, epsilon: Cost, delta: Fraction, *, unit: str, name: str) -> Total:
+    def reserve(
+        self, epsilon: Cost, delta: Fraction, *, unit: str, name: str, to_come: int = 0
+    ) -> Total:
         """Charges one fit; durable on return. Raises BudgetExceeded with nothing charged.
 
-        `unit` is what the promise protects: one ledger adds up one kind only.
+        `unit` is what the promise protects: one ledger adds up one kind only. `to_come` are fits
+        that a search will make after this one: there must be room for them too, for half a search
+        spends its budget and finds nothing.
         """
         with open_alone(self._file) as ledger:
             self._begin(ledger, unit)
             with ledger.current() as books:
                 self._lower(ledger, books)
-                self._require_room(books, epsilon, delta)
+                self._require_room(books, epsilon, delta, 1 + to_come)
                 fit = os.urandom(16).hex()
                 ledger.approve(fit, Measure.PURE, epsilon, name, delta)
                 return _total(books, ledger)
@@ -128,13 +134,14 @@ class Ledger:
             )
         ledger.set_lifetime(Measure.PURE, limit, failing, known.unit)
 
-    def _require_room(self, books: Books, epsilon: Cost, delta: Fraction) -> None:
+    def _require_room(self, books: Books, epsilon: Cost, delta: Fraction, fits: int) -> None:
         known = _lifetime(books)
-        whole, failing = books.committed + epsilon, books.failing + delta
+        whole, failing = books.committed + fits * epsilon, books.failing + fits * delta
         if not (whole <= known.limit and failing <= known.delta):
             raise BudgetExceeded(
-                f"this fit would bring the ledger {self.path} to {_promise(whole, failing)} over "
-                f"{len(books.accounts) + 1} fits; its limit is "
+                f"{'this fit' if fits == 1 else f'this search, with {fits} fits to make,'} would "
+                f"bring the ledger {self.path} to {_promise(whole, failing)} over "
+                f"{len(books.accounts) + fits} fits; its limit is "
                 f"{_promise(known.limit, known.delta)}. Nothing was charged and nothing released. "
                 "Ask for less."
             )

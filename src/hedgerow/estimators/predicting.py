@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.kernels.threads import blocks, each
 from hedgerow.kernels.trees import add_values
 from hedgerow.site.reading import encoding
+from hedgerow.site.reading.report import report_of, warn_of
 from hedgerow.values.arrays import Codes
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.models import Model
@@ -23,6 +25,8 @@ from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import Unusable, token_of
 
 PLAIN = frozenset({float, int, bool, str, type(None)})
+ENOUGH_ROWS = 100
+"""Fewer rows than this have strange values by chance."""
 EXACT_UP_TO = 2**53  # integers that floating-point numbers tell apart
 
 
@@ -30,12 +34,25 @@ def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
     """(n, classes) probabilities, or (n, 1) values."""
     codes = one_row(X, schema)
     if codes is None:
-        codes = encoding.encode_features(X, schema)
+        codes = told_codes(X, schema)
+    parts = each(lambda part: scored(model, codes[:, part]), blocks(codes.shape[1]))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def scored(model: Model, codes: Codes) -> NDArray[np.float64]:
     score = model.score
     raw = score.start(codes)
     if score.trees:
         raw = add_values(score.packed, codes, raw, score.clip)
     return model.read(raw)
+
+
+def told_codes(X: Any, schema: Schema) -> Codes:
+    """As a fit reads them: whoever predicts hears of values that the schema does not allow."""
+    read = encoding.encode(X, schema, check=True)
+    if read.n >= ENOUGH_ROWS:
+        warn_of(report_of([read], schema).complaints, stacklevel=5)
+    return read.codes
 
 
 def one_row(X: Any, schema: Schema) -> Codes | None:

@@ -1,11 +1,14 @@
-"""A progress bar over rounds, or silence."""
+"""A progress bar over rounds, or silence. Nothing is drawn of what is over in two seconds."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hedgerow.coordinator.record import Listener, Progress, silent
+
+WORTH_A_BAR_SECONDS = 2.0
 
 
 @contextmanager
@@ -14,6 +17,7 @@ def bar(show: bool, expected: int | None) -> Iterator[Listener]:
     if not show:
         yield silent
         return
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
@@ -23,11 +27,17 @@ def bar(show: bool, expected: int | None) -> Iterator[Listener]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Bar(*columns) as drawing:
-        task = drawing.add_task("rounds", total=expected)
+    began = time.monotonic()
+    drawing = Bar(*columns, console=Console(stderr=True))
+    task = drawing.add_task("rounds", total=expected)
 
-        def listen(event: Progress) -> None:
-            if event.done:
-                drawing.update(task, completed=event.round)
+    def listen(event: Progress) -> None:
+        if time.monotonic() - began > WORTH_A_BAR_SECONDS:
+            drawing.start()
+        if event.done:
+            drawing.update(task, completed=event.round)
 
+    try:
         yield listen
+    finally:
+        drawing.stop()

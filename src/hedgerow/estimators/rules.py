@@ -44,6 +44,13 @@ def whole(least: int) -> Rule:
     return Rule("int", f"a whole number of {least} or more", read)
 
 
+def _threads(value: Any) -> int:
+    return operator.index(_no_bool(value)) or _refuse()
+
+
+THREADS = Rule("int", "a whole number: how many, or -1 for all processors", _threads)
+
+
 def number(*, least: float = -math.inf, above: float = -math.inf) -> Rule:
     """A finite number."""
 

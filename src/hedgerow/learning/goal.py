@@ -26,7 +26,7 @@ from hedgerow.queries import (
     Whole,
     sums,
 )
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.grown import LeafValue
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema, Target
@@ -38,7 +38,9 @@ MERGED = (1, 4, 16, 64)  # cells that are taken as one where noise hides single 
 SEEN_FOR_CLASSES = 0.5  # part of the rows that must be in cells which stand out
 SEEN_FOR_RANGE = 0.8  # the range must not lose its tails; on the coarsest cells 0.5 will do
 TARGET_STANDS_OUT = 3.0  # deviations of its noise by which a target cell must be seen
-CHANCE = 0.00135  # that the noise of an empty cell does so
+ALONE_STANDS_OUT = 5.0  # and by which one must whose neighbours are not seen
+NEAR = 4  # cells to either side that count as neighbours
+CHANCE = 1.5e-5  # that the noise of an empty cell does so: of 1,024 hardly ever one
 TAIL = 0.001  # part of the rows clipped at each end of the target
 LEAST_SPREAD = 1e-4  # variance of the target as a part of its clipped range
 
@@ -95,6 +97,7 @@ class Opening:
     """What the first round tells."""
 
     goal: Goal
+    rows: float  # noisy
     signal: float  # noisy rows over the noise of one table of all features at the full budget
     spent: Fraction
 
@@ -123,7 +126,7 @@ def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
         shape = target_shape(schema.target, rest[0], rows)
         goal = Goal(Fractions(shape.low, shape.high), shape)
     spent = sum((q.share for q in queries), Fraction(0))
-    return Opening(goal, rows / full_noise(schema, goal, quote), spent)
+    return Opening(goal, rows, rows / full_noise(schema, goal, quote), spent)
 
 
 def declared_goal(schema: Schema) -> Goal:
@@ -169,8 +172,20 @@ def _standing_out(counts: FloatArray, variance: float, rows: float, seen_part: f
         needed = seen_part if width < MERGED[-1] else SEEN_FOR_CLASSES
         merged = counts.reshape(-1, width).sum(axis=1)
         least = TARGET_STANDS_OUT * np.sqrt(variance * width)
-        kept = np.where(merged > least, merged, 0.0)
+        kept = np.where(_are_seen(merged / np.sqrt(variance * width + 1e-12)), merged, 0.0)
         by_chance = CHANCE * len(merged) + 3.0 * np.sqrt(CHANCE * len(merged))  # cells, at most
         if kept.sum() > needed * rows + by_chance * 1.1 * least:
             return np.repeat(kept / width, width)
     return np.ones(len(counts))
+
+
+def _are_seen(deviations: FloatArray) -> BoolArray:
+    """Which cells are no noise: three deviations near another such cell, or five alone.
+
+    In a range that is far too wide nearly all of 1,024 cells are empty. By three deviations alone
+    one or two of them would be seen, and the quantiles would land anywhere.
+    """
+    is_high = deviations > TARGET_STANDS_OUT
+    window = np.ones(2 * NEAR + 1)
+    has_neighbour = np.convolve(is_high, window)[NEAR:-NEAR] > 1.5  # itself and another
+    return np.asarray((is_high & has_neighbour) | (deviations > ALONE_STANDS_OUT))

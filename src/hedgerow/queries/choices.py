@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.queries.statistics import LATTICE
-from hedgerow.values.fitting import misfit_of_region, misfit_of_split
+from hedgerow.values.arrays import N_CODES
+from hedgerow.values.fitting import fits_once, misfit_of_region, misfit_of_split
 from hedgerow.values.regions import Region, Split, Step
 from hedgerow.values.schema import Schema
 
@@ -106,26 +109,92 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class Cuts:
+    """Candidates in a row: a split at each of some places of one feature's ordered cells.
+
+    Cut i sends the cells below `at[i]` left, and at every cut the cell `also`, unless it is None:
+    that is where `missing` goes. A node that looks at all cuts of thirty features names thirty of
+    these and not two thousand splits.
+    """
+
+    feature: str
+    grid: str
+    at: tuple[int, ...]
+    also: int | None
+
+    def split(self, i: int) -> Split:
+        left = (1 << self.at[i]) - 1
+        return Split(self.feature, self.grid, left if self.also is None else left | 1 << self.also)
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be cut so; None if they can."""
+        return fits_once(self, schema, _misfit_of_cuts)
+
+
+def _misfit_of_cuts(cuts: Cuts, schema: Schema) -> str | None:
+    """Cuts rise, so if the last is a test of the feature, all are."""
+    if not cuts.at or not all(a < b for a, b in pairwise(cuts.at)):
+        return f"cuts of {cuts.feature!r} do not rise, or there is none"
+    if cuts.at[0] < 1 or cuts.at[-1] > N_CODES or not 0 <= (cuts.also or 0) < N_CODES:
+        return f"a cut of {cuts.feature!r} names cells that do not exist"
+    return misfit_of_split(cuts.split(len(cuts.at) - 1), schema)
+
+
+Candidate = Split | Chain | Cuts
+
+
+def n_candidates(candidates: Iterable[Candidate]) -> int:
+    """A run of cuts is as many candidates as it has cuts."""
+    return sum(len(c.at) if isinstance(c, Cuts) else 1 for c in candidates)
+
+
+def candidate(candidates: Iterable[Candidate], k: int) -> Split | Chain:
+    """The k-th of all candidates, runs of cuts spelled out."""
+    for run in candidates:
+        if not isinstance(run, Cuts):
+            if k == 0:
+                return run
+            k -= 1
+        elif k < len(run.at):
+            return run.split(k)
+        else:
+            k -= len(run.at)
+    raise SpecError(f"there are {k} candidates fewer than the one that was asked for.")
+
+
+@dataclass(frozen=True)
 class _Choice:
     """One of some candidates, by exact integer scores; only the index leaves."""
 
     region: Region
-    splits: tuple[Split | Chain, ...]
+    splits: tuple[Candidate, ...]
     scoring: Scoring
     share: Fraction
     mechanism: Mechanism = Mechanism.PERMUTE_AND_FLIP
+
+    @property
+    def n_candidates(self) -> int:
+        return n_candidates(self.splits)
 
     def misfit(self, schema: Schema) -> str | None:
         """Why rows under this schema cannot be asked; None if they can."""
         if not self.splits:
             return "no candidate was named"
-        tests = {t for s in self.splits for t in (s.tests if isinstance(s, Chain) else (s,))}
-        reasons = (misfit_of_split(test, schema) for test in tests)
+        reasons = (_misfit_of_candidate(some, schema) for some in self.splits)
         return (
             self.scoring.misfit(schema)
             or misfit_of_region(self.region, schema)
             or next(filter(None, reasons), None)
         )
+
+
+def _misfit_of_candidate(some: Candidate, schema: Schema) -> str | None:
+    match some:
+        case Cuts():
+            return some.misfit(schema)
+        case Chain():
+            return next(filter(None, (misfit_of_split(t, schema) for t in some.tests)), None)
+    return misfit_of_split(some, schema)
 
 
 @dataclass(frozen=True)

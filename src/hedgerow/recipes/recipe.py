@@ -54,6 +54,8 @@ class Trained:
 
     model: Model
     grown: tuple[Grown, ...] = ()
+    instead: str | None = None
+    """What was trained instead of what was asked for, and why, where noise left no choice."""
 
     @property
     def saved(self) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.coordinator.statement import PrivacyStatement
+from hedgerow.errors import SpecError
 from hedgerow.report.view import Fitted, Leaf, Mean, Question, Verdict, View, view_of
 
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
@@ -21,6 +22,7 @@ INK, FAINT, LINE = "#222222", "#6b6b6b", "#9a9a9a"
 STEP, ROW, BOX = 3.05, 0.62, 2.1
 BAR_START, BAR_WIDTH = 0.35, 2.2
 LETTERS = 22
+KINDS = (".svg", ".png", ".pdf")
 
 
 @dataclass
@@ -49,8 +51,13 @@ class Layout:
 
 def draw_tree(model: Fitted, path: str | Path) -> Path:
     """Writes the picture; the suffix of `path` decides its kind: .svg, .png or .pdf."""
-    import matplotlib
-
+    target = _target(path)
+    try:
+        import matplotlib
+    except ImportError:
+        raise SpecError(
+            "a picture needs matplotlib, which is not installed; pip install 'hedgerow[plot]'."
+        ) from None
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -66,10 +73,18 @@ def draw_tree(model: Fitted, path: str | Path) -> Path:
     _draw_questions(axis, layout)
     _draw_leaves(axis, layout)
     _draw_notes(axis, layout, model, bottom)
-    target = Path(path)
     with matplotlib.rc_context({"svg.hashsalt": "hedgerow"}):
         figure.savefig(target, dpi=110, bbox_inches="tight", facecolor="white")
     plt.close(figure)
+    return target
+
+
+def _target(path: str | Path) -> Path:
+    target = Path(path)
+    if target.suffix not in KINDS:
+        raise SpecError(f"the picture's file is {str(path)!r}; end its name in {', '.join(KINDS)}.")
+    if not target.parent.is_dir():
+        raise SpecError(f"{str(target.parent)!r} is no folder; make it first, or name another.")
     return target
 
 
@@ -89,7 +104,9 @@ def _draw_edges(axis: Any, layout: Layout) -> None:
 
 def _draw_questions(axis: Any, layout: Layout) -> None:
     for x, y, question in layout.questions:
-        words = "\n".join(textwrap.wrap(f"{question.words}?", LETTERS)[:4])
+        words = "\n".join(
+            textwrap.wrap(f"{question.words}?", LETTERS, max_lines=4, placeholder=" ...")
+        )
         axis.text(
             x, y, words, ha="center", va="center", fontsize=9, color=INK, linespacing=1.25,
             bbox={"boxstyle": "round,pad=0.45", "fc": "#f6f4ee", "ec": LINE, "lw": 1.0},

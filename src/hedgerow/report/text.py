@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from hedgerow.report.view import Fitted, Leaf, Mean, Question, View, leaf_of, path_words, view_of
+import numpy as np
+
+from hedgerow.report.reading import contributions, words_at
+from hedgerow.report.view import (
+    Fitted,
+    Leaf,
+    Mean,
+    Question,
+    View,
+    is_one_tree,
+    leaf_of,
+    path_words,
+    view_of,
+)
+from hedgerow.values.arrays import Codes, FloatArray
+from hedgerow.values.models import Model, Output
 from hedgerow.values.regions import Region
 
 INDENT = "  "
@@ -13,28 +28,48 @@ NOTE = "Numbers carry noise (+- is two deviations)."
 UNSURE = " ? marks a class that noise alone could change."
 
 
+FOLDED_BELOW = 6
+MOST_REASONS = 5
+
+
 class Deciding(Fitted, Protocol):
-    """A fitted tree that can say which way a record goes."""
+    """A fitted model that can say which way a record goes."""
+
+    model_: Model
 
     def decision_path(self, X: Any) -> list[Region]: ...
+    def cells(self, X: Any) -> Codes: ...
 
 
-def show_tree(model: Fitted) -> str:
-    """The tree as text: a line per test; at each leaf class and probability, or mean; rows."""
-    lines = list(_lines(view_of(model), "all records", ""))
-    width = max(len(words) for words, said in lines if said) + 2
+def show_tree(model: Fitted, max_depth: int | None = FOLDED_BELOW) -> str:
+    """The tree as text: a line per test; at each leaf class and probability, or mean; rows.
+
+    What is deeper than `max_depth` is folded into a line that says how many leaves it holds; None
+    shows all.
+    """
+    lines = list(_lines(view_of(model), "all records", "", max_depth))
+    width = max((len(words) for words, said in lines if said), default=0) + 2
     shown = [f"{words:<{width}}{leaf_words(said)}" if said else words for words, said in lines]
     note = NOTE if model.schema_.classes is None else NOTE + UNSURE
     return "\n".join([*shown, "", note])
 
 
-def _lines(view: View, words: str, indent: str) -> Iterator[tuple[str, Leaf | None]]:
+def _lines(
+    view: View, words: str, indent: str, levels: int | None
+) -> Iterator[tuple[str, Leaf | None]]:
     if not isinstance(view, Question):
         yield indent + words, view
         return
+    if levels == 0:
+        yield f"{indent}{words} ... {_n_leaves(view)} leaves, folded", None
+        return
     yield indent + words, None
     for side, child in zip(view.sides, view.children, strict=True):
-        yield from _lines(child, side, indent + INDENT)
+        yield from _lines(child, side, indent + INDENT, None if levels is None else levels - 1)
+
+
+def _n_leaves(view: View) -> int:
+    return sum(map(_n_leaves, view.children)) if isinstance(view, Question) else 1
 
 
 def leaf_words(said: Leaf) -> str:
@@ -48,13 +83,23 @@ def leaf_words(said: Leaf) -> str:
 
 
 def explain(model: Deciding, X: Any) -> list[str]:
-    """Why each record is called what it is called, or given its number."""
-    view_of(model)  # refuses what is not one tree
+    """Why each record is called what it is called, or given its number.
+
+    A single tree names its path. Of a sum of curves and trees, or of trees that vote, the columns
+    are named that moved the score most.
+    """
+    if not is_one_tree(model):
+        return _moved(model, X)
+    said = dict(zip(model.grown_[0].tree.regions(), leaf_sentences(model), strict=True))
+    return [said[region] for region in model.decision_path(X)]
+
+
+def leaf_sentences(model: Fitted) -> list[str]:
+    """What `explain` says of a record in each leaf of a single tree, leaves from the left."""
     schema, grown = model.schema_, model.grown_[0]
-    leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
     return [
-        _explained(leaf_of(schema, leaves[region]), path_words(schema, region))
-        for region in model.decision_path(X)
+        _explained(leaf_of(schema, leaf), path_words(schema, region))
+        for region, leaf in zip(grown.tree.regions(), grown.leaves, strict=True)
     ]
 
 
@@ -75,3 +120,58 @@ def _tail(said: Leaf) -> str:
         return rows
     chance = f"{max(said.confidence, 0.5):.0%}"
     return f"{rows} That is few against the noise: the class is right with a chance of {chance}."
+
+
+# ------------------------------------------------------------------------- sums of many parts
+def _moved(model: Deciding, X: Any) -> list[str]:
+    codes = model.cells(X)
+    found = contributions(model, codes)
+    said = model.model_.predict(codes)
+    usual = model.model_.read_score(found.base[None, :])[0]
+    return [
+        _decision(model, codes[:, i], found.values[i], said[i], usual) for i in range(len(said))
+    ]
+
+
+def _decision(
+    model: Deciding, codes: Codes, values: FloatArray, said: FloatArray, usual: FloatArray
+) -> str:
+    """`values` is (F, O): what each column added to the score of one record."""
+    moves = _towards(model.model_, values, int(np.argmax(said)))
+    order = [int(j) for j in np.argsort(-np.abs(moves), kind="stable") if moves[j] != 0.0]
+    named = [f"{words_at(model, j, int(codes[j]))} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]]
+    rest = order[MOST_REASONS:]
+    if rest:
+        named.append(f"{len(rest)} other columns together ({float(moves[rest].sum()):+.2g})")
+    because = ", ".join(named) or "no column moved the score"
+    return f"{_said(model, said, usual)}, because of {because}. {_unit(model, said)}"
+
+
+def _towards(model: Model, values: FloatArray, winner: int) -> FloatArray:
+    """(F,) what each column added in favour of the class that is named, or to the number."""
+    if model.output is Output.SIGMOID:
+        return values[:, 0] if winner == 1 else -values[:, 0]
+    if model.output is Output.VALUE or values.shape[1] == 1:
+        return values[:, 0]
+    others = [k for k in range(values.shape[1]) if k != winner]
+    return np.asarray(values[:, winner] - values[:, others].mean(axis=1))
+
+
+def _said(model: Deciding, said: FloatArray, usual: FloatArray) -> str:
+    classes = model.schema_.classes
+    if classes is None:
+        return f"{said[0]:.4g} (a middling record: {usual[0]:.4g})"
+    best = int(np.argmax(said))
+    return (
+        f"{classes[best]}, with probability {said[best]:.0%} (a middling record: {usual[best]:.0%})"
+    )
+
+
+def _unit(model: Deciding, said: FloatArray) -> str:
+    classes = model.schema_.classes
+    if classes is None:
+        return "Numbers in brackets are in units of the target."
+    name = classes[int(np.argmax(said))]
+    if model.model_.output is Output.MEAN:
+        return f"Numbers in brackets are added to the probability of {name}."
+    return f"Numbers in brackets are added to the log-odds of {name}."

@@ -86,14 +86,24 @@ class Question:
 View = Question | Leaf
 
 
+def is_one_tree(model: Fitted) -> bool:
+    """Whether the model is one tree that keeps what is known of its leaves."""
+    if not hasattr(model, "grown_"):
+        raise SpecError(
+            f"this {type(model).__name__} is not fitted yet, so there is no tree to show; call "
+            "fit first, or load a model."
+        )
+    return len(model.grown_) == 1 and bool(model.grown_[0].leaves)
+
+
 def view_of(model: Fitted) -> View:
     """The tree of a model that is one tree."""
-    grown: tuple[Grown, ...] = getattr(model, "grown_", ())
-    if len(grown) != 1 or not grown[0].leaves:
+    if not is_one_tree(model):
         raise SpecError(
             "this model is not one tree; only such a tree can be shown, for example that of "
-            "TreeClassifier or TreeRegressor."
+            "TreeClassifier or TreeRegressor. `explain`, `importances` and `shape` read any model."
         )
+    grown = model.grown_
     leaves = dict(zip(grown[0].tree.regions(), grown[0].leaves, strict=True))
     return _view(model.schema_, EVERYONE, list(leaves), leaves)
 
@@ -108,6 +118,10 @@ def _view(
     ways = [(*at, Step(test, outcome)) for outcome in (0, 1)]
     inside = [[r for r in below if r[: len(way)] == way] for way in ways]
     left, right = (_view(schema, w, i, leaves) for w, i in zip(ways, inside, strict=True))
+    if not cells_left(schema, ways[0], test.feature):
+        return right  # nobody can go the other way: the path above has ruled it out
+    if not cells_left(schema, ways[1], test.feature):
+        return left
     grid = schema.grids[schema.index(test.feature)]
     sides = (words_on(schema, ways[0], test.feature), words_on(schema, ways[1], test.feature))
     return Question(readable(grid.describe(test.left)), sides, (left, right))
@@ -147,14 +161,19 @@ def _confidence(leaf: LeafValue) -> float:
     return 0.5 * (1.0 + math.erf(gap / math.sqrt(2.0 * leaf.variance) / math.sqrt(2.0)))
 
 
-def words_on(schema: Schema, region: Region, feature: str) -> str:
-    """What a whole path says about one feature: '19 <= worst radius < 33'."""
-    grid = schema.grids[schema.index(feature)]
-    allowed = (1 << grid.n_cells) - 1
+def cells_left(schema: Schema, region: Region, feature: str) -> int:
+    """The cells of a feature that a whole path allows, as bits."""
+    allowed = (1 << schema.grids[schema.index(feature)].n_cells) - 1
     for step in region:
         if isinstance(step.test, Split) and step.test.feature == feature:
             allowed &= step.test.left if step.outcome == 0 else ~step.test.left
-    return readable(grid.describe(allowed))
+    return allowed
+
+
+def words_on(schema: Schema, region: Region, feature: str) -> str:
+    """What a whole path says about one feature: '19 <= worst radius < 33'."""
+    grid = schema.grids[schema.index(feature)]
+    return readable(grid.describe(cells_left(schema, region, feature)))
 
 
 def readable(words: str) -> str:

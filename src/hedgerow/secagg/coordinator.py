@@ -109,10 +109,21 @@ class Coordinator:
             require(follows(one.head, held.position), Code.LEDGER_ROLLED_BACK, one.sender)
             self.heads[one.sender] = one.receipt.header.ledger
         self._form(joining)
+        return self.opening(self.epoch.ephemerals)
+
+    def opening(self, sites: Iterable[int]) -> dict[int, bytes]:
+        """OPEN of the present epoch; to one that has joined it changes nothing.
+
+        One that was started anew says that it lacks the key: so it can be asked at no charge.
+        """
         body = Open(self.keys).to_bytes()
-        return {
-            site: self.letter(MessageKind.OPEN, site, 0, body) for site in self.epoch.ephemerals
-        }
+        return {site: self.letter(MessageKind.OPEN, site, 0, body) for site in sites}
+
+    def sender_of_keys(self, message: bytes) -> int:
+        """Whose KEYS these are, for the last invitation; refuses any other message."""
+        one = read_keys(message, self.roster, self._author.study_hash)
+        require(one.invitation == (self.run_id, self.attempt), Code.BAD_MESSAGE, one.sender)
+        return one.sender
 
     @property
     def epoch(self) -> Epoch:
@@ -126,10 +137,12 @@ class Coordinator:
         dim: int,
         participants: Iterable[int] | None = None,
         picks: int = 0,
+        round: int | None = None,
     ) -> SecureSum:
-        """A new round over `participants`, by default the whole epoch.
+        """A round over `participants`, by default the whole epoch; by default the next one.
 
-        Each is asked for `dim` numbers, which are summed, and for `picks` indices, which are not.
+        The last one may be asked again. Each site is asked for `dim` numbers, which are summed,
+        and for `picks` indices, which are not.
         """
         who = tuple(sorted(self.epoch.ephemerals if participants is None else participants))
         if not 1 <= dim <= LONGEST_VECTOR or not set(who) <= set(self.epoch.ephemerals):
@@ -137,7 +150,7 @@ class Coordinator:
                 f"{dim} numbers from sites {list(who)} cannot be summed; "
                 "use 1 to 2^32 numbers and sites of this epoch."
             )
-        self._round += 1
+        self._round = self._round + 1 if round is None else round
         return SecureSum(self, self._round, bundle, dim, picks, who)
 
     def letter(self, kind: MessageKind, site: int, round: int, body: bytes) -> bytes:

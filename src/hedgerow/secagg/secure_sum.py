@@ -79,6 +79,16 @@ class SecureSum:
         self._commitments[sender], self._sealed[sender] = masked.commitment, masked.sealed
         self._picked[sender] = masked.picks
 
+    @property
+    def arrived(self) -> frozenset[int]:
+        """Those whose vectors are in the sum."""
+        return frozenset(self._commitments)
+
+    @property
+    def signed(self) -> frozenset[int]:
+        """Those who signed the set of survivors."""
+        return frozenset(self._certificate)
+
     def close(self) -> dict[int, bytes]:
         """Those who arrived are the members; SURVIVORS for each of them if somebody is lost."""
         members, needed = tuple(sorted(self._commitments)), self._run.parameters.threshold

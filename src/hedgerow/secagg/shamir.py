@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul
 
 Entropy = Callable[[int], bytes]
 
 PRIME = 2**255 - 19
 WIDTH = 32
+_RUN_BITS = 512
 
 
 def random_element(entropy: Entropy) -> int:
@@ -24,16 +27,28 @@ def random_element(entropy: Entropy) -> int:
 
 
 def split(secret: int, threshold: int, sites: Iterable[int], entropy: Entropy) -> dict[int, int]:
-    """One share for each of `sites`."""
-    coefficients = [secret, *(random_element(entropy) for _ in range(threshold - 1))]
-    return {site: _value(coefficients, _point(site)) for site in sites}
+    """One share for each of `sites`.
+
+    The shares of the first threshold - 1 sites are drawn and the others follow from them and the
+    secret. A polynomial is given by its values as well as by its coefficients, so both ways of
+    drawing one have the same law. Here few values are left to be computed, since `threshold` is
+    most of the sites.
+    """
+    points = sorted(_point(site) for site in sites)
+    nodes, rest = (0, *points[: threshold - 1]), tuple(points[threshold - 1 :])
+    values = [secret, *(random_element(entropy) for _ in nodes[1:])]
+    shares = values[1:] + _values_at(rest, nodes, values)
+    return {point - 1: share for point, share in zip(points, shares, strict=True)}
 
 
-@lru_cache(maxsize=256)
 def weights(sites: tuple[int, ...]) -> tuple[int, ...]:
     """Lagrange's weights at zero, in the order of `sites`; the same sites answer for everybody."""
-    points = [_point(site) for site in sites]
-    return tuple(_weight(point, points) for point in points)
+    points = tuple(_point(site) for site in sites)
+    inverses, (product,) = _inverses(max(points).bit_length()), _products((0,), points)
+    return tuple(
+        -product * weight * inverses[point] % PRIME
+        for point, weight in zip(points, _barycentric(points), strict=True)
+    )
 
 
 def combine(shares: Iterable[int], weights: Iterable[int]) -> int:
@@ -54,17 +69,55 @@ def _point(site: int) -> int:
     return site + 1
 
 
-def _value(coefficients: Sequence[int], point: int) -> int:
-    total = 0
-    for coefficient in reversed(coefficients):
-        total = (total * point + coefficient) % PRIME
-    return total
+def _values_at(points: tuple[int, ...], nodes: tuple[int, ...], values: Sequence[int]) -> list[int]:
+    """The polynomial with these values at the nodes, at points beyond all of them.
+
+    By the first barycentric formula: P(x) = L(x) sum v_i b_i / (x - x_i), L(x) = prod (x - x_i).
+    Differences of points are small, so their inverses stand in a table.
+    """
+    weighed = [v * b % PRIME for v, b in zip(values, _barycentric(nodes), strict=True)]
+    inverses = _inverses(max(points, default=0).bit_length())
+    return [
+        product * sum(map(mul, weighed, [inverses[point - node] for node in nodes])) % PRIME
+        for point, product in zip(points, _products(points, nodes), strict=True)
+    ]
 
 
-def _weight(point: int, points: Sequence[int]) -> int:
-    above = below = 1
-    for other in points:
-        if other != point:
-            above = above * other % PRIME
-            below = below * (other - point) % PRIME
-    return above * pow(below, -1, PRIME) % PRIME
+@lru_cache(maxsize=2048)
+def _barycentric(nodes: tuple[int, ...]) -> tuple[int, ...]:
+    """1 / prod (x_i - x_j) over all other nodes. All are inverted at the price of one: dividing the
+    inverse of the product of all by all but one (Montgomery 1987, "Speeding the Pollard and
+    elliptic curve methods of factorization", section 10.3.1).
+    """
+    below = [_product(node - other for other in nodes if other != node) for node in nodes]
+    partial = list(accumulate(below, lambda a, b: a * b % PRIME, initial=1))
+    inverse, found = pow(partial[-1], -1, PRIME), list[int]()
+    for value, before in zip(reversed(below), reversed(partial[:-1]), strict=True):
+        found.append(inverse * before % PRIME)
+        inverse = inverse * value % PRIME
+    return tuple(reversed(found))
+
+
+@lru_cache(maxsize=2048)
+def _products(points: tuple[int, ...], nodes: tuple[int, ...]) -> tuple[int, ...]:
+    """L(x) = prod (x - x_i) at each of the points."""
+    return tuple(_product(point - node for node in nodes) for point in points)
+
+
+def _product(factors: Iterable[int]) -> int:
+    """Factors are small: a run of them is multiplied before it is reduced."""
+    total, run = 1, 1
+    for factor in factors:
+        run *= factor
+        if run.bit_length() > _RUN_BITS:
+            total, run = total * run % PRIME, 1
+    return total * run % PRIME
+
+
+@lru_cache(maxsize=32)
+def _inverses(bits: int) -> tuple[int, ...]:
+    """1 / k for each k of so many bits, from those of smaller numbers; 0 has none."""
+    found = [0, 1]
+    for k in range(2, 1 << bits):
+        found.append(-(PRIME // k) * found[PRIME % k] % PRIME)
+    return tuple(found)

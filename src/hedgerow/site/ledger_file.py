@@ -11,14 +11,13 @@ that takes an anchor elsewhere, as a site's vault has.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from hedgerow.errors import LedgerBroken, LedgerUnavailable, SpecError
+from hedgerow.errors import LedgerBroken, SpecError
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
-from hedgerow.privacy.ledger.store import sync_directory
+from hedgerow.privacy.ledger.store import write_private
 from hedgerow.secagg.keys import Identity
 from hedgerow.site.vault import exclusive, open_ledger
 
@@ -57,7 +56,7 @@ def _identity(path: Path) -> Identity:
     key = _beside(path, ".key")
     if not key.exists():
         _require_no_entries(path, key)
-        _write_private(key, Identity.generate().to_bytes())
+        write_private(key, Identity.generate().to_bytes())
     secret = key.read_bytes()
     if len(secret) != _KEY_BYTES:
         raise LedgerBroken(f"{key} holds {len(secret)} bytes and no key; bring the old one back.")
@@ -70,25 +69,6 @@ def _require_no_entries(path: Path, key: Path) -> None:
             f"the ledger {path} is there and its key {key} is not, so nobody can tell whether its "
             "entries are its own. Nothing was charged; bring the key back."
         )
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    """Whole or not at all, durable, and its owner's alone from the first byte."""
-    new = _beside(path, ".new")
-    try:
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        new.replace(path)
-        sync_directory(path.parent)
-    except OSError as error:
-        raise LedgerUnavailable(
-            f"{path} cannot be written ({error}); nothing was charged and nothing released. "
-            "Check that the folder exists and belongs to this user."
-        ) from error
 
 
 def _beside(path: Path, suffix: str) -> Path:

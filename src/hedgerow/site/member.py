@@ -30,7 +30,7 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
-from hedgerow.site.answer import Answering
+from hedgerow.site.blocks import answering
 from hedgerow.site.log import LOG
 from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
@@ -66,7 +66,7 @@ class Member:
             rows = without_labels(rows)
         elif study.placement is Placement.LABEL:
             rows = told_once(rows, study)
-        self.answering = Answering(rows, study.schema)
+        self.answering = answering(rows, study.schema)
 
     def charges(self, bundle: Sequence[Query]) -> list[Charge]:
         """What the bundle costs a record, by region: to be reserved before `respond`."""
@@ -102,7 +102,7 @@ class Member:
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
         parts = [self._noise(query, secret) for query in summed]
         chosen = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
-        picks = tuple(uniform_below(len(query.splits), secret) for query in chosen)
+        picks = tuple(uniform_below(query.n_candidates, secret) for query in chosen)
         return Response(np.concatenate([np.zeros(0, np.int64), *parts]), picks)
 
     def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:

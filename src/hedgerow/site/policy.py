@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.site.log import LOG
 from hedgerow.study.terms import Study
@@ -42,7 +42,7 @@ class Policy:
         reasons = list(self.reasons(study))
         if reasons:
             LOG.warning("the policy refuses %r: %s", study.name, "; ".join(reasons))
-            raise PartyRefused("PolicyRefused")
+            raise PartyRefused("PolicyRefused") from SpecError("; ".join(reasons))
 
     def reasons(self, study: Study) -> Iterator[str]:
         """Every reason for refusing a study."""

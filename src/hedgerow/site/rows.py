@@ -74,9 +74,9 @@ class Rows:
         encoded: Encoded,
         schema: Schema,
         draws: Draws | None = None,
-        names: NDArray[np.uint64] | None = None,
+        names: Callable[[], NDArray[np.uint64]] | None = None,
     ) -> None:
-        """`names` are the records' names for their draws, if not those of their content."""
+        """`names` tells the records' names for their draws, if not those of their content."""
         if encoded.n >= 2**31:
             raise DataError(f"{encoded.n} rows are too many for one site; at most {2**31 - 1}.")
         self.schema = schema
@@ -100,7 +100,23 @@ class Rows:
     def with_labels(self, labels: NDArray[np.uint8]) -> Rows:
         """The same records, with the same draws, under other labels."""
         names = self._record_ids  # before the labels change, since content names a record
-        return Rows(_encoded(self.codes, labels, self._persons), self.schema, self._draws, names)
+        relabelled = _encoded(self.codes, labels, self._persons)
+        return Rows(relabelled, self.schema, self._draws, lambda: names)
+
+    def block(self, part: slice) -> Rows:
+        """Some of the rows, with the draws that they have among all."""
+        y = None if self._y is None else self._y[part]
+        persons = None if self._persons is None else self._persons[part]
+        some = _encoded(np.ascontiguousarray(self.codes[:, part]), y, persons)
+        return Rows(some, self.schema, self._draws, lambda: self._record_ids[part])
+
+    def part(self, test: Fold, outcome: int, *, inside: bool) -> Rows:
+        """The records whose own draw fell on this outcome, or all others; names stay theirs."""
+        keep = np.flatnonzero((self.fold(test) == outcome) == inside)
+        y = None if self._y is None else self._y[keep]
+        persons = None if self._persons is None else self._persons[keep]
+        kept = _encoded(np.ascontiguousarray(self.codes[:, keep]), y, persons)
+        return Rows(kept, self.schema, self._draws, lambda: self._record_ids[keep])
 
     # ---- persons --------------------------------------------------------------------------------
 
@@ -230,7 +246,7 @@ class Rows:
         pair (content, m) and leaves all other pairs, hence all other draws, as they were.
         """
         if self._names is not None:
-            return self._names
+            return self._names()
         ids = self._hashed(self._content, "record id")
         ids[:, 1] += _places(ids)
         return ids

@@ -7,6 +7,7 @@ candidate set is the query's; nothing is filtered by counts.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,15 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.kernels.sums import count_cells, sum_cells
-from hedgerow.queries import LATTICE, Chain, Score, Scoring, Selecting
+from hedgerow.queries import LATTICE, Chain, Cuts, Score, Scoring, Selecting
+from hedgerow.queries.choices import Candidate
 from hedgerow.site.answer import half_gini_units
 from hedgerow.site.rows import Rows
 from hedgerow.values.arrays import N_CODES, IntArray
 from hedgerow.values.regions import Split
 from hedgerow.values.schema import Schema
+
+Chained = tuple[Split, ...]
 
 
 def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:
@@ -51,43 +55,84 @@ def _children(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
     Candidates with fewer than m children have empty ones.
     """
     families = _families(query.splits)
-    features = [schema.index(family.feature) for family in families]
-    tables = _tables(query, rows, features)
-    m = max(family.sets.shape[1] for family in families)
-    children = np.zeros((len(query.splits), m + 1, tables.shape[2]), np.int64)
-    for family, table in zip(families, tables, strict=True):
-        children[family.members, : family.sets.shape[1]] = family.sets @ table
+    features = list(families.features)
+    tables = _tables(query, rows, [schema.index(feature) for feature in features])
+    m = max((part.sets.shape[1] for part in families.tests), default=1)
+    children = np.zeros((query.n_candidates, m + 1, tables.shape[2]), np.int64)
+    for part in families.tests:
+        children[part.members, : part.sets.shape[1]] = part.sets @ tables[part.table]
+    if families.cuts is not None:
+        children[families.cuts.members, 0] = families.cuts.left_sums(tables)
     children[:, m] = tables[0].sum(axis=0) - children.sum(axis=1)
     return children
 
 
-class _Family(NamedTuple):
-    """The candidates on one feature: their places, and (k, m, 256) the cells of all children
-    but the last.
-    """
+class _Tests(NamedTuple):
+    """Splits and chains on one feature: (k, m, 256) the cells of all children but the last."""
 
-    feature: str
-    members: NDArray[np.intp]  # (k,)
+    table: int  # of the feature
+    members: NDArray[np.intp]  # (k,) their places among the candidates
     sets: IntArray  # (k, m, 256)
 
 
+class _AllCuts(NamedTuple):
+    """Cuts of all features: below which cell of which table each is, and what else goes left."""
+
+    members: NDArray[np.intp]  # (k,)
+    tables: NDArray[np.intp]  # (k,)
+    at: IntArray  # (k,)
+    also: IntArray  # (k,) -1 for nothing
+
+    def left_sums(self, tables: IntArray) -> IntArray:
+        """(k, C) what the cells of each cut's left side hold."""
+        below = np.cumsum(tables, axis=1)[self.tables, self.at - 1]
+        return below + np.where((self.at <= self.also)[:, None], tables[self.tables, self.also], 0)
+
+
+class _Families(NamedTuple):
+    features: dict[str, int]  # and the number of each one's table
+    tests: tuple[_Tests, ...]
+    cuts: _AllCuts | None
+
+
 @lru_cache(maxsize=8)
-def _families(candidates: tuple[Split | Chain, ...]) -> tuple[_Family, ...]:
+def _families(candidates: tuple[Candidate, ...]) -> _Families:
     """Candidates by feature. Kept: the nodes of a round mostly have the same ones."""
-    places: dict[str, list[int]] = {}
-    for k, candidate in enumerate(candidates):
-        places.setdefault(_tests(candidate)[0].feature, []).append(k)
-    return tuple(
-        _Family(feature, np.asarray(ks), _cell_sets([_tests(candidates[k]) for k in ks]))
-        for feature, ks in places.items()
+    features, place = dict[str, int](), 0
+    tests, cuts = dict[int, list[tuple[int, Chained]]](), list[tuple[int, int, Cuts]]()
+    for some in candidates:
+        first = some.tests[0] if isinstance(some, Chain) else some
+        table = features.setdefault(first.feature, len(features))
+        if isinstance(some, Cuts):
+            cuts.append((place, table, some))
+            place += len(some.at)
+        else:
+            chained = some.tests if isinstance(some, Chain) else (some,)
+            tests.setdefault(table, []).append((place, chained))
+            place += 1
+    return _Families(features, tuple(_tests(t, some) for t, some in tests.items()), _cuts(cuts))
+
+
+def _tests(table: int, placed: list[tuple[int, Chained]]) -> _Tests:
+    places, chains = zip(*placed, strict=True)
+    return _Tests(table, np.asarray(places), _cell_sets(list(chains)))
+
+
+def _cuts(runs: list[tuple[int, int, Cuts]]) -> _AllCuts | None:
+    if not runs:
+        return None
+    sizes = [len(run.at) for _, _, run in runs]
+    starts = np.repeat([place for place, _, _ in runs], sizes)
+    firsts = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
+    return _AllCuts(
+        members=starts + np.arange(len(starts)) - firsts,
+        tables=np.repeat([table for _, table, _ in runs], sizes),
+        at=np.fromiter(chain.from_iterable(run.at for _, _, run in runs), np.int64),
+        also=np.repeat([-1 if run.also is None else run.also for _, _, run in runs], sizes),
     )
 
 
-def _tests(candidate: Split | Chain) -> tuple[Split, ...]:
-    return candidate.tests if isinstance(candidate, Chain) else (candidate,)
-
-
-def _cell_sets(chains: list[tuple[Split, ...]]) -> IntArray:
+def _cell_sets(chains: list[Chained]) -> IntArray:
     """(k, m, 256) the cells that each test sends left of those the tests before it left over."""
     m, lefts = max(map(len, chains)), list[int]()
     for tests in chains:

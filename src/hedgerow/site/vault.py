@@ -132,9 +132,13 @@ class Vault:
         return bytes(found[1])
 
     def close_study(self, study: str) -> None:
-        """Ends a study: no more charges, and nothing left that could open its rounds."""
+        """Ends a study: no more charges, and nothing left that could open its rounds.
+
+        Done again it changes nothing: whoever closed its account alone has it finished here.
+        """
         with self._store.transaction():
-            self.ledger.close(study)
+            if self.ledger.is_open(study):
+                self.ledger.close(study)
             self.memory(study).close_runs()
             self._tables.secrets.delete(study=study)
 
@@ -148,10 +152,7 @@ class Vault:
     # --------------------------------------------------------------------------- losing the file
     def backup(self, path: Path) -> None:
         """Writes a copy from which `restore` can go on; answers that may be re-sent stay out."""
-        self._store.copy(path)
-        with closing(Store(connect(path))) as copied:
-            copied.execute("DELETE FROM outbox")
-        sync_file(path)
+        _copy_without_answers(self._store, path)
 
     @classmethod
     def restore(
@@ -187,6 +188,20 @@ class Vault:
     def receipts(self) -> dict[bytes, bytes]:
         """By peer, its highest signed header: to be given back to it if it lost its file."""
         return self._peers.receipts()
+
+
+def backup_vault(vault: Path, path: Path) -> None:
+    """The same from another process, while a service holds the vault."""
+    with closing(Store(connect(vault))) as store:
+        check_version(store)
+        _copy_without_answers(store, path)
+
+
+def _copy_without_answers(store: Store, path: Path) -> None:
+    store.copy(path)
+    with closing(Store(connect(path))) as copied:
+        copied.execute("DELETE FROM outbox")
+    sync_file(path)
 
 
 def _verified(receipt: bytes, identity: Identity) -> SignedHeader:

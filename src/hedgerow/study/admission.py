@@ -82,7 +82,7 @@ def _bad_share(share: Fraction) -> str | None:
 
 def _too_large(study: Study, query: Query) -> str | None:
     if not isinstance(query, Summed):
-        many = len(query.splits) > MOST_CANDIDATES
+        many = query.n_candidates > MOST_CANDIDATES
         return f"more than {MOST_CANDIDATES} candidates" if many else None
     return _beyond_the_clamp(study, query)
 

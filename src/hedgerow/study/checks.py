@@ -45,6 +45,11 @@ def _check_keys(study: Study) -> None:
             f"{'a' if study.coordinator else 'no'} coordinator's; name all of them, or none "
             "in a simulation."
         )
+    if study.names and (len(study.names), len(set(study.names))) != (study.parties,) * 2:
+        raise SpecError(
+            f"the study has {len(set(study.names))} names for {study.parties} sites; give each "
+            "site one of its own."
+        )
 
 
 def _check_slot(study: Study) -> None:

@@ -41,8 +41,10 @@ def content_of(study: Study) -> dict[str, Any]:
         "graph": _graph_content(study),
         "slot": study.slot,
         "sites": [key.hex() for key in study.sites],
+        "names": list(study.names),
         "coordinator": study.coordinator.hex(),
         "records_per_person": study.records_per_person,
+        "by_person": study.by_person,
         "retry_reserve": str(study.retry_reserve),
         "label_reports": _reports_content(study.label_reports),
         "lattice": study.lattice,
@@ -75,6 +77,7 @@ def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
         "placement": Placement[plain["placement"]],
         "graph": _graph_of(plain["graph"]),
         "sites": tuple(bytes.fromhex(key) for key in plain["sites"]),
+        "names": tuple(str(name) for name in plain["names"]),
         "coordinator": bytes.fromhex(plain["coordinator"]),
         "label_reports": _reports_of(plain["label_reports"]),
     }

@@ -26,6 +26,7 @@ from hedgerow.queries.words import Phrase, counting
 from hedgerow.study.terms import Study
 from hedgerow.values.grids import Grid
 from hedgerow.values.regions import EVERYONE, Fold, Region
+from hedgerow.values.schema import Schema
 
 
 # --------------------------------------------------------------------------------- words of queries
@@ -51,15 +52,16 @@ def phrase_of(query: Query) -> Phrase:
             columns = counting("column", len(query.features))
             return Phrase("best impurity that each site could reach on {column}", (columns,))
         case LocalChoice():
-            splits = counting("split", len(query.splits))
+            splits = counting("split", query.n_candidates)
             return Phrase("each site's private choice among {split}", (splits,))
         case SelectQuery():
-            return Phrase("private choice among {split}", (counting("split", len(query.splits)),))
+            return Phrase("private choice among {split}", (counting("split", query.n_candidates),))
 
 
 def describe(query: Query, study: Study) -> str:
     """One line a person can read: what is asked of which records."""
-    return f"{phrase_of(query).said(**_names(query, study))}, for {_records(query.region, study)}"
+    words = phrase_of(query).said(**_names(query, study))
+    return f"{words}, for {_records(query.region, study.schema)}"
 
 
 def _names(query: Query, study: Study) -> dict[str, str]:
@@ -81,9 +83,11 @@ def _asked(features: Sequence[int], study: Study) -> str:
     )
 
 
-def _records(region: Region, study: Study) -> str:
+@lru_cache(maxsize=1 << 12)
+def _records(region: Region, schema: Schema) -> str:
+    """Kept: the coordinator and every site of one process describe the same regions."""
     folds = [f"fold {s.outcome} of {s.test.n}" for s in region if isinstance(s.test, Fold)]
-    tests = _test_words(region, study)
+    tests = _test_words(region, schema)
     if not folds and not tests:
         return "all records"
     inside = f" in {' and '.join(folds)}" if folds else ""
@@ -91,12 +95,12 @@ def _records(region: Region, study: Study) -> str:
     return f"records{inside}{having}"
 
 
-def _test_words(region: Region, study: Study) -> list[str]:
+def _test_words(region: Region, schema: Schema) -> list[str]:
     words = []
     for step in region:
         if isinstance(step.test, Fold):
             continue
-        grid = study.schema.grids[study.schema.index(step.test.feature)]
+        grid = schema.grids[schema.index(step.test.feature)]
         everything = (1 << grid.n_cells) - 1
         left = step.test.left
         words.append(_in_words(grid, left if step.outcome == 0 else everything & ~left))
@@ -105,7 +109,7 @@ def _test_words(region: Region, study: Study) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _in_words(grid: Grid, cells: int) -> str:
-    """Kept: the nodes of a tree share their steps, and every site describes every query."""
+    """Kept: the nodes of a tree share their steps."""
     return grid.describe(cells)
 
 

@@ -84,7 +84,10 @@ class Study:
     sites: tuple[bytes, ...] = ()
     """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
     coordinator: bytes = b""
-
+    names: tuple[str, ...] = ()
+    """What the sites are called, by id; as often as there are keys."""
+    by_person: bool = False
+    """Whether each site counts whose a record is, and keeps `records_per_person` of a person."""
     graph: Sparse | None = None
     """Who shares masks with whom: everybody, or neighbours on a sparse graph."""
     slot: int = 0
@@ -242,10 +245,11 @@ class Study:
         law = self.sum_law(query)
         return law.share(self.honest) if self.placement is Placement.SHARES else law
 
-    def variance(self, query: Summed) -> float:
-        """Of the noise in the sum of all sites, in natural units."""
+    def variance(self, query: Summed, members: int | None = None) -> float:
+        """Of the noise in the sum of so many sites, by default of all, in natural units."""
         unit = self.unit(query) * self.refinement(query)
-        return self.site_law(query).variance * self.parties / unit**2
+        summands = self.parties if members is None else members
+        return self.site_law(query).variance * summands / unit**2
 
     def refinement(self, query: Summed) -> int:
         """Extra units, so that shares of a discrete Gaussian stay smooth at small scales."""
@@ -256,8 +260,9 @@ class Study:
     def _refined(self, cost: Fraction, sensitivity: Sensitivity) -> int:
         if self.measure is Measure.PURE:
             return 1
-        shares = self.honest if self.placement is Placement.SHARES else 1
-        return _refinement(self.measure, cost, sensitivity, shares)
+        law = _law(self.measure, cost, sensitivity)
+        assert isinstance(law, DiscreteGaussian)
+        return _smoothing(law.sigma2, self.honest if self.placement is Placement.SHARES else 1)
 
     def release(self, query: Summed) -> Release:
         """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""
@@ -339,11 +344,10 @@ _share_tau = lru_cache(maxsize=4096)(gaussian_share_tau)
 
 
 @lru_cache(maxsize=4096)
-def _refinement(measure: Measure, cost: Fraction, sensitivity: Sensitivity, shares: int) -> int:
-    law = _law(measure, cost, sensitivity)
-    assert isinstance(law, DiscreteGaussian)
+def _smoothing(sigma2: Fraction, shares: int) -> int:
+    """The smallest power of two by which a share of the noise is wide enough."""
     factor = 1
-    while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
+    while sigma2 * factor**2 < SMOOTH_SHARE * shares:
         factor *= 2
     return factor
 

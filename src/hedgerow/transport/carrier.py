@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from hedgerow.kernels.threads import each
+
 
 class Carrier(Protocol):
     """The way to the sites of one study; sites go by their names in the roster."""
@@ -24,10 +26,11 @@ class Carrier(Protocol):
 
 
 class Direct:
-    """Sites in this process: each is a function from a letter to its answer."""
+    """Sites in this process, on threads if there are several: each maps a letter to its answer."""
 
     def __init__(self, sites: Mapping[str, Callable[[bytes], bytes]]) -> None:
         self._sites = dict(sites)
 
     def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
-        return {name: self._sites[name](letter) for name, letter in letters.items()}
+        answers = each(lambda name: self._sites[name](letters[name]), letters)
+        return dict(zip(letters, answers, strict=True))

@@ -14,7 +14,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hedgerow.errors import BudgetExceeded, LedgerError, LedgerRolledBack, PartyRefused, SpecError
+from hedgerow.errors import (
+    BudgetExceeded,
+    LedgerError,
+    LedgerRolledBack,
+    PartyRefused,
+    SpecError,
+    UnsupportedQuery,
+)
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import Query
@@ -92,13 +99,14 @@ class Endpoint:
 
     def _reply(self, kind: MessageKind | None, message: bytes) -> bytes:
         try:
-            return self._step(kind, message)
+            return self.step(kind, message)
         except Exception as error:
             code = code_of(error)
             LOG.warning("refused with %s", code.value, exc_info=error)
             return refusal(code)
 
-    def _step(self, kind: MessageKind | None, message: bytes) -> bytes:
+    def step(self, kind: MessageKind | None, message: bytes) -> bytes:
+        """The answer, or an exception that stays at the site."""
         match kind:
             case MessageKind.JOIN:
                 return self.site.join(message, self._entered)
@@ -128,8 +136,7 @@ class Endpoint:
         bundle, learned = self.receiver.decode(Bundle(begun.bundle, begun.definitions))
         reason = why_not(self.member.study, bundle)
         if reason is not None:
-            LOG.warning("not admitted: %s", reason)
-            raise PartyRefused(Code.POLICY_REFUSED.value)
+            raise PartyRefused(Code.POLICY_REFUSED.value) from UnsupportedQuery(reason)
         masked = self._release(begun, bundle)
         self.receiver.keep(learned)
         return masked
@@ -172,11 +179,11 @@ def refusal(code: Code) -> bytes:
     return (REFUSED + code.value.encode()).ljust(REFUSAL_BYTES)
 
 
-def accepted(site: int, reply: bytes) -> bytes:
-    """The reply, unless it is a refusal: then the coordinator is told which site said no."""
-    if reply.startswith(REFUSED):
-        raise PartyRefused(reply[len(REFUSED) :].decode("ascii", "replace").strip(), site)
-    return reply
+def refused_with(reply: bytes) -> str | None:
+    """The code of a refusal; None for any other reply."""
+    if not reply.startswith(REFUSED):
+        return None
+    return reply[len(REFUSED) :].decode("ascii", "replace").strip()
 
 
 def check_same_study(study: Study, site: Site) -> None:

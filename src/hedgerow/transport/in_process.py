@@ -6,19 +6,18 @@ then draws all shares of the noise, so the statement says "simulated".
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 
 from hedgerow.coordinator.federation import Collected, Federation
 from hedgerow.coordinator.record import Listener, silent
 from hedgerow.errors import UnsupportedQuery
+from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, MemoryLedger
 from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.queries import LocalChoice, Query, SelectQuery
-from hedgerow.secagg.coordinator import Coordinator, SecureSum
+from hedgerow.queries import Query
+from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import MemoryInRam, StoredRound
@@ -27,11 +26,13 @@ from hedgerow.secagg.site import Site
 from hedgerow.site.member import Member
 from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
-from hedgerow.study.admission import length_of, why_not
+from hedgerow.study.admission import why_not
 from hedgerow.study.describe import entry_charges
 from hedgerow.study.terms import Study
-from hedgerow.transport.endpoint import Endpoint, accepted
-from hedgerow.transport.wire import Bundle, Sender
+from hedgerow.transport.carrier import Direct
+from hedgerow.transport.endpoint import Endpoint
+from hedgerow.transport.link import SecureLink
+from hedgerow.transport.post import Post
 
 
 def open_federation(
@@ -40,7 +41,7 @@ def open_federation(
     listener: Listener = silent,
 ) -> Federation:
     """A federation over the holders' rows."""
-    link = OneHolder(study, holders[0]) if len(holders) == 1 else SecureLink(study, holders)
+    link = OneHolder(study, holders[0]) if len(holders) == 1 else InProcess(study, holders)
     return Federation(study, link, MemoryLedger(study.limit), listener)
 
 
@@ -61,7 +62,8 @@ class OneHolder:
             raise UnsupportedQuery(f"{reason}; a recipe may ask what it says that it asks.")
         self.ledger.reserve(self.member.charges(bundle), f"round {number}")
         response = self.member.respond(bundle, SecretRandomness())
-        return Collected(response.vector, (response.picks,), 8 * len(response.vector), 0)
+        sent = 8 * len(response.vector)
+        return Collected(response.vector, (response.picks,), sent, 0, (0,))
 
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.account)
@@ -73,6 +75,11 @@ class RamSafe(MemoryInRam):
     def __init__(self, limit: Cost) -> None:
         super().__init__()
         self.ledger = MemoryLedger(limit)
+        self._last = EMPTY_LEDGER
+
+    def head(self) -> LedgerHead:
+        """Where the ledger ended with the last round."""
+        return self._last
 
     def release(
         self,
@@ -84,86 +91,36 @@ class RamSafe(MemoryInRam):
         receipt = self.ledger.reserve(charges, f"round {round}")
         record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
         self.store(record)
+        self._last = record.ledger
         return record.message
 
     def enter(self, charges: Sequence[Charge]) -> None:
         self.ledger.reserve_once(charges, ENTRY_ID)
 
 
-class SecureLink:
-    """Several sites and a coordinator that sees only masked vectors."""
+class InProcess(SecureLink):
+    """Several sites in one process, each behind its own end of the wire."""
 
     def __init__(self, study: Study, holders: Sequence[Rows]) -> None:
-        self.study = study
         identities = [Identity.generate() for _ in holders]
-        coordinator = Identity.generate()
-        roster = Roster(tuple(i.public for i in identities), coordinator.public)
+        own = Identity.generate()
+        roster = Roster(tuple(i.public for i in identities), own.public)
         parameters = Parameters.of(study.parameters)
-        self.coordinator = Coordinator(coordinator, roster, parameters, study.hash)
-        self.endpoints = [
-            self._endpoint(rows, identity, roster, place)
-            for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
-        ]
-        self.join()
-
-    def _endpoint(self, rows: Rows, identity: Identity, roster: Roster, me: int) -> Endpoint:
-        safe = RamSafe(self.study.limit)
-        parameters = Parameters.of(self.study.parameters)
-        site = Site(
-            identity, roster, me, parameters, self.study.hash, safe, pins=roster.fingerprints
-        )
-        member = Member(self.study, rows, Policy.open())
-        return Endpoint(member, site, safe, self.head_of(safe))
-
-    def head_of(self, safe: RamSafe) -> Callable[[], LedgerHead]:
-        """Where the ledger of a site ends when it joins; a simulated one begins there."""
-        return lambda: EMPTY_LEDGER
-
-    def join(self) -> None:
-        """A new epoch, in which nothing has a name yet."""
-        self.sender = Sender()
-        keys = self.ask(self.coordinator.join())
-        self.ask(self.coordinator.open(keys.values()))
-
-    def ask(self, letters: Mapping[int, bytes]) -> dict[int, bytes]:
-        """The answers of the sites that were reached: here, of all."""
-        return {
-            place: accepted(place, self.endpoints[place].handle(letter))
-            for place, letter in letters.items()
-        }
-
-    def round(self, number: int, bundle: Sequence[Query]) -> Collected:
-        encoded = self.sender.encode(bundle)
-        secure = self._start(bundle, encoded)
-        requests = secure.requests(dict.fromkeys(range(self.study.parties), encoded.definitions))
-        masked = self.ask(requests)
-        for answer in masked.values():
-            secure.accept_masked(answer)
-        signed = self.ask(secure.close())
-        for signature in signed.values():
-            secure.accept_signature(signature)
-        letters = secure.unmask()
-        shares = self.ask(letters)
-        for share in shares.values():
-            secure.accept_shares(share)
-        opened = secure.opened()
-        return Collected(
-            opened.values,
-            tuple(opened.picks[place] for place in opened.members),
-            _longest(masked) + _longest(signed) + _longest(shares),
-            _longest(requests) + _longest(letters),
-        )
-
-    def _start(self, bundle: Sequence[Query], encoded: Bundle) -> SecureSum:
-        picks = sum(isinstance(query, SelectQuery | LocalChoice) for query in bundle)
-        size = max(length_of(bundle), 1)
-        return self.coordinator.start(encoded.questions, size, picks=picks)
-
-    def spent(self) -> Cost:
-        receipts = [head.spent for head in self.coordinator.heads.values()]
-        return math.inf if "inf" in receipts else max(Fraction(spent) for spent in receipts)
+        with using(1):  # sites are on threads of their own, so their rows are not in blocks
+            self.endpoints = [
+                _endpoint(study, rows, identity, roster, place)
+                for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
+            ]
+        names = [str(place) for place in range(len(holders))]
+        carrier = Direct(dict(zip(names, (end.handle for end in self.endpoints), strict=True)))
+        coordinator = Coordinator(own, roster, parameters, study.hash)
+        super().__init__(study, coordinator, Post(carrier, names))
+        self.enter()
 
 
-def _longest(messages: Mapping[int, bytes]) -> int:
-    """What one site sends or gets: all have the same length, to a few digits of what they spent."""
-    return max(map(len, messages.values()), default=0)
+def _endpoint(study: Study, rows: Rows, identity: Identity, roster: Roster, me: int) -> Endpoint:
+    safe = RamSafe(study.limit)
+    parameters, pins = Parameters.of(study.parameters), roster.fingerprints
+    site = Site(identity, roster, me, parameters, study.hash, safe, pins=pins)
+    member = Member(study, rows, Policy.open())
+    return Endpoint(member, site, safe, safe.head)

@@ -1,9 +1,9 @@
 """Queries as bytes and back. Values only: no code travels, and what is not understood is refused.
 
 A bundle has two parts. The *questions* are the same for all sites; large values (trees, curves,
-models, binnings, tests, layers) stand in them as digests. The *definitions* are the values that a
-site may lack. A digest is the whole SHA-256 of a value's canonical bytes, and the receiver counts
-it itself: equal questions then mean equal values, whatever definitions a site was sent.
+models, binnings, tests, cuts, regions, layers) stand in them as digests. The *definitions* are the
+values that a site may lack. A digest is the whole SHA-256 of a value's canonical bytes, and the
+receiver counts it itself: equal questions then mean equal values, whatever definitions came along.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from hedgerow import queries
 from hedgerow.errors import PartyRefused, SpecError
@@ -24,6 +24,7 @@ from hedgerow.queries import Query
 from hedgerow.secagg.codes import Code
 from hedgerow.study.admission import MOST_QUERIES
 from hedgerow.values import losses, models, regions
+from hedgerow.values.fitting import MOST_STEPS
 from hedgerow.values.layers import (
     MOST_TESTS,
     Layer,
@@ -58,19 +59,24 @@ _VALUES: dict[str, type[Any]] = {
         *queries.GROUPINGS.values(),
         queries.Scoring,
         queries.Chain,
+        queries.Cuts,
         queries.SumQuery,
         queries.BoundQuery,
         queries.SelectQuery,
         queries.LocalChoice,
     )
 }
-_ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Mechanism)}
-_NAMED = (Tree, models.Curve, queries.Binning, regions.Split)
-"""Sent once, then by digest; models and layers too, as what is new in them."""
-_REPEATED = (queries.Binning, regions.Split)
+_ENUMS: dict[str, type[Enum]] = {
+    e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
+}
+_NAMED = (Tree, models.Curve, queries.Binning, queries.Cuts, regions.Split)
+"""Sent once, then by digest; models, layers and regions too, as what is new in them."""
+_REPEATED = (queries.Binning, queries.Cuts, regions.Split)
 """Asked about so often that their names are kept."""
 _MORE = "More"
 """A model as the trees added to one that was sent before."""
+_REGION = "Region"
+"""A region as the step added to one that was sent before."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,8 @@ class Sender:
         if isinstance(value, models.Additive):
             return {"@": self._model(value)}
         if isinstance(value, tuple):
+            if value and isinstance(value[0], regions.Step):
+                return {"@": self._region(value)}
             return [self._plain(v) for v in value]
         if isinstance(value, Fraction):
             return {"%": str(value)}
@@ -145,6 +153,19 @@ class Sender:
         if replace(model, trees=()) != replace(old, trees=()) or model.trees[:done] != old.trees:
             return None
         return {"!": _MORE, "of": name, "trees": self._plain(model.trees[done:])}
+
+    def _region(self, region: regions.Region) -> str:
+        """Names a region and all above it; each travels as its last step and the name above."""
+        new = len(region)
+        while new and region[:new] not in self.names:
+            new -= 1
+        name = self.names[region[:new]] if new else None
+        for end in range(new + 1, len(region) + 1):
+            step = self._plain(region[end - 1])
+            name = self._named({"!": _REGION, "above": name, "step": step})
+            self.names[region[:end]] = name
+        assert name is not None
+        return name
 
     def _layer(self, layer: Layer) -> str:
         """Names a layer; only what it adds to the one above travels."""
@@ -221,6 +242,21 @@ class _UnknownName(Exception):
     pass
 
 
+class _Path(NamedTuple):
+    """A region as it is kept: steps are shared with those above it, however many there are."""
+
+    above: _Path | None
+    step: regions.Step
+    length: int
+
+    def region(self) -> regions.Region:
+        steps, path = [self.step], self.above
+        while path is not None:
+            steps.append(path.step)
+            path = path.above
+        return tuple(reversed(steps))
+
+
 @dataclass
 class _Reading:
     known: dict[str, Any]
@@ -231,7 +267,7 @@ class _Reading:
     def define(self, blob: bytes) -> None:
         digest = hashlib.sha256(blob).hexdigest()
         value = self.value(_parsed(blob))
-        if not isinstance(value, (*_NAMED, models.Additive, Layer)):
+        if not isinstance(value, (*_NAMED, models.Additive, Layer, _Path)):
             raise SpecError("this kind of value has no name.")
         self.learned[digest] = value
 
@@ -262,7 +298,8 @@ class _Reading:
         ((mark, content),) = plain.items()
         match mark:
             case "@":
-                return self.name(content)
+                found = self.name(content)
+                return found.region() if isinstance(found, _Path) else found
             case "%":
                 return _rational(content)
             case "#":
@@ -285,6 +322,16 @@ class _Reading:
         if self.room < 0:
             raise SpecError(f"a bundle holds more than {MOST_TESTS} tests.")
 
+    def region(self, plain: dict[str, Any]) -> _Path:
+        above = None if plain["above"] is None else self.name(plain["above"])
+        step = self.value(plain["step"])
+        if not isinstance(above, _Path | None) or not isinstance(step, regions.Step):
+            raise SpecError("a region is a step below another region.")
+        length = 1 if above is None else above.length + 1
+        if length > MOST_STEPS:
+            raise SpecError(f"a region has more than {MOST_STEPS} steps.")
+        return _Path(above, step, length)
+
     def more(self, plain: dict[str, Any]) -> models.Additive:
         model = self.name(plain["of"])
         if not isinstance(model, models.Additive):
@@ -297,6 +344,7 @@ _SPECIAL: dict[str, Callable[[_Reading, dict[str, Any]], Any]] = {
     "NodeTests": _Reading.tests,
     "Layer": _Reading.layer,
     _MORE: _Reading.more,
+    _REGION: _Reading.region,
 }
 
 

@@ -9,10 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.values.arrays import BoolArray
+from hedgerow.values.arrays import N_CODES, BoolArray
 from hedgerow.values.binning import Binning
 from hedgerow.values.regions import Region, Split
 from hedgerow.values.schema import ColumnKind, Grid, Schema
+
+ALL_CELLS = (1 << N_CODES) - 1
 
 
 def prefix_sets(n_bins: int) -> BoolArray:
@@ -85,15 +87,46 @@ class Grids:
             yield Family(np.asarray(positions), sets.astype(np.float64))
 
     def reachable(self, region: Region, feature: int) -> BoolArray:
-        """(B,) which bins of a feature the region's own tests leave in reach."""
-        grid, bins = self.grid(feature), self.binning.bins[feature]
-        allowed = (1 << grid.n_cells) - 1
-        for step in region:
-            if isinstance(step.test, Split) and step.test.feature == grid.feature:
-                allowed &= step.test.left if step.outcome == 0 else ~step.test.left
+        """(B,) which bins of a feature the region's own tests leave in reach. Not to be written to.
+
+        Kept by the cells that are left: a node narrows one feature, and all others stay.
+        """
+        cells = self._cells_in(region).get(self.grid(feature).feature, ALL_CELLS)
+        if (feature, cells) not in self._reached:
+            self._reached[feature, cells] = self._bins_of(feature, cells)
+        return self._reached[feature, cells]
+
+    @cached_property
+    def _reached(self) -> dict[tuple[int, int], BoolArray]:
+        return {}
+
+    def _bins_of(self, feature: int, cells: int) -> BoolArray:
         out = np.zeros(self.binning.n_bins[feature], bool)
-        out[[b for cell, b in enumerate(bins) if allowed >> cell & 1]] = True
+        octets = np.frombuffer(cells.to_bytes(N_CODES // 8, "little"), np.uint8)
+        n_cells = len(self.binning.bins[feature])
+        held = np.unpackbits(octets, count=n_cells, bitorder="little").view(bool)
+        out[self.binning.luts[feature, :n_cells][held]] = True
+        out.flags.writeable = False
         return out
+
+    def _cells_in(self, region: Region) -> dict[str, int]:
+        """Sets of cells that the region's tests leave of each feature they test; the last is kept,
+        since all features of a node are looked at in a row.
+        """
+        last = self._last.get(region)
+        if last is None:
+            last = {}
+            for step in region:
+                if isinstance(test := step.test, Split):
+                    goes = test.left if step.outcome == 0 else ALL_CELLS & ~test.left
+                    last[test.feature] = last.get(test.feature, ALL_CELLS) & goes
+            self._last.clear()
+            self._last[region] = last
+        return last
+
+    @cached_property
+    def _last(self) -> dict[Region, dict[str, int]]:
+        return {}
 
     def split(self, feature: int, left: BoolArray) -> Split:
         chosen = frozenset(int(b) for b in np.flatnonzero(left))

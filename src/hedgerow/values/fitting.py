@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 from hedgerow.values.binning import Binning
@@ -22,7 +23,9 @@ MOST_STEPS = 1024
 LONGEST_NAME = 256
 
 
+@lru_cache(maxsize=1 << 12)
 def misfit_of_region(region: Region, schema: Schema) -> str | None:
+    """Kept: sites of one process are asked about the same regions."""
     if len(region) > MOST_STEPS:
         return f"a region of {len(region)} steps is too deep"
     return _first(misfit_of_test(step.test, schema) for step in region)
@@ -48,7 +51,7 @@ def misfit_of_split(split: Split, schema: Schema) -> str | None:
 
 
 def misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
-    return _once(tree, schema, _misfit_of_tree)
+    return fits_once(tree, schema, _misfit_of_tree)
 
 
 def _misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
@@ -96,7 +99,7 @@ def _misfit_of_part(part: Curve | Tree, outputs: int, schema: Schema) -> str | N
 
 def misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
     """One bin for each cell of each column, numbered from 0."""
-    return _once(binning, schema, _misfit_of_binning)
+    return fits_once(binning, schema, _misfit_of_binning)
 
 
 def _misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
@@ -142,7 +145,7 @@ FITS_A_MODEL = "_fits_a_model"
 """Where a part of a model keeps that, and of how many outputs: a model grows tree by tree."""
 
 
-def _once(
+def fits_once(
     value: _Value, schema: Schema, misfit: Callable[[_Value, Schema], str | None]
 ) -> str | None:
     """Large values come again round after round; each is read once."""

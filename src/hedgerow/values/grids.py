@@ -31,9 +31,19 @@ MISSING_TEXTS = frozenset(
 
 FINE_UNIFORM_CELLS = 64
 LOG_DECADES = 7
-FINE_RUNGS_PER_DECADE = 8
+FINE_RUNGS = (8, 8)
+"""Rungs a decade of a log ladder: in its first two decades, and in the others."""
+FINER_RUNGS = (48, 16)
+NEAR_DECADES = 2
 SPIKE_BELOW_HIGH = Fraction(1, 10**6)
 SPIKE_ABOVE_ZERO = Fraction(1, 10**9)
+
+
+SPIKE = 1e-5
+"""A part of the range so small that its cell stands for the lowest value alone."""
+MOST_NAMED = 12
+"""Values of a set that are spelled out; an ellipsis says how many more there are."""
+TRUTH_WORDS = {"0": "no", "1": "yes"}
 
 
 class ColumnKind(Enum):
@@ -68,6 +78,10 @@ class Grid:
     @property
     def missing(self) -> int:
         return self.n_cells - 1
+
+    def __hash__(self) -> int:
+        """By one string and not by hundreds of edges: words for tests are kept by their grid."""
+        return hash(self.digest)
 
     @cached_property
     def digest(self) -> str:
@@ -142,6 +156,8 @@ class Grid:
     def _range(self, first: int, last: int) -> str:
         above = short_number(self.edges[first - 1]) if first > 0 else None
         below = short_number(self.edges[last]) if last < len(self.edges) else None
+        if first == 0 and below and self.edges[last] - self.low < SPIKE * (self.high - self.low):
+            return f"{self.feature} about {short_number(self.low)}"
         if above and below:
             return f"{above} <= {self.feature} < {below}"
         if above:
@@ -153,7 +169,7 @@ class Grid:
         rest = [code for code in range(self.n_cells) if code not in set(chosen)]
         if rest == [self.missing]:
             return f"{self.feature} is known"
-        if len(chosen) <= len(rest):
+        if self.is_truth or len(chosen) <= len(rest):
             return self._listed(chosen)
         words = self._listed(rest)
         return f"not ({words})" if words.endswith(" or missing") else f"not {words}"
@@ -162,12 +178,22 @@ class Grid:
         names = [self._cell_name(code) for code in chosen if code != self.missing]
         if not names:
             return f"{self.feature} is missing"
+        if len(names) > MOST_NAMED:
+            names = [*names[:MOST_NAMED], f"... {len(names) - MOST_NAMED} more"]
         several = f"{self.feature} in {{{', '.join(names)}}}"
         words = several if len(names) > 1 else f"{self.feature} = {names[0]}"
         return f"{words} or missing" if self.missing in chosen else words
 
     def _cell_name(self, code: int) -> str:
-        return self.values[code] if code < len(self.values) else "any other value"
+        if code >= len(self.values):
+            return "any other value"
+        return TRUTH_WORDS[str(token_of(self.values[code]))] if self.is_truth else self.values[code]
+
+    @cached_property
+    def is_truth(self) -> bool:
+        """Whether the column says yes or no, as 0 and 1 or False and True."""
+        tokens = {token_of(value) for value in self.values}
+        return self.kind is ColumnKind.CATEGORICAL and tokens == set(TRUTH_WORDS)
 
 
 # ---- edges --------------------------------------------------------------------------------------
@@ -215,13 +241,27 @@ def fine_edges(low: float, high: float) -> tuple[float, ...]:
     counts. The values low, zero and high get a cell of their own, since data love to pile up there.
     """
     start, width = _span(low, high)
-    end, rungs = start + width, _rungs()
+    end, rungs = start + width, _rungs(FINE_RUNGS)
     cuts = [start + width * Fraction(i, FINE_UNIFORM_CELLS) for i in range(1, FINE_UNIFORM_CELLS)]
     cuts += [start + width * rung for rung in rungs] + [end - width * SPIKE_BELOW_HIGH]
     if low < 0 < high:
         cuts += [side * rung for side in (start, end) for rung in rungs]
         cuts += [Fraction(0), end * SPIKE_ABOVE_ZERO]
     return _inside(low, high, cuts)
+
+
+@lru_cache(maxsize=1024)
+def finer_edges(low: float, high: float) -> tuple[float, ...]:
+    """The fine grid's edges and more of its ladder from `low`: 241 cells.
+
+    A range with zero inside has two more ladders already, and stays as it is: a code is one byte.
+    """
+    edges = fine_edges(low, high)
+    if low < 0 < high:
+        return edges
+    start, width = _span(low, high)
+    more = _inside(low, high, (start + width * rung for rung in _rungs(FINER_RUNGS)))
+    return tuple(sorted({*edges, *more}))
 
 
 def _span(low: float, high: float) -> tuple[Fraction, Fraction]:
@@ -236,9 +276,11 @@ def _inside(low: float, high: float, cuts: Iterable[Fraction]) -> tuple[float, .
 
 
 @cache
-def _rungs() -> tuple[Fraction, ...]:
-    steps = range(1, LOG_DECADES * FINE_RUNGS_PER_DECADE + 1)
-    return tuple(_power(Fraction(10), Fraction(-k, FINE_RUNGS_PER_DECADE)) for k in steps)
+def _rungs(a_decade: tuple[int, int]) -> tuple[Fraction, ...]:
+    near, far = a_decade
+    exponents = [Fraction(-k, near) for k in range(1, NEAR_DECADES * near + 1)]
+    exponents += [Fraction(-k, far) for k in range(NEAR_DECADES * far + 1, LOG_DECADES * far + 1)]
+    return tuple(_power(Fraction(10), exponent) for exponent in exponents)
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
@@ -275,6 +317,7 @@ def canonical(meaning: Any) -> bytes:
 
 def _runs(codes: list[int]) -> Iterator[tuple[int, int]]:
     """First and last of each run of neighbours in a sorted list."""
-    firsts = [code for code in codes if code - 1 not in set(codes)]
-    lasts = [code for code in codes if code + 1 not in set(codes)]
+    present = set(codes)
+    firsts = [code for code in codes if code - 1 not in present]
+    lasts = [code for code in codes if code + 1 not in present]
     return zip(firsts, lasts, strict=True)

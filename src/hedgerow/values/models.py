@@ -6,16 +6,25 @@ Knows nothing of how they were grown. A model reads cell codes (F, n), never raw
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from hedgerow.values.arrays import Codes, FloatArray
+from hedgerow.values.arrays import N_CODES, Codes, FloatArray
 from hedgerow.values.losses import sigmoid, softmax
-from hedgerow.values.trees import Packed, Tree, pack, without_caches
+from hedgerow.values.trees import (
+    Packed,
+    Tree,
+    pack,
+    trees_from_dict,
+    trees_to_dict,
+    without_caches,
+)
 
 
 @dataclass(frozen=True)
@@ -90,10 +99,11 @@ class Additive:
         return self.advance(self.start(codes), codes, 0)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values, to the last bit; what trees share and what cells repeat stands once."""
         return {
             "base": list(self.base),
-            "curves": [{"feature": c.feature, "values": c.values} for c in self.curves],
-            "trees": [t.to_dict() for t in self.trees],
+            "curves": [{"feature": c.feature, "runs": _runs(c.values)} for c in self.curves],
+            **trees_to_dict(self.trees),
             "clip": self.clip,
         }
 
@@ -102,13 +112,28 @@ class Additive:
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Additive:
-        curves = tuple(
-            Curve(c["feature"], tuple(tuple(float(v) for v in row) for row in c["values"]))
-            for c in d["curves"]
-        )
-        trees = tuple(Tree.from_dict(t) for t in d["trees"])
+        curves = tuple(Curve(c["feature"], _cells(c["runs"])) for c in d["curves"])
+        trees = trees_from_dict(d)
         clip = None if d["clip"] is None else (float(d["clip"][0]), float(d["clip"][1]))
         return Additive(tuple(float(b) for b in d["base"]), curves, trees, clip)
+
+
+_Cells = tuple[tuple[float, ...], ...]
+
+
+def _runs(values: _Cells) -> list[list[float]]:
+    """Neighbouring cells of one value: how many there are, then the value of each output."""
+    alike = (list(run) for _, run in groupby(values, key=repr))  # 0.0 equals -0.0
+    return [[len(run), *run[0]] for run in alike]
+
+
+def _cells(runs: Sequence[Sequence[float]]) -> _Cells:
+    found = list[tuple[float, ...]]()
+    for count, *row in runs:
+        if type(count) is not int or not 0 < count <= N_CODES - len(found):
+            raise ValueError(f"a curve has {count!r} cells")
+        found += [tuple(float(value) for value in row)] * count
+    return tuple(found)
 
 
 class Output(Enum):
@@ -126,12 +151,15 @@ class Model:
     """An additive score and the way to read it.
 
     For votes the trees carry probabilities: MEAN averages them; LOG_MEAN averages their logs
-    (the trees then hold log p - log prior) and multiplies the mean by `sharpness`.
+    (the trees then hold log p - log prior) and multiplies the mean by `sharpness`. `parts` are for
+    people who read the model: which part of the records each cell of each feature holds, by noisy
+    counts that were released anyway; empty where there were none.
     """
 
     score: Additive
     output: Output
     sharpness: float = 1.0
+    parts: tuple[tuple[float, ...], ...] = ()
 
     def __repr__(self) -> str:
         parts = f"{len(self.score.trees)} trees, {len(self.score.curves)} curves"
@@ -142,28 +170,36 @@ class Model:
         return self.read(self.score.raw(codes))
 
     def read(self, raw: FloatArray) -> FloatArray:
-        """Outputs from raw scores."""
+        """Outputs from raw scores: votes are averaged first."""
+        many = max(len(self.score.trees), 1)
+        if self.output is Output.MEAN:
+            return self.read_score(raw / many)
+        if self.output is Output.LOG_MEAN:
+            base = np.asarray(self.score.base)
+            return self.read_score(base + self.sharpness * (raw - base) / many)
+        return self.read_score(raw)
+
+    def read_score(self, score: FloatArray) -> FloatArray:
+        """Outputs from averaged votes or from sums."""
         match self.output:
-            case Output.MEAN:
-                return raw / max(len(self.score.trees), 1)
-            case Output.LOG_MEAN:
-                base = np.asarray(self.score.base)
-                return softmax(base + self.sharpness * (raw - base) / len(self.score.trees))
             case Output.SIGMOID:
-                p = sigmoid(raw[:, 0])
+                p = sigmoid(score[:, 0])
                 return np.stack([1.0 - p, p], axis=1)
-            case Output.SOFTMAX:
-                return softmax(raw)
-            case Output.VALUE:
-                return raw
+            case Output.SOFTMAX | Output.LOG_MEAN:
+                return softmax(score)
+            case Output.MEAN | Output.VALUE:
+                return score
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "score": self.score.to_dict(),
             "output": self.output.name,
             "sharpness": self.sharpness,
+            "parts": [list(parts) for parts in self.parts],
         }
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Model:
-        return Model(Additive.from_dict(d["score"]), Output[d["output"]], float(d["sharpness"]))
+        parts = tuple(tuple(float(p) for p in parts) for parts in d.get("parts", ()))
+        score = Additive.from_dict(d["score"])
+        return Model(score, Output[d["output"]], float(d["sharpness"]), parts)

@@ -4,17 +4,59 @@ A region is how a site selects rows *and* how the ledger knows that two charges 
 the same row. A test is therefore identified by everything that decides its outcome: the
 feature's name, the digest of the grid its cells come from, the set of cells sent left
 (`missing` and `other` are cells like any other), or the id of a secret draw.
+
+There is one object for each test and for each step: they are equal when they are the same. A
+region of a hundred steps is then hashed and compared without a line of Python, and a deep tree
+does that for every node at every site.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import MutableMapping
+from dataclasses import dataclass, fields
+from threading import Lock
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from hedgerow.errors import SpecError
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Split:
+class OnePerValue(type):
+    """The class of classes whose equal objects are one object, for as long as anybody has it."""
+
+    _kept: ClassVar[MutableMapping[tuple[Any, ...], Any]] = WeakValueDictionary()
+    _making = Lock()
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        made = None
+        if named:
+            made = super().__call__(*args, **named)
+            args = values_of(made)
+        # 1, 1.0 and True are equal and are not the same, nor do they pass the same checks
+        key = (cls, *args, *map(type, args))
+        found = cls._kept.get(key)
+        if found is None:
+            made = made or super().__call__(*args)
+            with cls._making:
+                found = cls._kept.setdefault(key, made)
+        return found
+
+
+def values_of(value: Any) -> tuple[Any, ...]:
+    return tuple(getattr(value, f.name) for f in fields(value))
+
+
+class _Value(metaclass=OnePerValue):
+    """Equal and hashed as an object; copied as the arguments that make it."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), values_of(self)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Split(_Value):
     """Outcome 0: the row's cell is in `left`. Outcome 1: it is in any other cell of the grid.
 
     `left` is a bit set over cell codes: bit k says whether cell k goes left.
@@ -34,8 +76,8 @@ class Split:
         return 2
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Fold:
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Fold(_Value):
     """Outcome i: the row's own secret draw `draw` fell on i of `n`. Same id, same draw."""
 
     draw: str
@@ -52,8 +94,8 @@ class Fold:
 Test = Split | Fold
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Step(_Value):
     test: Test
     outcome: int
 

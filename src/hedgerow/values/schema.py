@@ -1,192 +1,98 @@
 """Public facts about the data: features, ranges, categories, classes, the target's bound.
 
-Everything here is typed or agreed on by people; nothing is read from a row. Whatever else is
-known of the data is private.
+Everything here is typed or agreed on by people. What was read from rows carries a mark that says
+so (`Mark`), and is no public fact until a person confirms it. Whatever else is known of the data
+is private.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
-import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from enum import Enum
-from functools import cached_property
-from numbers import Integral
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from importlib import import_module
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hedgerow.errors import SpecError
-from hedgerow.values.grids import (
-    ColumnKind,
-    Grid,
-    canonical,
-    codes_of,
-    fine_edges,
-    log_edges,
-    uniform_edges,
+from hedgerow.values import schema_formats, schema_text
+from hedgerow.values.features import (
+    MAX_VALUES,
+    Categorical,
+    Feature,
+    Hashed,
+    Mark,
+    Numeric,
+    Spacing,
+    Target,
+    distinct_values,
+    listed,
 )
-from hedgerow.values.tokens import Token, Unusable, spelled, token_of
+from hedgerow.values.grids import ColumnKind, Grid, canonical, codes_of
+from hedgerow.values.schema_text import CLASSES, MARKS, all_of, check_keys, feature_of, spelled_out
+from hedgerow.values.tokens import Token
 
 __all__ = [
+    "MAX_VALUES",
     "Categorical",
     "ColumnKind",
     "Feature",
     "Grid",
     "Hashed",
+    "Mark",
     "Numeric",
     "Schema",
     "Spacing",
     "Target",
 ]
 
-MAX_BINS = 255
-"""A code is one byte, and the missing cell takes one of its 256 values."""
-MAX_VALUES = 254
-"""One less, for `other`."""
 MAX_CLASSES = 255
+WHOLE = {"feature", "classes", "target", *(CLASSES + word for word in MARKS)}
 
 
-class Spacing(Enum):
-    UNIFORM = "uniform"
-    LOG = "log"
-    FINE = "fine"  # has its own number of cells; `bins` is not used
-
-
-@dataclass(frozen=True, slots=True)
-class Numeric:
-    """A number with a public range. Values outside it are clamped. `edges` override the spacing."""
-
-    name: str
-    low: float
-    high: float
-    bins: int = 32
-    spacing: Spacing = Spacing.UNIFORM
-    edges: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        where = _named_column(self.name)
-        _settle_range(self, where)
-        object.__setattr__(self, "spacing", _spacing(where, self.spacing))
-        object.__setattr__(self, "bins", _count(where, "bins", self.bins, MAX_BINS))
-        if self.edges is not None:
-            listed = _listed(where, "edges", self.edges)
-            edges = tuple(_finite(where, "an edge", edge) for edge in listed)
-            object.__setattr__(self, "edges", edges)
-            self._check_edges(where, edges)
-        elif not self._spaced():
-            raise SpecError(
-                f"{where}: no number lies between low {self.low!r} and high {self.high!r} to cut "
-                "at; widen the range."
-            )
-
-    def _check_edges(self, where: str, edges: tuple[float, ...]) -> None:
-        rising = all(a < b for a, b in zip((self.low, *edges), edges, strict=False))
-        if not rising or not 1 <= len(edges) < MAX_BINS or edges[-1] > self.high:
-            raise SpecError(
-                f"{where}: edges are {list(edges)}; give 1 to {MAX_BINS - 1} rising numbers above "
-                f"low ({self.low!r}) and up to high ({self.high!r})."
-            )
-
-    def _spaced(self) -> tuple[float, ...]:
-        if self.spacing is Spacing.FINE:
-            return fine_edges(self.low, self.high)
-        spaced = log_edges if self.spacing is Spacing.LOG else uniform_edges
-        return spaced(self.low, self.high, self.bins)
-
-    @property
-    def grid(self) -> Grid:
-        edges = self._spaced() if self.edges is None else self.edges
-        return Grid(
-            feature=self.name, kind=ColumnKind.NUMERIC, edges=edges, low=self.low, high=self.high
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Categorical:
-    """A public list of values. Any other text falls in `other`; without it, it is missing."""
-
-    name: str
-    values: tuple[str, ...]
-    other: bool = True
-
-    def __post_init__(self) -> None:
-        where = _named_column(self.name)
-        object.__setattr__(self, "values", _distinct_values(where, "values", self.values))
-        if len(self.values) > MAX_VALUES:
-            raise SpecError(
-                f"{where} lists {len(self.values)} values; at most {MAX_VALUES} fit in one byte. "
-                "Group them, or hash them: give the column `buckets` instead of `values`."
-            )
-        if not isinstance(self.other, bool):
-            raise SpecError(f"{where}: other is {self.other!r}; use true or false.")
-        if not self.values and not self.other:
-            raise SpecError(f"{where} lists no values; list at least one, or set other to true.")
-
-    @property
-    def grid(self) -> Grid:
-        return Grid(
-            feature=self.name, kind=ColumnKind.CATEGORICAL, values=self.values, other=self.other
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Hashed:
-    """Categories that nobody can list in public: a public hash puts each text in a bucket.
-
-    The number of buckets, and with it the length of every answer, depends on the schema alone.
-    """
-
-    name: str
-    buckets: int = 64
-
-    def __post_init__(self) -> None:
-        buckets = _count(_named_column(self.name), "buckets", self.buckets, MAX_VALUES)
-        object.__setattr__(self, "buckets", buckets)
-
-    @property
-    def grid(self) -> Grid:
-        values = tuple(f"bucket {i}" for i in range(self.buckets))
-        return Grid(feature=self.name, kind=ColumnKind.HASHED, values=values)
-
-
-Feature = Numeric | Categorical | Hashed
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The public range of a number to be predicted. Values outside it are clamped."""
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        _settle_range(self, "the target")
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, init=False)
 class Schema:
     """What all sites agree on before any row is read.
 
-    `classes` for classification, `target` for regression, neither for features alone.
+    `classes` for classification, `target` for regression, neither for features alone. Features
+    may be written as a mapping, {"age": (0, 110), "ward": ["north", "south"]}: a pair is a range,
+    a list names values. A target may be a pair too.
     """
 
     features: tuple[Feature, ...]
     classes: tuple[str, ...] | None = None
     target: Target | None = None
+    classes_mark: Mark | None = field(default=None, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
+    def __init__(
+        self,
+        features: Mapping[str, Any] | Iterable[Feature],
+        classes: Iterable[Any] | None = None,
+        target: Target | tuple[float, float] | None = None,
+        classes_mark: Mark | None = None,
+    ) -> None:
+        by_name = features if isinstance(features, Mapping) else None
+        given = _checked_features(features) if by_name is None else features_of(by_name)
+        object.__setattr__(self, "features", given)
+        object.__setattr__(self, "classes", classes)
+        bound = _target_of_pair(target) if isinstance(target, tuple) else target
+        object.__setattr__(self, "target", bound)
+        object.__setattr__(self, "classes_mark", classes_mark)
+        if bound is not None:
+            _check_kind("the target", bound, Target)
+        self._settle()
+
+    def _settle(self) -> None:
         if not self.features:
             raise SpecError("the schema has no features; declare at least one column.")
         name, times = Counter(self.names).most_common(1)[0]
         if times > 1:
             raise SpecError(f"column {name!r} is declared {times} times; keep one.")
         if self.classes is not None:
-            self._settle_classes(_distinct_values("the schema", "classes", self.classes))
+            self._settle_classes(distinct_values("the schema", "classes", self.classes))
 
     def _settle_classes(self, classes: tuple[str, ...]) -> None:
         if self.target is not None:
@@ -250,205 +156,156 @@ class Schema:
         )
         return replace(self, features=tuple(features))
 
+    # ---- where it comes from --------------------------------------------------------------------
+
+    @property
+    def marks(self) -> dict[str, Mark]:
+        """What was read from rows, by what it says: a column, the classes, the target."""
+        found = {f"column {f.name!r}": f.mark for f in self.features}
+        found["the classes"] = self.classes_mark
+        found["the target"] = None if self.target is None else self.target.mark
+        return {what: mark for what, mark in found.items() if mark is not None}
+
+    @property
+    def unconfirmed(self) -> list[str]:
+        """What was read from rows and confirmed by nobody: as long as there is any, no promise."""
+        return [what for what, mark in self.marks.items() if mark.is_open]
+
+    def marked(self, mark: Mark | None) -> Schema:
+        """The same schema with one mark on all its parts."""
+        return replace(
+            self,
+            features=tuple(replace(feature, mark=mark) for feature in self.features),
+            classes_mark=None if self.classes is None else mark,
+            target=None if self.target is None else replace(self.target, mark=mark),
+        )
+
+    @property
+    def provenance(self) -> str:
+        """One line for a statement."""
+        if self.unconfirmed:
+            return f"inferred from the rows: {_some(self.unconfirmed)} (digest {self.digest[:16]})"
+        words = "given: public ranges, categories and classes"
+        people = sorted({f"{m.confirmed_by} on {m.confirmed_on}" for m in self.marks.values()})
+        if people:
+            words = f"given: drafted from rows, confirmed as public by {_some(people)}"
+        return f"{words} (digest {self.digest[:16]})"
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @cached_property
     def digest(self) -> str:
         """Names the whole schema; sites compare it before they join."""
         return hashlib.sha256(canonical(["schema 1", self.to_dict()])).hexdigest()
+
+    # ---- forms ----------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical form: everything spelled out, floats as their exact shortest text."""
         content: dict[str, Any] = {}
         if self.classes is not None:
             content["classes"] = list(self.classes)
+            content |= schema_text.words_of_mark(self.classes_mark, CLASSES)
         if self.target is not None:
-            content["target"] = _spelled_out(self.target)
-        return {**content, "feature": [_spelled_out(feature) for feature in self.features]}
+            content["target"] = spelled_out(self.target)
+        return {**content, "feature": [spelled_out(feature) for feature in self.features]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
-        _check_keys("the schema", content, {"feature"}, {"feature", "classes", "target"})
+        check_keys("the schema", content, {"feature"}, WHOLE)
         features, target = content["feature"], content.get("target")
         if not isinstance(features, list):
             raise SpecError("the schema's features are no list; write a [[feature]] per column.")
-        if target is not None:
-            _check_keys("the target", target, {"low", "high"}, {"low", "high"})
-        return cls(
-            features=tuple(_feature(entry) for entry in features),
-            classes=content.get("classes"),
-            target=None if target is None else Target(**target),
-        )
+        makers: list[Callable[[], Any]] = [
+            *(partial(feature_of, entry) for entry in features),
+            lambda: None if target is None else schema_text.target_of(target),
+            lambda: schema_text.mark_of("the classes", content, CLASSES),
+        ]
+        *made, bound, mark = all_of(makers)
+        return cls(tuple(made), content.get("classes"), bound, mark)
 
     def to_toml(self) -> str:
-        content = self.to_dict()
-        lines = [] if self.classes is None else [f"classes = {_toml(content['classes'])}", ""]
-        if self.target is not None:
-            lines += ["[target]", *_toml_lines(content["target"])]
-        for feature in content["feature"]:
-            lines += ["[[feature]]", *_toml_lines(feature)]
-        return "\n".join(lines)
+        return schema_text.toml_of(self.to_dict())
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Schema:
         """From a file (a Path, or a string that ends in .toml) or from the text itself."""
-        is_file = isinstance(source, Path) or source.endswith(".toml")
-        where = f"schema file {str(source)!r}" if is_file else "the schema text"
-        try:
-            content = tomllib.loads(Path(source).read_text("utf-8") if is_file else str(source))
-        except OSError as error:
-            raise SpecError(f"{where} cannot be read: {error.strerror}; check the path.") from None
-        except UnicodeDecodeError:
-            raise SpecError(f"{where} is not UTF-8 text; save it as UTF-8.") from None
-        except tomllib.TOMLDecodeError as error:
-            raise SpecError(f"{where} is not valid TOML: {error}") from None
-        return cls.from_dict(content)
+        return cls.from_dict(schema_text.parsed_toml(source))
+
+    @classmethod
+    def from_table_schema(cls, source: Mapping[str, Any], target: str | None = None) -> Schema:
+        """From a Frictionless Table Schema: constraints are the public facts."""
+        return cls.from_dict(schema_formats.of_table_schema(source, target))
+
+    @classmethod
+    def from_json_schema(cls, source: Mapping[str, Any], target: str | None = None) -> Schema:
+        """From a JSON Schema of one record: `minimum`, `maximum` and `enum` are the facts."""
+        return cls.from_dict(schema_formats.of_json_schema(source, target))
+
+    @classmethod
+    def from_arrow(cls, source: Any, target: str | None = None) -> Schema:
+        """From an Arrow schema whose fields say `minimum`, `maximum` or `enum` in metadata."""
+        return cls.from_dict(schema_formats.of_arrow(source, target))
+
+    @classmethod
+    def draft(cls, data: Any, target: str | None = None, *, y: Any = None) -> Schema:
+        """A schema to be corrected and confirmed: types, round ranges, values, read from rows.
+
+        Every part is marked as read from rows, so a fit with it promises nothing yet. `data` is a
+        frame, an array or the path of a file; `target` names a column of it, or `y` holds labels.
+        """
+        # Named here for users. Rows are met by the site's room alone, which this room cannot see.
+        drafting = import_module("hedgerow.site.reading.drafting")
+        drafted: Schema = drafting.draft_schema(data, target, y)
+        return drafted
 
 
-# ---- checks -------------------------------------------------------------------------------------
+def features_of(given: Mapping[str, Any]) -> tuple[Feature, ...]:
+    """Of a mapping from names to a range, a list of values, or a feature."""
+    return tuple(all_of(partial(_feature_named, name, what) for name, what in given.items()))
 
 
-def _named_column(name: object) -> str:
-    if not isinstance(name, str) or not name or not _is_unicode(name):
-        raise SpecError(f"a column is named {name!r}; use a text that is not empty.")
-    return f"column {name!r}"
-
-
-def _is_unicode(text: str) -> bool:
-    """A lone surrogate is a `str` that no file can hold."""
-    return text.encode("utf-8", "replace").decode() == text
-
-
-def _finite(where: str, what: str, value: object) -> float:
-    try:
-        number = float("nan" if isinstance(value, bool) else value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise SpecError(f"{where}: {what} is {value!r}; use a finite number.")
-    return number + 0.0  # -0.0 and 0.0 are one number; write it one way
-
-
-def _settle_range(bound: Numeric | Target, where: str) -> None:
-    for end in ("low", "high"):
-        object.__setattr__(bound, end, _finite(where, end, getattr(bound, end)))
-    if bound.low >= bound.high:
-        raise SpecError(
-            f"{where}: low is {bound.low!r} and high is {bound.high!r}; low must be below high. "
-            "Give the range that is known in public, not the one seen in the rows."
-        )
-
-
-def _count(where: str, what: str, count: object, most: int) -> int:
-    if isinstance(count, Integral) and not isinstance(count, bool) and 2 <= int(count) <= most:
-        return int(count)
+def _feature_named(name: str, what: Any) -> Feature:
+    if isinstance(what, Feature):
+        return replace(what, name=name)
+    if isinstance(what, tuple) and len(what) == 2 and all(_is_number(end) for end in what):
+        return Numeric(name, *what)
+    if isinstance(what, list):
+        return Categorical(name, tuple(what))
     raise SpecError(
-        f"{where}: {what} is {count!r}; use a whole number from 2 to {most}, since a cell is "
-        "stored in one byte."
+        f"column {name!r} is {what!r}; give a pair (low, high), a list of values, or a feature "
+        "such as hedgerow.Hashed."
     )
 
 
-def _spacing(where: str, value: object) -> Spacing:
-    try:
-        return Spacing(value)
-    except ValueError:
-        allowed = [spacing.value for spacing in Spacing]
-        raise SpecError(f"{where}: spacing is {value!r}; use one of {allowed}.") from None
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _listed(where: str, what: str, values: object) -> Iterable[object]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise SpecError(f"{where}: {what} is {values!r}; give a list.")
-    return values
+def _checked_features(given: Any) -> tuple[Feature, ...]:
+    features = tuple(listed("the schema", "features", given))
+    for feature in features:
+        _check_kind("a feature", feature, Numeric, Categorical, Hashed)
+    return cast(tuple[Feature, ...], features)
 
 
-def _distinct_values(where: str, what: str, values: object) -> tuple[str, ...]:
-    """The values as texts. Two of one token are refused, since rows are known by tokens."""
-    texts: list[str] = []
-    met: dict[Token, object] = {}
-    for value in _listed(where, what, values):
-        texts.append(_spelled_value(where, what, value))
-        twin = met.setdefault(token_of(value), value)
-        if len(met) < len(texts):
-            raise SpecError(
-                f"{where}: {what} names {twin!r} and {value!r}, which no site can tell apart; "
-                "keep one."
-            )
-    return tuple(texts)
+def _check_kind(what: str, value: object, *kinds: type) -> None:
+    if not isinstance(value, kinds):
+        names = " or ".join(f"hedgerow.{kind.__name__}" for kind in kinds)
+        raise SpecError(f"{what} of the schema is {value!r}; use {names}.")
 
 
-def _spelled_value(where: str, what: str, value: object) -> str:
-    text = spelled(value)
-    if text is Unusable.TOO_LARGE:
-        raise SpecError(
-            f"{where}: {what} names {value!r}, {text.value}, which a floating-point column cannot "
-            "tell from its neighbours. Write such codes as text, and give the column as text."
-        )
-    if not isinstance(text, str):
-        means = "a missing value" if text is None else text.value
-        raise SpecError(f"{where}: {what} names {value!r}, which is {means}; leave it out.")
-    if not _is_unicode(text):
-        raise SpecError(f"{where}: {what} holds {text!r}, which is not valid Unicode.")
-    return text
+def _target_of_pair(pair: tuple[Any, ...]) -> Target:
+    if len(pair) != 2:
+        raise SpecError(f"the target is {pair!r}; give a pair (low, high).")
+    return Target(*pair)
 
 
-def _check_keys(where: str, content: object, needed: set[str], allowed: set[str]) -> None:
-    if not isinstance(content, Mapping):
-        raise SpecError(f"{where} is {content!r}; make it a table with {sorted(needed)}.")
-    strange, absent = sorted(set(content) - allowed), sorted(needed - set(content))
-    if strange:
-        raise SpecError(f"{where} has unknown entries {strange}; allowed are {sorted(allowed)}.")
-    if absent:
-        raise SpecError(f"{where} lacks {absent}; add it.")
+def _first_few(names: Sequence[str], shown: int = 3) -> str:
+    return _some([repr(name) for name in names], shown)
 
 
-# ---- plain values -------------------------------------------------------------------------------
-
-
-def _first_few(names: tuple[str, ...], shown: int = 3) -> str:
+def _some(names: Sequence[str], shown: int = 4) -> str:
     rest = len(names) - shown
-    return ", ".join(map(repr, names[:shown])) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _feature(entry: Any) -> Feature:
-    """What a [[feature]] table declares: `values` and `buckets` tell the kinds apart."""
-    if not isinstance(entry, Mapping) or "name" not in entry:
-        raise SpecError(f"a feature is {entry!r}; make it a table with a name.")
-    where = f"column {entry['name']!r}"
-    if "values" in entry:
-        _check_keys(where, entry, {"name"}, _field_names(Categorical))
-        return Categorical(**entry)
-    if "buckets" in entry:
-        _check_keys(where, entry, {"name"}, _field_names(Hashed))
-        return Hashed(**entry)
-    _check_keys(where, entry, {"name", "low", "high"}, _field_names(Numeric))
-    return Numeric(**entry)
-
-
-def _field_names(kind: type[Feature]) -> set[str]:
-    return {field.name for field in fields(kind)}
-
-
-def _spelled_out(spec: Feature | Target) -> dict[str, Any]:
-    values = {field.name: getattr(spec, field.name) for field in fields(spec)}
-    return {key: _plain(value) for key, value in values.items() if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Enum):
-        return value.value
-    return repr(value) if isinstance(value, float) else value
-
-
-def _toml_lines(table: Mapping[str, Any]) -> list[str]:
-    numbers = {"low", "high", "edges"}
-    return [*(f"{key} = {_toml(table[key], key in numbers)}" for key in table), ""]
-
-
-def _toml(value: Any, is_number: bool = False) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(item, is_number) for item in value)}]"
-    if isinstance(value, str) and not is_number:
-        # JSON's escapes are TOML's too, but for one control character that JSON leaves bare.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")

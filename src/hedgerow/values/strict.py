@@ -66,7 +66,7 @@ class Strict:
         if hint in self._kinds:
             return partial(self._one_of, self._kinds[hint])
         if isinstance(hint, UnionType) or origin is Union:
-            return partial(_any_of, tuple(map(self._check, get_args(hint))))
+            return partial(_any_of, {kind: self._check(kind) for kind in get_args(hint)})
         if hint is NoneType or hint is None:
             return lambda value: None if value is None else _not(value, "None")
         return partial(self._plain, hint)
@@ -96,19 +96,29 @@ class Strict:
             inner = get_args(hints[0])[0]
             if inner in (int, float):
                 return partial(_rows_of_numbers, inner)
-        return partial(self._all, self._check(hints[0]), hints[0])
+        kinds = frozenset(get_args(hints[0]) or hints[:1])
+        return partial(self._all, self._check(hints[0]), kinds, kinds & set(self._opaque))
 
-    def _all(self, check: Check, hint: Any, value: Any) -> str | None:
+    def _all(
+        self, check: Check, kinds: frozenset[Any], opaque: frozenset[Any], value: Any
+    ) -> str | None:
+        """Parts that check themselves, or were found right before, are not read again."""
         if type(value) is not tuple:
             return _not(value, "a tuple")
-        if hint in self._opaque and set(map(type, value)) <= {hint}:
+        if set(map(type, value)) <= opaque:
             return None
-        new = [p for p in value if type(p) is not hint or MARK not in getattr(p, "__dict__", ())]
+        new = [
+            part
+            for part in value
+            if type(part) not in kinds or MARK not in getattr(part, "__dict__", ())
+        ]
         return next(filter(None, map(check, new)), None)
 
 
-def _any_of(checks: tuple[Check, ...], value: Any) -> str | None:
-    reasons = [check(value) for check in checks]
+def _any_of(checks: Mapping[Any, Check], value: Any) -> str | None:
+    if type(value) in checks:
+        return checks[type(value)](value)
+    reasons = [check(value) for check in checks.values()]
     return None if None in reasons else reasons[0]
 
 

@@ -121,11 +121,10 @@ class Tree:
         A node is the number of its test, or the list of its values: deep trees repeat few tests.
         """
         tests = [test for test in dict.fromkeys(self.tests) if test is not None]
-        place, values = {test: i for i, test in enumerate(tests)}, iter(self.values.tolist())
         return {
             "features": list(self.features),
             "tests": [_test_to_dict(test) for test in tests],
-            "nodes": [next(values) if test is None else place[test] for test in self.tests],
+            "nodes": _preorder_of(self, {test: i for i, test in enumerate(tests)}),
         }
 
     @staticmethod
@@ -223,6 +222,35 @@ def pack(trees: Sequence[Tree]) -> Packed:
         value=_frozen(value),
         n_features=len(trees[0].features),
     )
+
+
+def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:
+    """Trees that read the same columns, their features and tests named once for all."""
+    features = {tree.features for tree in trees}
+    if len(features) > 1:
+        raise SpecError("the trees of one model read different columns; give all the same.")
+    tests = [test for test in dict.fromkeys(t for tree in trees for t in tree.tests) if test]
+    place = {test: i for i, test in enumerate(tests)}
+    return {
+        "features": list(features.pop()) if trees else [],
+        "tests": [_test_to_dict(test) for test in tests],
+        "trees": [_preorder_of(tree, place) for tree in trees],
+    }
+
+
+def trees_from_dict(data: Mapping[str, Any]) -> tuple[Tree, ...]:
+    features = tuple(str(name) for name in data["features"])
+    tests = [_test_from_dict(test) for test in data["tests"]]
+    return tuple(
+        _assemble(features, [_node_from_dict(node, tests) for node in nodes])
+        for nodes in data["trees"]
+    )
+
+
+def _preorder_of(tree: Tree, place: Mapping[Split, int]) -> list[Any]:
+    """A node is the number of its test, or the list of its values."""
+    values = iter(tree.values.tolist())
+    return [next(values) if test is None else place[test] for test in tree.tests]
 
 
 def descend(nodes: Tree | Packed, start: Int32, codes: Codes) -> Int32:

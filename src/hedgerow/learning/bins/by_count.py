@@ -1,18 +1,21 @@
 """Private bins: noisy counts of a public fine grid, merged until each bin holds enough records.
 
 The grid is public (uniform and log ladders), so all that is bought is one flat histogram. Cells
-that do not stand out of the noise share what mass is left over by a public prior.
+that do not stand out of the noise share what mass is left over by a public prior. How fine the
+grid is and how much a bin must hold follow from the noise (docs/decisions/0033).
 Departure from equal-mass quantiles: a cell that is heavy by itself (a spike) stays alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.flow import Flow
+from hedgerow.learning.bins.public_grids import fine_cells
+from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Answer, Binning, Cells, Count, SumQuery, Whole, sums
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grids import ColumnKind, Grid
@@ -27,7 +30,11 @@ BINNING_SHARE = COUNT_SHARE + BINS_SHARE
 ASKS = sums(Count, Whole, Cells)
 
 LEAST_RECORDS = 100.0
-MOST_BINS = 32
+FEW_BINS, MANY_BINS = 32, 1024  # parts of the records: the largest and the smallest bin
+DEVIATIONS_A_BIN = 8.0  # of a class histogram's noise that a bin must hold, between the two
+STRONG_FROM, STRONG_DEVIATIONS = 3000.0, 4.0  # from so many deviations in all, so many a bin
+CURVES_ABOUT = 0.384  # of the budget: what the class histograms are taken to get
+FINER_FROM = 1000.0  # records per deviation of a cell's noise, from which finer cells are asked
 COUNT_STANDS_OUT = 2.0  # standard deviations of the noise
 BY_WIDTH = 0.5  # part of the left-over mass that is spread by width; the rest, equally by cell
 
@@ -36,15 +43,31 @@ def numeric_features(schema: Schema) -> tuple[int, ...]:
     return tuple(j for j, g in enumerate(schema.grids) if g.kind is ColumnKind.NUMERIC)
 
 
-def bins_by_count(schema: Schema) -> Flow[tuple[float, Binning]]:
-    """The noisy number of records and the bins, asked in one round."""
-    queries = [SumQuery(EVERYONE, Count(), Whole(), COUNT_SHARE)]
-    if numeric_features(schema):
-        queries.append(count_query(schema, BINS_SHARE))
-    replies = yield queries
-    answers = [reply for reply in replies if isinstance(reply, Answer)]
-    records = max(float(answers[0].values.sum()), LEAST_RECORDS)
-    return records, merged(schema, answers[1] if len(answers) > 1 else None, records)
+@dataclass(frozen=True)
+class Counted:
+    """The noisy number of records, and the deviation of a count bought with the whole budget."""
+
+    records: float
+    deviation: float
+
+
+def counted_records() -> Flow[Counted]:
+    told = yield from ask(SumQuery(EVERYONE, Count(), Whole(), COUNT_SHARE))
+    deviation = float(np.sqrt(float(COUNT_SHARE) * told.variance))
+    return Counted(max(float(told.values.sum()), LEAST_RECORDS), deviation)
+
+
+def bins_by_count(schema: Schema, counted: Counted) -> Flow[Binning]:
+    """The bins: how many depends on the records and on the noise."""
+    records, numeric = counted.records, numeric_features(schema)
+    if not numeric:
+        return Binning.of_cells(schema)
+    of_a_cell = counted.deviation * np.sqrt(len(numeric) / float(BINS_SHARE))
+    is_seen = records >= FINER_FROM * of_a_cell
+    cells = Binning.of_cells(schema) if is_seen else fine_cells(schema)
+    counts = yield from ask(SumQuery(EVERYONE, Count(), Cells(numeric, cells), BINS_SHARE))
+    noise = counted.deviation * np.sqrt(len(schema.grids) / CURVES_ABOUT)
+    return merged(schema, cells, counts, records, records_a_bin(records, noise))
 
 
 def count_query(schema: Schema, share: Fraction) -> SumQuery:
@@ -53,19 +76,26 @@ def count_query(schema: Schema, share: Fraction) -> SumQuery:
     return SumQuery(EVERYONE, Count(), by, share)
 
 
-def merged(schema: Schema, counts: Answer | None, total: float) -> Binning:
-    """Numeric cells merged to bins of `total` / 32; categories keep their cells.
+def records_a_bin(records: float, deviation: float) -> float:
+    """What a bin holds at least, if a class histogram's counts have noise of this deviation."""
+    is_strong = records >= STRONG_FROM * deviation
+    stands_out = deviation * (STRONG_DEVIATIONS if is_strong else DEVIATIONS_A_BIN)
+    return min(records / FEW_BINS, max(records / MANY_BINS, stands_out))
 
-    `counts` answers `count_query`; None if no feature is numeric.
+
+def merged(schema: Schema, cells: Binning, counts: Answer, total: float, enough: float) -> Binning:
+    """Numeric cells merged to bins of `enough` records; categories keep their cells.
+
+    `counts` are those of all numeric features by `cells`.
     """
     bins = [tuple(range(g.n_cells)) for g in schema.grids]
     for position, j in enumerate(numeric_features(schema)):
-        assert counts is not None
-        grid = schema.grids[j]
-        known = counts.values[position, : grid.missing, 0]
-        mass = denoised(known, counts.variance, total, cell_widths(grid))
-        runs = merge(mass, total / MOST_BINS)
-        bins[j] = (*runs, runs[-1] + 1)  # the missing cell is a bin of its own
+        cell = np.array(cells.bins[j][:-1])  # of each cell of the grid but the missing one
+        known = counts.values[position, : cell[-1] + 1, 0]
+        widths = np.bincount(cell, cell_widths(schema.grids[j])).astype(np.float64)
+        mass = denoised(known, counts.variance, total, widths)
+        runs = np.asarray(merge(mass, enough), np.int64)[cell]
+        bins[j] = (*runs.tolist(), int(runs[-1]) + 1)  # the missing cell is a bin of its own
     return Binning(tuple(bins))
 
 

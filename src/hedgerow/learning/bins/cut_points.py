@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.learning.bins import by_count
 from hedgerow.learning.bins.equal_mass import quantile_runs
-from hedgerow.learning.bins.public_grids import fine_schema
+from hedgerow.learning.bins.public_grids import fine_schema, finer_schema
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.queries import Answer, Binning, Cells, Count, Hessians, QueryKinds, SumQuery, sums
 from hedgerow.values.arrays import FloatArray
@@ -105,7 +105,7 @@ class MergedCuts:
     """Private bins of our own: cells of a fine grid, merged by noisy mass; spikes stay alone."""
 
     def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
+        return finer_schema(schema)
 
     @property
     def asks(self) -> QueryKinds:
@@ -116,14 +116,14 @@ class MergedCuts:
         return True
 
     def rounds_for(self, schema: Schema) -> int:
-        return 1
+        return 2 if by_count.numeric_features(schema) else 1
 
     def share(self, setting: Setting) -> Fraction:
         return by_count.BINNING_SHARE
 
     def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
-        _, binning = yield from by_count.bins_by_count(setting.schema)
-        return binning
+        counted = yield from by_count.counted_records()
+        return (yield from by_count.bins_by_count(setting.schema, counted))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hedgerow.values.binning import Binning
-from hedgerow.values.grids import ColumnKind, Grid, uniform_edges
+from hedgerow.values.grids import ColumnKind, Grid, fine_edges, uniform_edges
 from hedgerow.values.schema import Feature, Numeric, Schema, Spacing
 
 DECADES = 6
@@ -16,13 +17,33 @@ DECADES = 6
 
 def fine_schema(schema: Schema) -> Schema:
     """Uniform and log ladders for every numeric column, except where edges were declared."""
-    return replace(schema, features=tuple(_finer(feature) for feature in schema.features))
+    return _spaced(schema, Spacing.FINE)
 
 
-def _finer(feature: Feature) -> Feature:
-    if isinstance(feature, Numeric) and feature.edges is None:
-        return replace(feature, spacing=Spacing.FINE)
-    return feature
+def finer_schema(schema: Schema) -> Schema:
+    """The fine cells parted further where a byte has room; `fine_cells` gathers them again."""
+    return _spaced(schema, Spacing.FINER)
+
+
+def _spaced(schema: Schema, spacing: Spacing) -> Schema:
+    def of(feature: Feature) -> Feature:
+        if isinstance(feature, Numeric) and feature.edges is None:
+            return replace(feature, spacing=spacing)
+        return feature
+
+    return replace(schema, features=tuple(of(feature) for feature in schema.features))
+
+
+def fine_cells(schema: Schema) -> Binning:
+    """The cells of a finer schema gathered to those of the fine one; declared edges stay."""
+    pairs = zip(schema.features, schema.grids, strict=True)
+    return Binning(tuple(_fine_cells(feature, grid) for feature, grid in pairs))
+
+
+def _fine_cells(feature: Feature, grid: Grid) -> tuple[int, ...]:
+    if not isinstance(feature, Numeric) or feature.edges is not None:
+        return tuple(range(grid.n_cells))
+    return _runs(grid, np.flatnonzero(np.isin(grid.edges, fine_edges(grid.low, grid.high))))
 
 
 def thinned(schema: Schema, cells: int) -> Binning:
@@ -39,6 +60,11 @@ def _thinned(grid: Grid, cells: int) -> tuple[int, ...]:
     edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 10)
     wanted = [*uniform_edges(grid.low, grid.high, cells), *powers]
     kept = np.unique([np.argmin(np.abs(edges - edge)) for edge in wanted])
+    return _runs(grid, kept)
+
+
+def _runs(grid: Grid, kept: NDArray[np.intp]) -> tuple[int, ...]:
+    """The bin of each cell if only some edges are kept; `missing` is a bin of its own."""
     # Cell k lies above edge k - 1: its run is the number of kept edges at or below that.
     runs = np.searchsorted(kept, np.arange(grid.missing), side="left")
     return (*(int(r) for r in runs), int(runs[-1]) + 1)

@@ -18,7 +18,7 @@ is all that leaves. Categories are scored by balance with the sign that prefers 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -34,7 +34,8 @@ from hedgerow.learning.choosing.histograms import HistogramRules
 from hedgerow.learning.choosing.scores import Impurity, left_masses
 from hedgerow.learning.flow import Flow, pick
 from hedgerow.learning.forests.random_trees import random_half
-from hedgerow.queries import LATTICE, Mechanism, Picks, Reply, Score, Scoring, SelectQuery
+from hedgerow.queries import LATTICE, Cuts, Mechanism, Picks, Reply, Score, Scoring, SelectQuery
+from hedgerow.queries.choices import Candidate, candidate
 from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.grids import ColumnKind
@@ -75,28 +76,30 @@ class MedianRules:
         sets[:, -1] = rng.random() < 0.5
         return sets
 
-    def splits(self, region: Region, feature: int, rng: np.random.Generator) -> tuple[Split, ...]:
+    def candidates(
+        self, region: Region, feature: int, rng: np.random.Generator
+    ) -> tuple[Candidate, ...]:
+        """The tests of `cuts`, those of a number as one run."""
+        if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
+            cuts = self.cuts(region, feature, rng)
+            return tuple(dict.fromkeys(self.grids.split(feature, left) for left in cuts))
+        reach, missing_left = self.grids.reachable(region, feature), bool(rng.random() < 0.5)
+        key = (feature, reach.tobytes(), missing_left)
+        if key not in self._runs:
+            self._runs[key] = self._run(feature, reach, missing_left)
+        return (self._runs[key],)
+
+    @cached_property
+    def _runs(self) -> dict[tuple[int, bytes, bool], Cuts]:
         """Kept by content: nodes meet the same cuts again and again."""
-        cuts = self.cuts(region, feature, rng)
-        key = (feature, cuts.tobytes())
-        if key not in self._made:
-            made = (self._split(feature, left) for left in cuts)
-            self._made[key] = tuple(dict.fromkeys(made))
-        return self._made[key]
-
-    @cached_property
-    def _made(self) -> dict[tuple[int, bytes], tuple[Split, ...]]:
         return {}
 
-    def _split(self, feature: int, left: BoolArray) -> Split:
-        key = (feature, left.tobytes())
-        if key not in self._single:
-            self._single[key] = self.grids.split(feature, left)
-        return self._single[key]
-
-    @cached_property
-    def _single(self) -> dict[tuple[int, bytes], Split]:
-        return {}
+    def _run(self, feature: int, reach: BoolArray, missing_left: bool) -> Cuts:
+        """A cut before every bin in reach but the first; bins of a number are runs of cells."""
+        grid, bins = self.grids.grid(feature), np.asarray(self.grids.binning.bins[feature])
+        at = np.searchsorted(bins[: grid.missing], np.flatnonzero(reach[:-1])[1:])
+        also = grid.missing if missing_left else None
+        return Cuts(grid.feature, grid.digest, tuple(at.tolist()), also)
 
 
 def random_halves(
@@ -115,10 +118,10 @@ def at_median(rules: MedianRules, share: Fraction) -> Chooser:
         features = rules.features(node.region, 1, rng)
         if not features:
             return Stop()
-        splits = rules.splits(node.region, features[0], rng)
-        query = SelectQuery(node.region, splits, BALANCE, share, rules.mechanism)
+        candidates = rules.candidates(node.region, features[0], rng)
+        query = SelectQuery(node.region, candidates, BALANCE, share, rules.mechanism)
         (k,) = yield from pick(query)
-        return Choice(splits[k], spent=share)
+        return Choice(_split(candidates, k), spent=share)
 
     return choose
 
@@ -136,17 +139,23 @@ def among_medians(rules: MedianRules, share: Fraction) -> Chooser:
         if not features:
             return Stop()
         part = share / (2 * len(features) + 1)
-        candidates = [rules.splits(node.region, f, rng) for f in features]
+        candidates = [rules.candidates(node.region, f, rng) for f in features]
         replies = yield [
-            SelectQuery(node.region, splits, BALANCE, 2 * part, rules.mechanism)
-            for splits in candidates
+            SelectQuery(node.region, some, BALANCE, 2 * part, rules.mechanism)
+            for some in candidates
         ]
-        medians = tuple(s[_index(r)] for s, r in zip(candidates, replies, strict=True))
+        medians = tuple(_split(c, _index(r)) for c, r in zip(candidates, replies, strict=True))
         query = SelectQuery(node.region, medians, rules.scoring, part, rules.mechanism)
         (k,) = yield from pick(query)
         return Choice(medians[k], spent=share)
 
     return choose
+
+
+def _split(candidates: Sequence[Candidate], k: int) -> Split:
+    found = candidate(candidates, k)
+    assert isinstance(found, Split)
+    return found
 
 
 def _index(reply: Reply) -> int:
@@ -163,13 +172,13 @@ def among_cuts(rules: MedianRules, share: Fraction, balance_at: Callable[[int], 
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
         features = rules.features(node.region, rules.max_features, rng)
-        splits = tuple(s for f in features for s in rules.splits(node.region, f, rng))
-        if not splits:
+        candidates = tuple(c for f in features for c in rules.candidates(node.region, f, rng))
+        if not candidates:
             return Stop()
         scoring = replace(rules.scoring, balance=balance_at(node.depth))
-        query = SelectQuery(node.region, splits, scoring, share, rules.mechanism)
+        query = SelectQuery(node.region, candidates, scoring, share, rules.mechanism)
         (k,) = yield from pick(query)
-        return Choice(splits[k], spent=share)
+        return Choice(_split(candidates, k), spent=share)
 
     return choose
 

@@ -56,6 +56,16 @@ class Shapes:
             for j, v, w in zip(self.features, self.values, weights, strict=True)
         )
 
+    def parts(self, grids: Grids) -> tuple[tuple[float, ...], ...]:
+        """The part of the records in each cell of every feature; a bin's cells share evenly."""
+        found: list[tuple[float, ...]] = [() for _ in grids.schema.grids]
+        for j, mass in zip(self.features, self.masses, strict=True):
+            bins = np.asarray(grids.binning.bins[j])
+            each = mass / np.maximum(np.bincount(bins, minlength=len(mass)), 1)
+            cells = each[bins] / max(float(mass.sum()), 1.0)
+            found[j] = tuple(round(float(part), 6) for part in cells)
+        return tuple(found)
+
 
 def _curve(grids: Grids, feature: int, values: FloatArray) -> Curve:
     by_cell = values[list(grids.binning.bins[feature])]

@@ -42,11 +42,11 @@ class Shape:
     leaf_at: IntArray
 
 
-def feature_weights(best_gains: FloatArray) -> FloatArray:
+def feature_weights(best_gains: FloatArray, floor: float = WEIGHT_FLOOR) -> FloatArray:
     """(F,) chances of a feature to be looked at, from its best gain at the root."""
     gains = np.maximum(best_gains, 0.0)
     top = float(gains.max())
-    return np.sqrt(gains / top if top > 0.0 else np.ones(len(gains))) + WEIGHT_FLOOR
+    return np.sqrt(gains / top if top > 0.0 else np.ones(len(gains))) + floor
 
 
 def guided_skeletons(

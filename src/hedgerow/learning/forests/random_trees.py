@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,15 +102,15 @@ def oblivious(grids: Grids, known: Sequence[DrawableFeature], depth: int) -> Tre
 
     def draw(number: int, rng: np.random.Generator) -> Tree:
         drawn = rng.choice(len(known), width, replace=False, p=chances)
-        tests = [_cut(grids, known[drawn[i % width]], rng) for i in range(depth)]
+        tests = [cut_by_mass(grids, known[drawn[i % width]], rng) for i in range(depth)]
         return oblivious_tree(grids.schema.names, tests)
 
     return draw
 
 
-def _cut(grids: Grids, known: DrawableFeature, rng: np.random.Generator) -> Split:
-    left = _left_by_mass(grids, known, rng)
-    return grids.split(known.feature, left)
+def cut_by_mass(grids: Grids, known: DrawableFeature, rng: np.random.Generator) -> Split:
+    """A random test of a feature that leaves records on both sides."""
+    return grids.split(known.feature, _left_by_mass(grids, known, rng))
 
 
 def _left_by_mass(grids: Grids, known: DrawableFeature, rng: np.random.Generator) -> BoolArray:
@@ -132,8 +131,7 @@ def oblivious_tree(names: Sequence[str], tests: Sequence[Split]) -> Tree:
 
     A test that repeats one above it would make a side empty; the tree is complete all the same.
     """
-    regions = [
-        tuple(Step(test, side) for test, side in zip(tests, sides, strict=True))
-        for sides in product((0, 1), repeat=len(tests))
-    ]
-    return Tree.build(names, {region: () for region in regions})
+    nodes: list[Split | tuple[float, ...]] = [()]
+    for test in reversed(tests):
+        nodes = [test, *nodes, *nodes]
+    return Tree.of_preorder(names, nodes)

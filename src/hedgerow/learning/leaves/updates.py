@@ -20,7 +20,7 @@ from hedgerow.errors import SpecError
 from hedgerow.learning.choosing.scores import TINY
 from hedgerow.queries import ClassCounts, Fractions, Gradients, Statistic
 from hedgerow.values.arrays import FloatArray
-from hedgerow.values.losses import Loss
+from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
 from hedgerow.values.models import Additive
 
 Noise = FloatArray | float
@@ -138,6 +138,15 @@ def total_hessian(loss: Loss, sums: FloatArray) -> FloatArray:
     return np.asarray(sums[..., loss.outputs :].sum(axis=-1) / loss.hessian_scale)
 
 
+def sampling_variance(loss: Loss, h: FloatArray) -> FloatArray:
+    """Of a gradient sum, since another sample of records would have another sum.
+
+    Of a log-loss at a fitting model that is the Hessian itself (the information equality). Other
+    losses would need the residuals' spread, which these sums do not tell.
+    """
+    return h if isinstance(loss, LogLoss | SoftmaxLoss) else np.zeros_like(h)
+
+
 def hessian_noise(loss: Loss) -> float:
     return float(np.sqrt(loss.channels - loss.outputs)) / loss.hessian_scale
 
@@ -195,7 +204,8 @@ class Wiener:
     """Posterior means of leaf values, given sums seen through noise of known variance.
 
     For complete oblivious trees: two leaves that differ in j of the tests have prior covariance
-    deviation^2 * alike^j. Shrinkage follows the noise, so there is no learning rate.
+    deviation^2 * alike^j. Shrinkage follows the noise and the records' own scatter, so there is no
+    learning rate. Without the scatter each tree would take a full step once noise is small.
     """
 
     loss: Loss
@@ -220,12 +230,13 @@ class Wiener:
     def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         prior = self.deviation**2 * _alike(len(sums), self.alike)
-        noise = np.diag(np.broadcast_to(variance * self.loss.gradient_scale**2 + TINY, len(sums)))
+        noise = np.broadcast_to(variance * self.loss.gradient_scale**2 + TINY, len(sums))
+        spread = noise[:, None] + sampling_variance(self.loss, h)
         means = [
-            prior @ (h[:, o] * np.linalg.solve(h[:, o, None] * prior * h[:, o] + noise, -g[:, o]))
-            for o in range(g.shape[1])
+            prior @ (w * np.linalg.solve(w[:, None] * prior * w + np.diag(v), -mine))
+            for mine, w, v in zip(g.T, h.T, spread.T, strict=True)
         ]
-        return np.clip(np.stack(means, axis=1), -self.clip, self.clip)
+        return np.asarray(np.clip(np.stack(means, axis=1), -self.clip, self.clip))
 
     def rate(self, batch: int) -> float:
         return 1.0 / batch

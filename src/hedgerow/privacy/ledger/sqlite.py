@@ -101,6 +101,12 @@ class SqliteLedger:
         with self.current() as books:
             return books.account(study).cap
 
+    def is_open(self, study: str) -> bool:
+        """May the study still charge? False if it was closed, or never approved."""
+        with self.current() as books:
+            account = books.accounts.get(study)
+            return account is not None and account.open
+
     def committed(self) -> Cost:
         """What all studies together hold of the lifetime budget, in its measure."""
         with self.current() as books:

@@ -80,6 +80,25 @@ def copy_private(source: Path, target: Path) -> None:
         ) from error
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Whole or not at all, durable, and its owner's alone from the first byte."""
+    new = path.with_name(path.name + ".new")
+    try:
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        new.replace(path)
+        sync_directory(path.parent)
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"{path} cannot be written ({error}); nothing was charged and nothing released. "
+            "Check that the folder exists and belongs to this user."
+        ) from error
+
+
 def sync_file(path: Path) -> None:
     """Makes a file that nobody has open, and its name, durable."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -2,11 +2,14 @@
 
 Our own recipe; each stage is a component of `learning` that other recipes use as well.
 
-    round 1   noisy number of records; noisy counts of the public fine grid -> at most 32 bins
-    round 2   class histograms of all features -> smoothed curves of log-odds
-    rounds 3-5   one weight per curve, by private Newton steps (two classes)
+    round 1   noisy number of records: how strong is the signal against the noise?
+    round 2   noisy counts of a public grid -> bins, as fine as the noise allows
+    round 3   class histograms of all features -> smoothed curves of log-odds
+    rounds 4-6   one weight per curve, by private Newton steps (two classes)
     then      random oblivious trees with Wiener leaves, one round per batch, if the signal is
-              strong enough against the noise to pay for them
+              strong enough to pay for them
+    between   where it is stronger still, ten looks at tables of pairs of features, after which
+              half of the trees test what the tables say
 
 All constants are functions of public facts and of noisy answers; nothing is left to tune. Shares
 after round 1 depend on the noisy number of records, which the additive filter allows.
@@ -21,26 +24,28 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.learning.bins import by_count
-from hedgerow.learning.bins.public_grids import fine_schema
+from hedgerow.learning.bins.public_grids import finer_schema
 from hedgerow.learning.choosing.tables import asked_tables
-from hedgerow.learning.curves.smoothing import Shapes, log_prior, shapes
+from hedgerow.learning.curves.smoothing import Shapes, shapes
 from hedgerow.learning.curves.stacking import Stacked, stack, unstacked
-from hedgerow.learning.flow import Flow, Quote, ask
+from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests import random_trees
-from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, boost
+from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.learning.forests.looking import looking
+from hedgerow.learning.forests.unguided import HOPELESS
+from hedgerow.learning.goal import declared_goal, full_noise
 from hedgerow.learning.leaves.updates import Wiener
 from hedgerow.queries import (
     Cells,
     ClassCounts,
-    Count,
     CurveNewton,
     Gradients,
     Leaves,
     QueryKinds,
-    SumQuery,
     Whole,
     sums,
 )
+from hedgerow.recipes.ours.plain import shares_alone
 from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
@@ -50,7 +55,11 @@ from hedgerow.values.schema import Schema
 
 STACK_PART = Fraction(1, 5)  # of what bins and trees leave
 MOST_FOR_TREES = 0.5
-FEW, PLENTY = 200.0, 600.0  # signal to noise: below `FEW` no trees, above `PLENTY` the most
+TREE_GATE = (200.0, 600.0)
+"""Signal to noise: below the first no trees, above the second the most of the budget."""
+TREE_GATE_OF_MANY = (70.0, 200.0)
+"""The same for three classes and more, whose curves are not stacked: trees pay sooner there."""
+LOOK_FROM = 3000.0  # signal to noise from which trees look at pairs of features
 LEAST_CHANCE = 0.05  # of a feature whose curve is flat, before chances are made to sum to 1
 
 
@@ -91,7 +100,7 @@ class SmoothedBoost:
         return by_count.ASKS | sums(ClassCounts, Cells, Whole) | stacking | sums(Gradients, Leaves)
 
     def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
+        return finer_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
         """Unknown: trees are grown only if the noisy number of records pays for them."""
@@ -99,13 +108,19 @@ class SmoothedBoost:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         n_classes = len(schema.classes or ())
-        records, binning = yield from by_count.bins_by_count(schema)
+        counted = yield from by_count.counted_records()
+        strength = signal_to_noise(counted, len(schema.grids))
+        goal = declared_goal(schema)
+        if counted.records < HOPELESS * full_noise(schema, goal, quote):
+            rest = 1 - by_count.COUNT_SHARE
+            return (yield from shares_alone(schema, goal, counted.records, rest, quote))
+        binning = yield from by_count.bins_by_count(schema, counted)
         grids = Grids(schema, binning)
         active = active_features(grids)
-        if not active:
-            return (yield from _prior_alone(n_classes))
-        strength = signal_to_noise(records, len(schema.grids), quote)
-        shares = StageShares.with_trees(for_trees(strength), stacks=n_classes == 2)
+        if not active:  # no column has two bins: the shares are all there is to learn
+            rest = 1 - by_count.BINNING_SHARE
+            return (yield from shares_alone(schema, goal, counted.records, rest, quote))
+        shares = StageShares.with_trees(for_trees(strength, n_classes), stacks=n_classes == 2)
         found = yield from _curves(grids, active, n_classes, shares.curves)
         stacked = unstacked(found)
         if shares.stacking:
@@ -113,10 +128,14 @@ class SmoothedBoost:
         score = started(found, grids, stacked)
         if shares.trees:
             rounds = Rounds(self.n_trees, self.batch, shares.trees)
-            draw = random_trees.oblivious(grids, known(found, stacked), self.max_depth)
-            update = Wiener(loss_for(n_classes))
-            score = yield from boost(rounds, DrawnTrees(draw), update, score, rng)
-        return Trained(Model(score, output_for(n_classes)))
+            loss, features = loss_for(n_classes), known(found, stacked)
+            draw = random_trees.oblivious(grids, features, self.max_depth)
+            splitting: Splitting = DrawnTrees(draw)
+            if strength >= LOOK_FROM:
+                said = [w * v for w, v in zip(stacked.weights, found.values, strict=True)]
+                splitting = looking(grids, features, said, draw, rounds, loss)
+            score = yield from boost(rounds, splitting, Wiener(loss), score, rng)
+        return Trained(Model(score, output_for(n_classes), parts=found.parts(grids)))
 
 
 def active_features(grids: Grids) -> tuple[int, ...]:
@@ -124,16 +143,15 @@ def active_features(grids: Grids) -> tuple[int, ...]:
     return tuple(j for j, n in enumerate(grids.binning.n_bins) if n > 2)
 
 
-def signal_to_noise(records: float, n_features: int, quote: Quote) -> float:
+def signal_to_noise(counted: by_count.Counted, n_features: int) -> float:
     """Records per standard deviation of a count bought with the whole budget, per root feature."""
-    count = SumQuery(EVERYONE, Count(), Whole(), by_count.COUNT_SHARE)
-    deviation = np.sqrt(float(by_count.COUNT_SHARE) * quote.variance(count))
-    return float(records / max(deviation * np.sqrt(n_features), 1e-9))
+    return float(counted.records / max(counted.deviation * np.sqrt(n_features), 1e-9))
 
 
-def for_trees(strength: float) -> Fraction:
-    """Nothing below FEW, the most above PLENTY, linear in the logarithm between."""
-    part = np.log(strength / FEW) / np.log(PLENTY / FEW)
+def for_trees(strength: float, n_classes: int) -> Fraction:
+    """Nothing below the gate, the most above it, linear in the logarithm between."""
+    few, plenty = TREE_GATE if n_classes == 2 else TREE_GATE_OF_MANY
+    part = np.log(strength / few) / np.log(plenty / few)
     return Fraction(round(10_000 * MOST_FOR_TREES * float(np.clip(part, 0.0, 1.0))), 10_000)
 
 
@@ -162,11 +180,3 @@ def loss_for(n_classes: int) -> Loss:
 
 def output_for(n_classes: int) -> Output:
     return Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
-
-
-def _prior_alone(n_classes: int) -> Flow[Trained]:
-    """No feature has two bins: the classes' shares are all there is to learn."""
-    share = 1 - by_count.BINNING_SHARE
-    answer = yield from ask(SumQuery(EVERYONE, ClassCounts(n_classes), Whole(), share))
-    base = log_prior(np.maximum(answer.values[0, 0], 1.0))
-    return Trained(Model(Additive(tuple(base.tolist())), output_for(n_classes)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +37,10 @@ from hedgerow.values.trees import Tree
 
 LEAST_SIGNAL = 300.0
 """Below it the recipe grows a forest instead: boosting is then no better than the mean."""
+FOREST_INSTEAD = (
+    "the signal is too weak against the noise for boosted trees: the model is a forest. Ask with a "
+    "larger epsilon, more records or fewer columns for boosting."
+)
 TARGET_CLASSES = 8
 BOOST_BINS = 32
 BOOST_CELLS = 256
@@ -117,7 +121,8 @@ class RegressionBoost:
         assert target is not None
         if opened.signal < LEAST_SIGNAL:
             forest = GuidedForest(max_depth=self.max_depth)
-            return (yield from forest.grown(opened, schema, quote, rng))
+            grown = yield from forest.grown(opened, schema, quote, rng)
+            return grown if grown.instead else replace(grown, instead=FOREST_INSTEAD)
         constants = boost_constants(opened.signal, quote.is_pure)
         cuts = class_cuts(target)
         grids, belief = yield from root_tables(
@@ -125,7 +130,7 @@ class RegressionBoost:
         )
         depth, n_trees = self.max_depth or constants.depth, self.n_trees or constants.n_trees
         skeletons = guided_skeletons(
-            belief, root_weights(belief), n_trees, depth, constants.tries, rng
+            belief, root_weights(belief, screens=True), n_trees, depth, constants.tries, rng
         )
         start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
         each = (1 - opened.spent - constants.root_share - LOOK_SHARE) / n_trees

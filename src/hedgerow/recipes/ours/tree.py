@@ -17,12 +17,14 @@ from hedgerow.learning.goal import goal_statistic, opening, opening_asks
 from hedgerow.learning.leaves.leaning import by_unspent
 from hedgerow.learning.leaves.pruning import merge_equal_labels
 from hedgerow.queries import Cells, Leaves, QueryKinds, Whole, sums
+from hedgerow.recipes.ours.plain import is_harmful, shares_alone
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.grown import Grown
 from hedgerow.values.schema import Schema
 
 ROOT_SHARE = Fraction(35, 100)
 LEAST_ROWS = 5.0
+DEPTH, WEAK_DEPTH = 6, 3
 BLIND_DEPTH = 5
 """Of a tree that is drawn without looking."""
 
@@ -33,7 +35,13 @@ class TreeConstants:
 
     pieces: Refinement
     leaf_share: Fraction = Fraction(1, 5)
-    max_depth: int = 6
+    max_depth: int = DEPTH
+
+
+def usual_depth(schema: Schema) -> int:
+    """Six levels for a number or two classes, and one more whenever the classes double."""
+    n_classes = len(schema.classes or ())
+    return DEPTH + max(n_classes // 2, 1).bit_length() - 1
 
 
 def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
@@ -41,7 +49,7 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
     if signal < 30:
         # No stop rule: weak splits beat no splits.
         pieces = Refinement(cells=16, bins=6, keep=few, penalty=0.0, deviations=0.0)
-        return TreeConstants(pieces, Fraction(3, 10), 3)
+        return TreeConstants(pieces, Fraction(3, 10), WEAK_DEPTH)
     if signal < 300:
         return TreeConstants(Refinement(cells=32, bins=6, keep=few))
     if signal < 1000:
@@ -60,8 +68,10 @@ class ScreenedTree:
     | 3..D+1 | class tables of each node's best features       | 45 % of the rest, equally |
     | D+2    | class counts of the leaves                      | all a path did not spend  |
 
-    `max_depth` None leaves the depth to the signal: 6, or 3 where noise is as large as the data.
-    Where noise hides even the root's tables, a tree is drawn blindly and its leaves get all.
+    `max_depth` None leaves the depth to the classes and the signal: 6 and one more whenever the
+    classes double, or 3 where noise is as large as the data.
+    Where noise hides even the root's tables, a tree is drawn blindly and its leaves get all; where
+    it hides those too, the tree is one leaf: the classes' shares or the mean.
     `merge_equal_labels` makes siblings that name one class one leaf, at no charge.
     """
 
@@ -77,23 +87,28 @@ class ScreenedTree:
         return Needs()
 
     def asks(self, schema: Schema) -> QueryKinds:
-        return opening_asks(schema) | sums(goal_statistic(schema), Cells, Whole, Leaves)
+        kinds = opening_asks(schema) | sums(goal_statistic(schema), Cells, Whole)
+        # Numbers that noise hides this much get their mean, so no tree is drawn blindly for them.
+        return kinds if schema.target is not None else kinds | sums(goal_statistic(schema), Leaves)
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return (self.max_depth or 6) + 2
+        return (self.max_depth or usual_depth(schema)) + 2
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
         rest, goal = 1 - opened.spent, opened.goal
+        if is_harmful(opened):
+            return (yield from shares_alone(schema, goal, opened.rows, rest, quote))
         if opened.signal < HOPELESS:
             depth = self.max_depth or BLIND_DEPTH
             (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
             return self._finished(grown)
         constants = tree_constants(opened.signal, quote.is_pure)
-        depth = self.max_depth or constants.max_depth
+        deeper = usual_depth(schema) if constants.max_depth == DEPTH else constants.max_depth
+        depth = self.max_depth or deeper
         levels = rest * (1 - ROOT_SHARE - constants.leaf_share) / max(depth - 1, 1)
 
         def share_at(node: Node) -> Fraction:

@@ -11,7 +11,7 @@ column too, since one row decides it: a date among objects is one unknown value.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, SpecError
 from hedgerow.kernels.encoding import encode_edges
+from hedgerow.kernels.threads import blocks, each
 from hedgerow.site.reading.columns import (
     Column,
     Strange,
     as_column,
     distinct,
-    is_number,
     is_utf8,
     numbers,
 )
-from hedgerow.site.reading.sources import Csv, RowTable, Source, open_table
+from hedgerow.site.reading.sources import Csv, Folder, RowTable, Source, open_table
 from hedgerow.values.grids import ColumnKind, Grid
-from hedgerow.values.schema import MAX_VALUES, Categorical, Feature, Hashed, Numeric, Schema, Target
-from hedgerow.values.tokens import Token, Unusable, spelled, token_of
+from hedgerow.values.schema import Schema, Target
+from hedgerow.values.tokens import Unusable, spelled, token_of
 
 CHUNK_ROWS = 65_536
 LABEL = "label"
@@ -42,9 +42,9 @@ LABEL = "label"
 class Encoded:
     """Rows on the schema's grid: all that a run needs of them.
 
-    `clamped` (values outside the range), `unknown` (texts that are no number or no listed value)
-    and `skipped` (rows without a usable label or person, broken lines) are for the site's own
-    eyes.
+    `clamped` (values outside the range), `unknown` (texts that are no number or no listed value),
+    `missing` and `skipped` (rows without a usable label or person, broken lines) are for the
+    site's own eyes, as is `reach`: from where to where the numbers of a column go.
     """
 
     codes: NDArray[np.uint8]  # (F, n), C-contiguous
@@ -53,6 +53,8 @@ class Encoded:
     clamped: dict[str, int]
     unknown: dict[str, int]
     skipped: int
+    missing: dict[str, int] = field(default_factory=dict)
+    reach: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -78,7 +80,7 @@ def encode(
     if y is not None and target is not None:
         raise SpecError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(source, schema.names)
-    labels = None if y is None else _one_per_row(table, y, "y", "label")
+    labels = None if y is None else one_per_row(table, y, "y", "label")
     in_source = isinstance(person, str)
     persons = None if person is None or in_source else _persons_for(table, person)
     encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
@@ -98,76 +100,11 @@ def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
     return encode(X, schema, check=True).codes
 
 
-def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schema:
-    """Ranges, categories and classes as they stand in the rows. This protects nothing of them.
-
-    A boolean or text column becomes categorical; more values than one byte holds are hashed.
-    """
-    table = open_table(X)
-    whole = next(table.chunks(table.names, max(table.capacity, 1)), None)
-    if whole is None:
-        raise DataError(f"{table.where} holds no rows; give at least one, or a schema.")
-    features = [_inferred(name, column) for name, column in zip(table.names, whole, strict=True)]
-    if y is None:
-        return Schema(tuple(features))
-    labels = _one_per_row(table, y, "y", "label")
-    if regression:
-        return Schema(tuple(features), target=Target(*_range(LABEL, labels)))
-    return Schema(tuple(features), classes=_inferred_classes(labels))
-
-
-def _inferred(name: str, column: Column) -> Feature:
-    if is_number(column):
-        return Numeric(name, *_range(name, column))
-    values = _met(name, column)
-    if set(values) <= {"True", "False"}:
-        return Categorical(name, ("False", "True"))
-    return Categorical(name, values) if len(values) <= MAX_VALUES else Hashed(name)
-
-
-def _range(name: str, column: Column) -> tuple[float, float]:
-    """Of the finite numbers; a constant is given some room towards zero."""
-    values, strange = numbers(column)
-    for value, _ in strange:
-        _refuse_unusable(f"column {name!r}", value)
-    finite = values[np.isfinite(values)]
-    if finite.size == 0:
-        return 0.0, 1.0
-    low, high = float(finite.min()), float(finite.max())
-    room = max(1.0, abs(low)) if low == high else 0.0
-    return (low - room, high) if low > 0 else (low, high + room)
-
-
-def _met(name: str, column: Column) -> tuple[str, ...]:
-    """The values that occur, numbers in order of size."""
-    met: dict[Token, str] = {}
-    found = distinct(column)
-    for value, _ in found.met([True] * len(found.values)):
-        _refuse_unusable(f"column {name!r}", value)
-        if token_of(value):
-            met.setdefault(token_of(value), str(spelled(value)))
-    texts = list(met.values())
-    try:
-        return tuple(sorted(texts, key=float))
-    except ValueError:
-        return tuple(sorted(texts))
-
-
-def _inferred_classes(labels: Column) -> tuple[str, ...]:
-    classes = _met(LABEL, labels)
-    if len(classes) < 2:
-        raise DataError(
-            f"y holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give a "
-            "schema that lists all classes if this site simply never met the others."
-        )
-    return classes
-
-
 def _persons_for(table: RowTable, person: Any) -> Column:
-    return _one_per_row(table, person, "person", "id")
+    return one_per_row(table, person, "person", "id")
 
 
-def _one_per_row(table: RowTable, values: Any, name: str, what: str) -> Column:
+def one_per_row(table: RowTable, values: Any, name: str, what: str) -> Column:
     column = as_column(values)
     if getattr(values, "ndim", 1) != 1 or len(column) != table.capacity:
         raise DataError(
@@ -197,6 +134,8 @@ class _Encoder:
         self._persons: list[NDArray[np.uint64]] = []
         self._clamped: dict[str, int] = {}
         self._unknown: dict[str, int] = {}
+        self._missing: dict[str, int] = {}
+        self._reach: dict[str, tuple[float, float]] = {}
         self._n = self._skipped = 0
 
     def add(self, features: list[Column], label: Column | None, person: Column | None) -> None:
@@ -209,8 +148,7 @@ class _Encoder:
             self._y[self._n : self._n + int(keep.sum())] = values[keep]
         n = int(keep.sum())
         self._skipped += len(keep) - n
-        for grid, column, out in zip(self._schema.grids, features, self._codes, strict=True):
-            out[self._n : self._n + n] = self._feature(grid, column)[keep]
+        each(lambda part: self._features(part, features, keep), blocks(len(features), 1))
         if person is not None:
             self._persons.append(persons[keep])
         self._n += n
@@ -226,16 +164,26 @@ class _Encoder:
             clamped=self._clamped,
             unknown=self._unknown,
             skipped=self._skipped,
+            missing=self._missing,
+            reach=self._reach,
         )
 
     def _broken_lines(self) -> int:
-        broken = self._table.malformed if isinstance(self._table, Csv) else 0
+        broken = self._table.malformed if isinstance(self._table, Csv | Folder) else 0
         if broken and self._check:
             raise DataError(
                 f"{self._table.where} has {broken} line(s) with another number of cells than its "
                 "header, with an open quote, or too long; correct or remove them."
             )
         return broken
+
+    def _features(self, part: slice, columns: list[Column], keep: NDArray[np.bool_]) -> None:
+        """Some columns of a chunk, on a thread of their own if there are several."""
+        at = slice(self._n, self._n + int(keep.sum()))
+        for grid, column, out in zip(
+            self._schema.grids[part], columns[part], self._codes[part], strict=True
+        ):
+            out[at] = self._feature(grid, column)[keep]
 
     def _feature(self, grid: Grid, column: Column) -> NDArray[np.uint8]:
         self._check_text(grid.feature, column)
@@ -245,14 +193,17 @@ class _Encoder:
             codes = np.empty(len(values), np.uint8)
             encode_edges(values, grid.edges, codes)
             self._count(self._clamped, grid.feature, grid.n_outside(values))
+            self._count_missing(grid, codes, strange)
+            self._note_reach(grid.feature, values)
             return codes
         found = distinct(column)
         tokens = found.tokens()
         strange = found.met([not grid.knows(token) for token in tokens])
         advice = f"Allowed are {list(grid.values[:20])}; set other to true to admit any value."
         self._note(grid.feature, strange, "is no value of the schema", advice, grid.other)
-        codes = np.array([grid.category_code(token) for token in tokens], np.uint8)
-        return codes[found.index]
+        codes = np.array([grid.category_code(token) for token in tokens], np.uint8)[found.index]
+        self._count_missing(grid, codes, [] if grid.other else strange)
+        return codes
 
     def _labels(self, column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """A value for each row, and whether the row has one."""
@@ -301,7 +252,7 @@ class _Encoder:
 
     def _refuse_strangers(self, strange: Strange) -> None:
         for value, times in strange:
-            _refuse_unusable(f"{self._table.where}, the ids of persons", value)
+            refuse_unusable(f"{self._table.where}, the ids of persons", value)
             raise DataError(
                 f"{self._table.where}: person is {value!r} in {times} row(s); say for each row "
                 "whose record it is, or remove the row."
@@ -324,10 +275,21 @@ class _Encoder:
         if self._check:
             for value, _ in strange:
                 where = f"{self._table.where}, column {name!r}"
-                _refuse_unusable(where, value)
+                refuse_unusable(where, value)
                 if not allowed:
                     raise DataError(f"{where}: {spelled(value)!r} {what}. {advice}")
         self._count(self._unknown, name, sum(times for _, times in strange))
+
+    def _count_missing(self, grid: Grid, codes: NDArray[np.uint8], strange: Strange) -> None:
+        """`strange` are unknown values that share the missing cell; they are counted already."""
+        empty = int(np.count_nonzero(codes == grid.missing))
+        self._count(self._missing, grid.feature, empty - sum(times for _, times in strange))
+
+    def _note_reach(self, name: str, values: NDArray[np.float64]) -> None:
+        finite = values[np.isfinite(values)] if self._check else values[:0]
+        if finite.size:
+            low, high = self._reach.get(name, (np.inf, -np.inf))
+            self._reach[name] = (min(low, float(finite.min())), max(high, float(finite.max())))
 
     def _count(self, counts: dict[str, int], name: str, n: int) -> None:
         if n:
@@ -345,7 +307,7 @@ def _without_the_rest(table: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
     return flat[: n_features * n].reshape(n_features, n)
 
 
-def _refuse_unusable(where: str, value: object) -> None:
+def refuse_unusable(where: str, value: object) -> None:
     """Tells an owner of a value that no schema can know."""
     token = token_of(value)
     if token is Unusable.TOO_LARGE:

@@ -18,13 +18,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
+from pyarrow.interchange import from_dataframe
 
 from hedgerow.errors import DataError
 from hedgerow.site.reading.columns import Column, as_column
 from hedgerow.site.reading.lines import SoundLines, header_is_sound
 
 Source = Any
-"""A data frame, a 2-D array, a list of rows, or the path of a .csv or .parquet file."""
+"""A data frame, a 2-D array, a list of rows, or the path of a .csv or .parquet file or of a folder
+of such files."""
 
 CSV_BLOCK_BYTES = 1 << 20
 """What a parser reads at once. A line of more than half of it is broken."""
@@ -43,13 +45,39 @@ class RowTable(Protocol):
         ...
 
 
+def as_table(source: Any) -> Any:
+    """Whatever has named columns as a pandas frame or an Arrow table; anything else as it is.
+
+    Polars, DuckDB and others hand over Arrow memory; yet others speak the dataframe interchange
+    protocol. Both know the names of their columns, which must not be lost on the way.
+    """
+    if hasattr(source, "iloc") or isinstance(source, pa.Table | np.ndarray):
+        return source
+    if hasattr(source, "collect_schema") and not hasattr(source, "__len__"):
+        raise DataError("the rows are a lazy frame, which holds none yet; call .collect() first.")
+    if hasattr(source, "__arrow_c_stream__"):
+        return _with_plain_texts(pa.table(source))
+    return from_dataframe(source) if hasattr(source, "__dataframe__") else source
+
+
+def _with_plain_texts(table: pa.Table) -> pa.Table:
+    """Views of text, which Polars hands over, cannot be picked from by row."""
+    fields = [f.with_type(pa.large_string()) if _is_view(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def _is_view(kind: Any) -> bool:
+    return bool(pa.types.is_string_view(kind))
+
+
 def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
     """`names` are those of the columns of an array, which has none of its own."""
     if isinstance(source, str | Path):
         return _open_file(Path(source))
+    source = as_table(source)
     if hasattr(source, "iloc"):
         return Frame(source)
-    if hasattr(source, "__arrow_c_stream__"):
+    if isinstance(source, pa.Table):
         return Columns(source)
     if hasattr(source, "toarray"):
         raise DataError("the rows are a sparse matrix; call .toarray() on it first.")
@@ -57,6 +85,8 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
 
 
 def _open_file(path: Path) -> RowTable:
+    if path.is_dir():
+        return Folder(path)
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}; check the path.")
     if path.suffix.lower() == ".csv":
@@ -83,11 +113,11 @@ class Frame:
 
 
 class Columns:
-    """A Polars frame or an Arrow table; columns are found by name."""
+    """An Arrow table; columns are found by name."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: pa.Table) -> None:
         self.where = "the table"
-        self.names = list(getattr(frame, "column_names", None) or frame.columns)
+        self.names = list(frame.column_names)
         self.capacity = len(frame)
         self._frame = frame
 
@@ -181,6 +211,28 @@ class Parquet:
         return pa.parquet.ParquetFile(
             self._path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
         )
+
+
+class Folder:
+    """All .csv and .parquet files of a folder, by name, as one table."""
+
+    def __init__(self, path: Path) -> None:
+        self.where = f"folder {path.name!r}"
+        kinds = (".csv", ".parquet", ".pq")
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds)
+        if not files:
+            raise DataError(f"{self.where} holds no .csv and no .parquet file; put some there.")
+        self._tables = [_open_file(file) for file in files]
+        self.names = self._tables[0].names
+        self.capacity = sum(table.capacity for table in self._tables)
+
+    @property
+    def malformed(self) -> int:
+        return sum(table.malformed for table in self._tables if isinstance(table, Csv))
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        for table in self._tables:
+            yield from table.chunks(names, rows)
 
 
 def _two_dimensional(rows: Any) -> NDArray[Any]:

@@ -1,0 +1,58 @@
+"""How `make docs` builds the site: Sphinx, offline, every warning an error."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import make_reference  # noqa: E402
+
+from hedgerow.version import __version__  # noqa: E402
+
+project = "hedgerow"
+author = "the hedgerow authors"
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "results/*/benchmark.md"]  # those are parts of other pages
+templates_path = ["_templates"]
+nitpicky = False
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autosummary_context = {"own_methods": make_reference.own_methods()}
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "hedgerow"
+html_static_path = ["_static"]
+html_theme_options = {
+    "navigation_depth": 2,
+    "show_nav_level": 1,
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_show_sourcelink = False
+copyright = "the hedgerow authors, Apache-2.0"
+
+make_reference.main()  # before Sphinx looks for pages

@@ -1,0 +1,112 @@
+"""Pages that the code itself tells: public names, commands, errors. Written at every build."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+import hedgerow as hr
+from hedgerow.cli.main import app
+
+FOLDER = Path(__file__).with_name("reference")
+
+API_HEAD = """# Public names
+
+For data scientists. `import hedgerow as hr`; what is not listed here may change without notice.
+"""
+COMMANDS_HEAD = """# Commands
+
+For everybody at a terminal. `hedgerow COMMAND --help` says the same. Exit code 0 is success, 2 a
+mistake that the message explains, 1 anything else.
+"""
+ERRORS_HEAD = """# Errors
+
+For whoever meets one. All are `hedgerow.HedgerowError`; the message of each says what was found,
+what is allowed and what to do. A site tells others only a constant code;
+its own log has the reasons.
+"""
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    pages = {"api": api_page(), "commands": commands_page(), "errors": errors_page()}
+    for name, text in pages.items():
+        (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------------- names
+def api_page() -> str:
+    groups = {
+        "Estimators": [n for n in hr.__all__ if hasattr(getattr(hr, n), "fit")],
+        "Errors and warnings": [n for n in hr.__all__ if _is_error(getattr(hr, n))],
+    }
+    grouped = {name for names in groups.values() for name in names}
+    rest = [name for name in hr.__all__ if name not in grouped]
+    groups["Schema, ledger and what surrounds them"] = [n for n in rest if n[0].isupper()]
+    groups["Functions"] = [n for n in rest if not n[0].isupper()]
+    return "\n".join([API_HEAD, *(_summary(title, names) for title, names in groups.items())])
+
+
+def _summary(title: str, names: list[str]) -> str:
+    lines = "\n".join(f"   hedgerow.{name}" for name in names)
+    table = f".. autosummary::\n   :toctree: names\n   :nosignatures:\n\n{lines}"
+    return f"## {title}\n\n```{{eval-rst}}\n{table}\n```\n"
+
+
+def own_methods() -> dict[str, list[str]]:
+    """By class: the public methods that hedgerow itself defines, not those of scikit-learn."""
+    classes = {n: getattr(hr, n) for n in hr.__all__ if inspect.isclass(getattr(hr, n))}
+    return {
+        name: [m for m, f in inspect.getmembers(cls, inspect.isroutine) if _is_own(m, f)]
+        for name, cls in classes.items()
+    }
+
+
+def _is_own(name: str, method: Any) -> bool:
+    module = getattr(inspect.unwrap(method), "__module__", None) or ""
+    return not name.startswith("_") and module.startswith("hedgerow")
+
+
+def _is_error(thing: Any) -> bool:
+    return inspect.isclass(thing) and issubclass(thing, Exception)
+
+
+# ------------------------------------------------------------------------------------- commands
+def commands_page() -> str:
+    return "\n".join([COMMANDS_HEAD, *_commands("hedgerow", typer.main.get_group(app))])
+
+
+def _commands(path: str, command: Any) -> Iterator[str]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield f"## `{path}`\n\n```text\n{_help(path, command)}\n```\n"
+        return
+    for name in sorted(children):
+        yield from _commands(f"{path} {name}", children[name])
+
+
+def _help(path: str, command: Any) -> str:
+    """Plain words without the frames of a terminal."""
+    command.rich_markup_mode = None
+    with command.make_context(path, [], resilient_parsing=True) as context:
+        return str(command.get_help(context)).rstrip()
+
+
+# --------------------------------------------------------------------------------------- errors
+def errors_page() -> str:
+    errors = [getattr(hr, name) for name in hr.__all__ if _is_error(getattr(hr, name))]
+    return "\n".join([ERRORS_HEAD, *(_entry(error) for error in errors)])
+
+
+def _entry(error: type[Exception]) -> str:
+    parents = [base.__name__ for base in error.__mro__[1:] if base.__name__ in hr.__all__]
+    kind = f"*A kind of {parents[0]}.* " if parents and parents[0] != "HedgerowError" else ""
+    return f"## {error.__name__}\n\n{kind}{inspect.cleandoc(error.__doc__ or '')}\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""How a site comes to serve a study: a person looks at the rows, the promise and the price.
+
+check     reads the rows against the study; spends nothing and writes nothing
+approve   takes the whole cap out of the site's lifetime budget, and says who agreed
+revoke    ends the study here; what it did not spend is free again
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import getpass
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+from hedgerow.agreement.study_file import StudyFile
+from hedgerow.errors import LedgerUnavailable, PartyRefused, SpecError
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Cost, Placement
+from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.privacy.ledger.events import cost_text
+from hedgerow.privacy.ledger.sqlite import SqliteLedger
+from hedgerow.privacy.ledger.store import make_private, write_private
+from hedgerow.queries.kinds import QueryKind
+from hedgerow.secagg.keys import check_pins, fingerprint
+from hedgerow.site.audit import Audit
+from hedgerow.site.reading.encoding import Encoded, encode
+from hedgerow.site.reading.report import DataReport, report_of
+from hedgerow.site.state import DataPlace, StateFolder, StudyFolder
+from hedgerow.site.vault import open_ledger
+from hedgerow.study.terms import Study
+
+
+# ------------------------------------------------------------------------------------------ check
+def check(agreed: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
+    """How many rows can be used, and what became of their values. None of it leaves."""
+    encoded = read_rows(agreed.study, place)
+    return encoded.n, report_of([encoded], agreed.study.schema, place.target)
+
+
+def read_rows(study: Study, place: DataPlace) -> Encoded:
+    """As a run reads them: no single row is an error."""
+    if (study.by_person or study.records_per_person > 1) and place.person is None:
+        raise SpecError(
+            f"the study keeps {study.records_per_person} records of each person; name the column "
+            "that says whose record it is (--person)."
+        )
+    return encode(place.data, study.schema, target=place.target, person=place.person)
+
+
+# ------------------------------------------------------------------------------------- what leaves
+def what_leaves(agreed: StudyFile) -> list[tuple[str, str]]:
+    """For the person who says yes or no: one line for each thing, in plain words."""
+    study = agreed.study
+    return [
+        ("study", f"{study.name}, {study.account}"),
+        ("coordinator", fingerprint(study.coordinator)),
+        *((f"site {name}", fingerprint(key)) for name, key in _sites(agreed)),
+        ("method", f"{agreed.model.estimator}: {study.recipe}"),
+        ("columns", ", ".join(study.schema.names)),
+        ("promise", promise(study)),
+        ("a sum opens", f"with {study.threshold} of {study.parties} sites at least"),
+        ("believed", f"that at most {study.colluders} site(s) work with the coordinator"),
+        *(("leaves", words) for words in sorted({_words(kind) for kind in study.admitted})),
+        ("never leaves", "a row, a label, a value, this site's own part of a sum"),
+    ]
+
+
+def promise(study: Study) -> str:
+    if study.placement is Placement.NOWHERE:
+        return "none: no noise is added, epsilon is infinite"
+    per = "record" if study.records_per_person == 1 else f"{study.records_per_person} records"
+    epsilon, delta = (printed(float_above(x)) for x in (study.epsilon, study.delta))
+    return f"epsilon {epsilon}, delta {delta} for each {per}; noise: {study.placement.value}"
+
+
+def _sites(agreed: StudyFile) -> Iterator[tuple[str, bytes]]:
+    return zip(agreed.names, agreed.roster.sites, strict=True)
+
+
+def _words(kind: QueryKind) -> str:
+    what, by = _spaced(kind.what), _spaced(kind.by)
+    match kind.query:
+        case "SumQuery":
+            return f"masked sums with noise: {what}, by {by}"
+        case "BoundQuery":
+            return "masked sums with noise: best impurity that this site could reach"
+        case _:
+            return f"the index of a private choice, scored by {what}"
+
+
+def _spaced(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower()
+
+
+# ---------------------------------------------------------------------------------------- approve
+def why_not(state: StateFolder, agreed: StudyFile) -> list[str]:
+    """Every reason for which this site cannot approve the study, before anything is written."""
+    rules, study = state.policy(), agreed.study
+    reasons = list(rules.policy.reasons(study))
+    own = state.identity().public
+    if own not in study.sites:
+        return [*reasons, "the roster does not hold this site's key; send it to the coordinator"]
+    if dict(zip(study.sites, agreed.names, strict=True))[own] != state.name:
+        reasons.append(f"the roster calls this site by another name than {state.name!r}")
+    try:
+        check_pins(agreed.roster, study.sites.index(own), set(rules.pins.values()), study.threshold)
+    except PartyRefused:
+        reasons.append(
+            f"fewer than {study.threshold - 1} of the other sites are known here; compare "
+            "fingerprints by telephone and write them under [trusted_sites] of policy.toml"
+        )
+    return reasons
+
+
+def require_allowed(state: StateFolder, agreed: StudyFile, audit: Audit) -> None:
+    """Refuses, and writes down why, what this site's policy does not allow."""
+    study, reasons = agreed.study, why_not(state, agreed)
+    if reasons:
+        audit.note("not approved", study=study.account, name=study.name, what="; ".join(reasons))
+        raise SpecError(f"this site does not allow {study.name!r}: {'; '.join(reasons)}.")
+
+
+def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit) -> StudyFolder:
+    """Durable on return. Raises with nothing reserved; done twice it changes nothing."""
+    agreed = StudyFile.read(study_file)
+    study = agreed.study
+    require_allowed(state, agreed, audit)
+    folder = state.study_folder(study.name, study.account)
+    make_private(folder.path)
+    _keep_study(folder, study_file, agreed)
+    write_private(folder.data_file, place.to_toml().encode())
+    with ledger_of(state) as ledger:
+        _set_lifetime(state, ledger)
+        if not ledger.is_open(study.account):
+            ledger.approve(study.account, study.measure, study.limit, study.name)
+        committed = ledger.committed()
+    by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    said = {"study": study.account, "by": by, "time": now, "cap": cost_text(study.limit)}
+    write_private(folder.approval_file, json.dumps(said, indent=2).encode())
+    audit.note(
+        "approved",
+        study=study.account,
+        name=study.name,
+        by=by,
+        what=f"{promise(study)}; {shown(committed)} of the lifetime budget is taken",
+    )
+    return folder
+
+
+def _keep_study(folder: StudyFolder, given: Path, agreed: StudyFile) -> None:
+    """The file as it was given, and the schema beside it if that had a file of its own."""
+    text = given.read_text(encoding="utf-8")
+    if set(tomllib.loads(text).get("schema", {})) == {"file"}:
+        text = re.sub(r"^(\s*file\s*=).*$", r'\1 "schema.toml"', text, count=1, flags=re.M)
+        write_private(folder.path / "schema.toml", agreed.schema_given.to_toml().encode())
+    write_private(folder.study_file, text.encode())
+    if StudyFile.read(folder.study_file).study.hash != agreed.study.hash:
+        raise SpecError(f"{given} is not the same study once it is copied; inline its schema.")
+
+
+def _set_lifetime(state: StateFolder, ledger: SqliteLedger) -> None:
+    """The policy file's limit is written into the ledger when it has changed."""
+    measure, limit = state.policy().lifetime
+    with ledger.current() as books:
+        known = books.lifetime
+        if known is None or (known.measure, known.limit) != (measure, limit):
+            ledger.set_lifetime(measure, limit)
+
+
+# ----------------------------------------------------------------------------------------- revoke
+def revoke(state: StateFolder, wanted: str, audit: Audit) -> str:
+    """Ends a study by its name or the beginning of its hash; a running service sees it at once."""
+    folder = find_study(state, wanted)
+    account = str(folder.approval()["study"])
+    try:
+        vault = state.vault()
+    except LedgerUnavailable:  # a service holds it, and clears up when it sees the account closed
+        with ledger_of(state) as ledger:
+            if ledger.is_open(account):
+                ledger.close(account)
+    else:
+        with closing(vault):
+            vault.close_study(account)
+    folder.revoke()
+    audit.note("revoked", study=account, what=folder.path.name, by=getpass.getuser())
+    return folder.path.name
+
+
+def find_study(state: StateFolder, wanted: str) -> StudyFolder:
+    """The one approved study of that name, or whose hash begins so."""
+    found = []
+    for folder in state.study_folders():
+        if folder.is_approved:
+            name, _, start = folder.path.name.rpartition("-")
+            account = str(folder.approval()["study"])
+            if wanted in (name, folder.path.name, start) or account.startswith(wanted):
+                found.append(folder)
+    if len(found) != 1:
+        known = [folder.path.name for folder in state.study_folders() if folder.is_approved]
+        raise SpecError(f"{wanted!r} names {len(found)} approved studies; approved are {known}.")
+    return found[0]
+
+
+@contextmanager
+def ledger_of(state: StateFolder) -> Iterator[SqliteLedger]:
+    """To read it or to write a decision, also while a service holds the vault."""
+    if not state.vault_file.exists():
+        state.vault().close()  # makes its tables
+    with open_ledger(state.vault_file, state.identity(), state.anchor) as ledger:
+        yield ledger
+
+
+def shown(cost: Cost) -> str:
+    return printed(float_above(cost) if isinstance(cost, Fraction) else cost)
+
+
+def lifetime_words(state: StateFolder, study: Study) -> str:
+    """What approving would take of the lifetime budget."""
+    measure, limit = state.policy().lifetime
+    cost = conversions.lifetime_cost(study.measure, study.limit, measure)
+    return f"{shown(cost)} of {shown(limit)} ({measure.value})"

@@ -1,0 +1,130 @@
+"""What keeps a site's state alive: copies, restores, and a new key when the old one is in doubt."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from hedgerow.errors import LedgerRolledBack, SpecError
+from hedgerow.privacy.ledger.store import copy_private, make_private, write_private
+from hedgerow.secagg.keys import Identity
+from hedgerow.site.audit import Audit
+from hedgerow.site.state import StateFolder
+from hedgerow.site.vault import Vault, backup_vault
+
+_COPIED = ("site.toml", "identity.key", "policy.toml", "audit.jsonl")
+_FOLDERS = ("studies", "tls")
+
+
+def backup(state: StateFolder, target: Path) -> None:
+    """A copy of the folder, also while a service runs. The anchor is not in it, on purpose.
+
+    It holds the site's key: keep it as you keep the key.
+    """
+    if target.exists():
+        raise SpecError(f"{target} is there already; name a folder that is new.")
+    make_private(target)
+    backup_vault(state.vault_file, target / "vault.sqlite")
+    for name in _COPIED:
+        if (state.root / name).exists():
+            copy_private(state.root / name, target / name)
+    for name in _FOLDERS:
+        shutil.copytree(state.root / name, target / name)
+    Audit(state.audit_file).note("backup", what=str(target))
+
+
+def restore(
+    copy: Path, root: Path, anchor: Path, receipts: Path | None
+) -> tuple[StateFolder, bool]:
+    """A state folder from a backup, and whether all that it lacks is known from receipts.
+
+    Whatever was charged after the backup is not in it, so studies that were open count as fully
+    spent, until receipts tell what each lost entry was. `anchor` is where it always was.
+    """
+    if not (copy / "vault.sqlite").is_file():
+        raise SpecError(f"{copy} is no backup of a site; name a folder that `site backup` made.")
+    root = root.expanduser().resolve()
+    if root.exists() and any(root.iterdir()):
+        raise SpecError(f"{root} is not empty; move away what is there.")
+    make_private(root)
+    root.chmod(0o700)
+    for name in _COPIED:
+        if (copy / name).exists():
+            copy_private(copy / name, root / name)
+    for name in _FOLDERS:
+        shutil.copytree(copy / name, root / name)
+    state = StateFolder(root)
+    for folder in (state.numba, state.run):
+        make_private(folder)
+    _write_settings(state, state.name, anchor)
+    held = list(_receipts(receipts))
+    vault = Vault.restore(copy / "vault.sqlite", state.vault_file, state.identity(), anchor, held)
+    with closing(vault):
+        known = _reconciled(vault, held)
+    words = "all that was lost is known" if known else "open studies count as fully spent"
+    Audit(state.audit_file).note("restored", what=f"from {copy}; {words}")
+    return state, known
+
+
+def _reconciled(vault: Vault, held: list[bytes]) -> bool:
+    try:
+        vault.reconcile(held)
+    except LedgerRolledBack:
+        return False
+    return True
+
+
+def _receipts(path: Path | None) -> Iterator[bytes]:
+    """One signed header of this site a line, in hexadecimal digits: `hedgerow study receipts`."""
+    if path is None:
+        return
+    for number, line in enumerate(path.read_text(encoding="ascii").split(), start=1):
+        try:
+            yield bytes.fromhex(line)
+        except ValueError:
+            raise SpecError(
+                f"{path}, line {number} is no receipt; ask the coordinator for what "
+                "`hedgerow study receipts` prints."
+            ) from None
+
+
+def rotate_key(state: StateFolder) -> tuple[Identity, Path]:
+    """A new identity with a ledger of its own; what the old one had given away stays given away.
+
+    Rosters name the old key, so approved studies must be revoked before. The old key, vault and
+    anchor are kept in a folder of their own, since only they show what was spent.
+    """
+    approved = [folder.path.name for folder in state.study_folders() if folder.is_approved]
+    if approved:
+        raise SpecError(f"{approved} are approved under the present key; revoke them first.")
+    old, new = state.identity(), Identity.generate()
+    retired = state.root / "retired" / old.fingerprint[:16]
+    make_private(retired.parent)
+    make_private(retired)
+    anchor = state.anchor.with_name(f"{state.anchor.name}.{new.fingerprint[:8]}")
+    fresh = state.root / "vault.sqlite.new"
+    fresh.unlink(missing_ok=True)
+    with closing(state.vault()) as vault, vault.ledger.current() as books:
+        lifetime, given_away = books.lifetime, books.committed
+    with closing(Vault.open(fresh, new, anchor)) as vault:
+        if lifetime is not None:
+            vault.ledger.set_lifetime(lifetime.measure, lifetime.limit, lifetime.delta)
+            name = f"all studies under the key {old.fingerprint[:16]}"
+            vault.ledger.approve(old.fingerprint, lifetime.measure, given_away, name)
+    copy_private(state.identity_file, retired / "identity.key")
+    os.replace(state.vault_file, retired / "vault.sqlite")
+    shutil.copy2(state.anchor, retired / "anchor")
+    os.replace(fresh, state.vault_file)
+    write_private(state.identity_file, new.to_bytes())
+    _write_settings(state, state.name, anchor)
+    Audit(state.audit_file).note("new key", what=f"{new.fingerprint}; the old one is in {retired}")
+    return new, retired
+
+
+def _write_settings(state: StateFolder, name: str, anchor: Path) -> None:
+    settings = f"name = {json.dumps(name)}\nanchor = {json.dumps(str(anchor.resolve()))}\n"
+    write_private(state.settings_file, settings.encode())

@@ -1,0 +1,88 @@
+"""A study over real sites, from its folder to its model; again after a stop, from where it was."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import numpy as np
+
+from hedgerow.agreement.run_folder import RunFolder, coordinator_of
+from hedgerow.agreement.study_file import StudyFile
+from hedgerow.agreement.watching import Listen, Watch, ignore
+from hedgerow.coordinator.federation import Federation
+from hedgerow.errors import HedgerowError, SpecError
+from hedgerow.estimators.assembling import Circumstances, train
+from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator
+from hedgerow.privacy.ledger.charges import MemoryLedger
+from hedgerow.transport.carrier import Carrier
+from hedgerow.transport.journal import FileJournal
+from hedgerow.transport.link import SecureLink
+from hedgerow.transport.post import Post
+
+
+def run(
+    folder: RunFolder, carrier: Carrier, *, resume: bool = False, listen: Listen = ignore
+) -> PrivateEstimator:
+    """Trains over the sites that the carrier reaches; the folder then holds the model.
+
+    Whatever stops it, the folder holds all that is needed to go on: what was answered is read
+    from the record, and the round that was under way is asked again in the same words.
+    """
+    agreed = folder.agreed()
+    with folder.held():
+        _check_begun(folder, resume)
+        folder.take_schema_in(agreed)
+        folder.stop_file.unlink(missing_ok=True)
+        rounds = agreed.recipe.rounds(agreed.study.schema)
+        with (
+            closing(FileJournal(folder.path)) as journal,
+            closing(
+                Watch(folder.events_file, folder.stop_file, rounds, journal.rounds, listen)
+            ) as watch,
+        ):
+            return _trained(folder, agreed, carrier, journal, watch)
+
+
+def _check_begun(folder: RunFolder, resume: bool) -> None:
+    if resume and not folder.is_begun:
+        raise SpecError(f"no run was begun in {folder.path}; begin it with `hedgerow study run`.")
+    if not resume and folder.is_begun:
+        raise SpecError(
+            f"a run was begun in {folder.path}; `hedgerow study resume` goes on with it. A new run "
+            "would be charged anew: to begin one, copy study.toml and coordinator.key to another "
+            "folder."
+        )
+
+
+def _trained(
+    folder: RunFolder, agreed: StudyFile, carrier: Carrier, journal: FileJournal, watch: Watch
+) -> PrivateEstimator:
+    study = agreed.study
+    coordinator = coordinator_of(
+        agreed, folder.identity(agreed), journal, first_attempt=int(time.time())
+    )
+    post = Post(carrier, agreed.names, agreed.timing, watch.note)
+    link = SecureLink(study, coordinator, post, journal)
+    federation = Federation(study, link, MemoryLedger(study.limit), watch.progress)
+    watch.follow(federation)
+    watch.say("resumed" if journal.rounds or journal.under_way() else "begun", study=study.account)
+    circumstances = Circumstances(simulated=False, persons_told=study.by_person)
+    model = agreed.estimator()
+    try:
+        train(model, study, agreed.recipe, federation, circumstances)
+    except HedgerowError as error:
+        watch.say("ended", why=str(error))
+        raise
+    _name(model)
+    model.save(folder.model_file)
+    folder.statement_file.write_text(f"{model.privacy_}\n", encoding="utf-8")
+    watch.say("finished", model=folder.model_file.name)
+    return model
+
+
+def _name(model: PrivateEstimator) -> None:
+    """Columns and classes by their names in the schema: nobody here has seen a label."""
+    model.feature_names_in_ = np.asarray(model.schema_.names, dtype=object)
+    if isinstance(model, PrivateClassifier):
+        model.classes_ = np.asarray(model.schema_.classes, dtype=object)

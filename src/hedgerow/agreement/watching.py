@@ -1,0 +1,105 @@
+"""What happens in a run, as events: a file that pages can read, and whoever else listens."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hedgerow.coordinator.federation import Federation
+from hedgerow.coordinator.record import Progress
+from hedgerow.errors import RunEnded
+from hedgerow.transport.post import Note
+
+Event = dict[str, Any]
+Listen = Callable[[Event], None]
+
+
+class Watch:
+    """Listens to the federation and to the post, and writes down what they say.
+
+    Nothing of it comes from a row but what was opened with noise; a spent budget is a site's own
+    receipt.
+    """
+
+    def __init__(
+        self, file: Path, stop_file: Path, rounds: int | None, replayed: int, listen: Listen
+    ) -> None:
+        """`replayed` rounds are those of the record, which were told of before."""
+        self._file, self._stop_file = file.open("a", encoding="utf-8"), stop_file
+        self._rounds, self._replayed, self._listen = rounds, replayed, listen
+        self._federation: Federation | None = None
+        self._began = 0.0
+
+    def close(self) -> None:
+        self._file.close()
+
+    def follow(self, federation: Federation) -> None:
+        self._federation = federation
+
+    def note(self, note: Note) -> None:
+        """From the post: who is waited for, who is back, which epoch began."""
+        self.say("note", what=note.what, sites=list(note.sites))
+
+    def progress(self, event: Progress) -> None:
+        """From the federation, before and after each round."""
+        if event.round <= self._replayed:
+            return
+        if not event.done:
+            self._began = time.monotonic()
+            self._heed_stop(event.round)
+            return
+        assert self._federation is not None
+        record = self._federation.record.rounds[-1]
+        self.say(
+            "round",
+            round=record.number,
+            of=self._rounds,
+            sites=record.sites,
+            seconds=round(time.monotonic() - self._began, 3),
+            bytes=record.bytes_out + record.bytes_in,
+            spent=self._spent(),
+        )
+
+    def say(self, event: str, **content: Any) -> None:
+        line = {"time": round(time.time(), 3), "event": event, **content}
+        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self._file.flush()
+        self._listen(line)
+
+    def _spent(self) -> float | None:
+        """The part of the budget that the most charged site has paid; None where none is kept."""
+        assert self._federation is not None
+        study, spent = self._federation.study, self._federation.link.spent()
+        return None if study.limit == math.inf else float(spent / study.total)
+
+    def _heed_stop(self, number: int) -> None:
+        """Between rounds, so that nothing is charged in vain."""
+        if self._stop_file.exists():
+            raise RunEnded(
+                f"stopped before round {number}, as somebody asked; `hedgerow study resume` goes "
+                "on from there, and nothing is charged twice."
+            )
+
+
+def in_words(event: Event) -> str:
+    """One line for people."""
+    match event["event"]:
+        case "round":
+            of = f" of {event['of']}" if event["of"] else ""
+            spent = "" if event["spent"] is None else f", {event['spent']:.1%} of the budget"
+            return (
+                f"round {event['round']}{of}: {event['sites']} sites, {event['seconds']:.2f} s, "
+                f"{event['bytes']} bytes{spent}"
+            )
+        case "note":
+            return f"{event['what']} {', '.join(event['sites'])}".rstrip()
+    words = " ".join(str(v) for k, v in event.items() if k not in ("time", "event"))
+    return f"{event['event']}: {words}" if words else str(event["event"])
+
+
+def ignore(event: Event) -> None:
+    """Nobody listens."""

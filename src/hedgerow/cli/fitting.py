@@ -1,0 +1,101 @@
+"""`hedgerow fit`: one study in one process, each file the rows of a site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, warnings_as_lines
+
+if TYPE_CHECKING:
+    from hedgerow.estimators.base import PrivateEstimator
+
+ESTIMATOR = "BoostedTreesClassifier"
+
+
+def fit(
+    study: Annotated[
+        Path | None, typer.Argument(help="A study file (.toml); without one, flags say it all.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", "-d", help="Rows of one site, a .csv or .parquet file; repeat."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
+        "model.json"
+    ),
+    schema: Annotated[Path | None, typer.Option(help="The schema file (.toml).")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The column to be predicted, if the schema leaves several.")
+    ] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="Such as TreeClassifier; the boosted trees if left out.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The promise; 1 if left out.")] = None,
+    delta: Annotated[float | None, typer.Option(help="1e-6 if left out.")] = None,
+    person: Annotated[
+        str | None, typer.Option(help="The column that says whose record a row is.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="A file in which all fits add up.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Trains a private model and writes it with its statement."""
+    from hedgerow.estimators.files import fit_files
+
+    if not data:
+        raise _asked_for("no rows were given", "name a file for each site: --data a.csv --data ...")
+    flags = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
+    with warnings_as_lines(quiet):
+        if study is not None:
+            model = _of_study(study, {"schema": schema, "estimator": estimator, **flags}, data)
+        else:
+            model = _of_flags(schema, estimator, flags)
+        model.progress = on_terminal(quiet)
+        fit_files(model, data, target, person)
+    model.progress = False
+    model.save(output)
+    if json:
+        say_json({"model": str(output), "privacy": model.privacy_.to_dict()})
+    elif not quiet:
+        print(f"{model.privacy_}\n\n{output}: {type(model).__name__}, {model.privacy_.promise}.")
+
+
+def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEstimator:
+    """All that a study says is agreed on; a flag that says it again would be a second truth."""
+    from hedgerow.agreement.study_file import StudyFile
+
+    said = sorted(name for name, value in flags.items() if value is not None and name != "ledger")
+    if said:
+        raise _asked_for(f"the study says {said} already", "leave these flags out")
+    read = StudyFile.read(path)
+    if len(data) != len(read.site):
+        raise _asked_for(
+            f"the study has {len(read.site)} sites and {len(data)} files were given",
+            f"give one for each of {list(read.names)}, in this order",
+        )
+    model = read.estimator()
+    model.ledger = flags["ledger"]
+    return model
+
+
+def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> PrivateEstimator:
+    import hedgerow
+    from hedgerow.agreement.study_file import estimator_named
+
+    if schema is None:
+        raise _asked_for("no schema was given", "draft one: hedgerow schema draft rows.csv")
+    known = hedgerow.Schema.from_toml(schema)
+    if name is None:
+        name = ESTIMATOR if known.target is None else ESTIMATOR.replace("Classifier", "Regressor")
+    given = {flag: value for flag, value in flags.items() if value is not None}
+    model: PrivateEstimator = estimator_named(name)(schema=known, **given)
+    return model
+
+
+def _asked_for(found: str, todo: str) -> Exception:
+    from hedgerow.errors import SpecError
+
+    return SpecError(f"{found}; {todo}.")

@@ -1,0 +1,163 @@
+"""`hedgerow predict | show | explain`: what a saved model says."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from hedgerow.cli.console import Json, Quiet, say_json, warnings_as_lines
+
+ModelPath = Annotated[Path, typer.Argument(help="A model file.")]
+RowsPath = Annotated[str, typer.Argument(help="A .csv or .parquet file.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")]
+MOST_SHOWN = 10
+BAR = 30
+
+
+def predict(
+    model: ModelPath,
+    rows: RowsPath,
+    output: Output = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """A line of CSV for each row: the prediction, and for classes their probabilities."""
+    from hedgerow.estimators.files import predict_file
+    from hedgerow.estimators.saving import load
+
+    with warnings_as_lines(quiet):
+        loaded = load(model)
+        outputs, names = predict_file(loaded, rows)
+    classes = loaded.schema_.classes
+    head = names if classes is None else ["prediction", *(f"probability of {n}" for n in names)]
+    lines = [
+        [f"{v:.6g}" for v in row] if classes is None else _of_classes(row, classes)
+        for row in outputs
+    ]
+    if json:
+        say_json([dict(zip(head, line, strict=True)) for line in lines])
+    elif output is None:
+        _write(sys.stdout, head, lines)
+    else:
+        with output.open("w", encoding="utf-8", newline="") as file:
+            _write(file, head, lines)
+        if not quiet:
+            print(f"{output}: {len(lines)} predictions.")
+
+
+def _of_classes(row: Any, classes: tuple[str, ...]) -> list[str]:
+    return [classes[int(row.argmax())], *(f"{p:.6g}" for p in row)]
+
+
+def _write(file: IO[str], head: list[str], lines: list[list[str]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([head, *lines])
+
+
+def show(
+    model: ModelPath,
+    depth: Annotated[int, typer.Option(help="Levels of a tree to show.", min=0)] = 6,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """What a model is, what it promises, and what it depends on; a single tree whole."""
+    from hedgerow.estimators.saving import load
+    from hedgerow.report.reading import importances
+    from hedgerow.report.text import show_tree
+    from hedgerow.report.view import is_one_tree
+
+    loaded = load(model)
+    found = importances(loaded)
+    if json:
+        said = {"estimator": type(loaded).__name__, "importances": found}
+        say_json({**said, "privacy": loaded.privacy_.to_dict(), "run": loaded.run_.to_dict()})
+        return
+    print(f"{type(loaded).__name__}: {loaded.privacy_.promise}\n")
+    print(_bars(found))
+    if is_one_tree(loaded):
+        print(f"\n{show_tree(loaded, depth)}")
+    if not quiet:
+        print(f"\n{loaded.privacy_}")
+
+
+def _bars(found: dict[str, float]) -> str:
+    """Columns by what they bring about, in letters that every terminal has."""
+    width = max(len(name) for name in found)
+    shown = [(name, part) for name, part in found.items() if part > 0][:MOST_SHOWN]
+    most = max((part for _, part in shown), default=1.0)
+    lines = [
+        f"  {name:<{width}} {part:5.1%} {'#' * max(1, round(BAR * part / most))}"
+        for name, part in shown
+    ]
+    rest = len(found) - len(shown)
+    more = [f"  ... {rest} more columns"] if rest else []
+    return "\n".join(["What predictions depend on:", *lines, *more])
+
+
+def explain(
+    model: ModelPath,
+    rows: RowsPath,
+    first: Annotated[int, typer.Option(help="How many rows to explain.", min=1)] = 5,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Why each row is called what it is called."""
+    from hedgerow.estimators.files import first_rows
+    from hedgerow.estimators.saving import load
+    from hedgerow.report.text import explain as reasons
+
+    with warnings_as_lines(quiet):
+        loaded = load(model)
+        said = reasons(loaded, first_rows(rows, loaded.schema_, first))
+    if json:
+        say_json(said)
+        return
+    for number, words in enumerate(said, 1):
+        print(f"{number}. {words}")
+
+
+def evaluate(
+    model: ModelPath,
+    data: Annotated[
+        list[str], typer.Option("--data", "-d", help="Rows of one site, never trained on; repeat.")
+    ],
+    epsilon: Annotated[float, typer.Option(help="The promise to these records.")],
+    delta: Annotated[float, typer.Option(help="0 has the smallest noise here.")] = 0.0,
+    target: Annotated[str | None, typer.Option(help="The column with the truth.")] = None,
+    by: Annotated[str | None, typer.Option(help="A column: each of its values by itself.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="A file in which all adds up.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """How good a model is, by one private query over records it was not trained on."""
+    import numpy as np
+
+    from hedgerow.estimators.evaluation import evaluate as measured
+    from hedgerow.estimators.files import the_other_column, whole_table
+    from hedgerow.estimators.saving import load
+
+    loaded = load(model)
+    label = target or the_other_column(data[0], loaded.schema_)
+    tables = [whole_table(source, [*loaded.schema_.names, label]) for source in data]
+    sites = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    rows = np.concatenate(tables)
+    with warnings_as_lines(quiet):
+        found = measured(
+            loaded,
+            rows[:, :-1],
+            rows[:, -1],
+            epsilon=epsilon,
+            delta=delta,
+            party=None if len(tables) == 1 else sites,
+            parties=None if len(tables) == 1 else range(len(tables)),
+            by=by,
+            ledger=ledger,
+        )
+    if json:
+        say_json(found.to_dict())
+    else:
+        print(found if quiet else f"{found}\n\n{found.privacy_}")

@@ -1,0 +1,311 @@
+"""`hedgerow site`: an institution that holds rows, says yes or no, and answers what it allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from hedgerow.secagg.keys import Identity
+    from hedgerow.site.audit import Line
+    from hedgerow.site.state import DataPlace, StateFolder
+
+app = typer.Typer(
+    help="An institution that holds rows: what it allows, what it serves.", no_args_is_help=True
+)
+State = Annotated[Path, typer.Argument(help="The site's state folder.")]
+StudyPath = Annotated[Path, typer.Argument(help="The study file, study.toml.")]
+Data = Annotated[
+    Path, typer.Option(help="A .csv or .parquet file, or a folder of them.", resolve_path=True)
+]
+Target = Annotated[str, typer.Option(help="The column of labels or targets.")]
+Person = Annotated[str | None, typer.Option(help="The column that says whose record a row is.")]
+Wanted = Annotated[str, typer.Argument(help="A study's name, or how its hash begins.")]
+
+
+@app.command()
+def init(
+    state: State,
+    name: Annotated[str, typer.Option(help="The site's name in rosters.")],
+    anchor: Annotated[
+        Path,
+        typer.Option(help="A file elsewhere that remembers the ledger's end; not backed up."),
+    ],
+) -> None:
+    """Makes a new site: a key, a policy that allows nothing, no budget."""
+    from hedgerow.site.state import StateFolder
+
+    made = StateFolder.create(state, name, anchor)
+    _show_identity(made.name, made.identity())
+    print(f"\nNow write down what this site allows: {made.policy_file}")
+
+
+@app.command()
+def check(study: StudyPath, data: Data, target: Target = "target", person: Person = None) -> None:
+    """Reads the rows against a study. Spends nothing, writes nothing, sends nothing."""
+    from hedgerow.agreement.approving import check as find
+    from hedgerow.agreement.study_file import StudyFile
+    from hedgerow.site.state import DataPlace
+
+    rows, report = find(StudyFile.read(study), DataPlace(str(data), target, person))
+    print(report)
+    print(f"rows that can be used: {rows}")
+    for complaint in report.complaints:
+        print(f"look at this: {complaint}")
+    if not rows:
+        print(f"look at this: no row can be used; compare the column {target!r} with the classes")
+    raise typer.Exit(1 if report.complaints or not rows else 0)
+
+
+@app.command()
+def approve(
+    state: State,
+    study: StudyPath,
+    data: Data,
+    target: Target = "target",
+    person: Person = None,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(help="Whom to call, https://host:port; none if FLARE brings the letters."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; somebody has read it.")] = False,
+) -> None:
+    """Shows what will leave and what it costs, asks, and reserves the whole cap."""
+    from hedgerow.agreement import approving
+    from hedgerow.agreement.study_file import StudyFile
+    from hedgerow.site.audit import Audit
+    from hedgerow.site.state import StateFolder
+
+    folder = StateFolder.open(state)
+    agreed = StudyFile.read(study)
+    place = _place(folder, data, target, person, coordinator)
+    for what, words in approving.what_leaves(agreed):
+        print(f"{what:>14}  {words}")
+    print(
+        f"{'costs':>14}  {approving.lifetime_words(folder, agreed.study)} of this site's lifetime"
+    )
+    audit = Audit(folder.audit_file)
+    approving.require_allowed(folder, agreed, audit)
+    approving.check(agreed, place)
+    if not yes:
+        typer.confirm("Compare the hash with the other sites. Approve?", abort=True)
+    approving.approve(folder, study, place, audit)
+    print(f"approved: {agreed.study.name}, {agreed.study.account}")
+
+
+@app.command()
+def revoke(state: State, study: Wanted) -> None:
+    """Ends a study here for good; what it did not spend is free again."""
+    from hedgerow.agreement.approving import revoke as end
+    from hedgerow.site.audit import Audit
+    from hedgerow.site.state import StateFolder
+
+    folder = StateFolder.open(state)
+    print(f"revoked: {end(folder, study, Audit(folder.audit_file))}")
+
+
+@app.command()
+def join(
+    state: State,
+    as_json: Annotated[bool, typer.Option("--json", help="Every line as JSON.")] = False,
+    socket: Annotated[
+        Path | None, typer.Option(help="Where network engines knock, instead of run/socket.")
+    ] = None,
+    socket_group: Annotated[
+        str | None, typer.Option(help="Users of this group may knock there too.")
+    ] = None,
+) -> None:
+    """Serves all approved studies until stopped. Calls outwards; nothing listens on a network."""
+    import signal
+    import threading
+    from contextlib import closing
+
+    from hedgerow.agreement.serving import Serving, prepare
+    from hedgerow.site.state import StateFolder
+
+    folder = StateFolder.open(state)
+    prepare(folder)
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    with closing(
+        Serving(folder, tell=_teller(as_json), socket=socket, group=socket_group)
+    ) as serving:
+        serving.run(stopped)
+
+
+@app.command()
+def status(state: State) -> None:
+    """Who this site is, what it has given away, what it serves, what happened last."""
+    from hedgerow.agreement.approving import ledger_of, shown
+    from hedgerow.site.audit import in_words, lines_of
+    from hedgerow.site.state import StateFolder
+
+    folder = StateFolder.open(state)
+    _show_identity(folder.name, folder.identity())
+    with ledger_of(folder) as ledger, ledger.current() as books:
+        if books.lifetime is not None:
+            words = f"{shown(books.committed)} of {shown(books.lifetime.limit)}"
+            print(f"{'lifetime':>14}  {words} ({books.lifetime.measure.value}) is given away")
+        rows = [
+            (a.name or "-", study[:16], "open" if a.open else "ended", shown(a.spent), shown(a.cap))
+            for study, a in books.accounts.items()
+        ]
+    _table(("study", "hash", "state", "spent", "cap"), rows)
+    for line in list(lines_of(folder.audit_file))[-5:]:
+        print(in_words(line))
+
+
+@app.command()
+def backup(
+    state: State, target: Annotated[Path, typer.Argument(help="A folder that is new.")]
+) -> None:
+    """Copies the state folder, also while the site serves. The anchor stays where it is."""
+    from hedgerow.agreement.keeping import backup as copy
+    from hedgerow.site.state import StateFolder
+
+    copy(StateFolder.open(state), target)
+    print(f"{target} holds a copy, the site's key included; keep it as you keep the key.")
+
+
+@app.command()
+def restore(
+    copy: Annotated[Path, typer.Argument(help="A folder that `site backup` made.")],
+    state: State,
+    anchor: Annotated[Path, typer.Option(help="The anchor, where it always was.")],
+    receipts: Annotated[
+        Path | None,
+        typer.Option(help="A coordinator's answers.jsonl, which holds receipts of sites."),
+    ] = None,
+) -> None:
+    """Makes a state folder from a backup; what it may have forgotten counts as spent."""
+    from hedgerow.agreement.keeping import restore as bring_back
+
+    _, known = bring_back(copy, state, anchor, receipts)
+    if known:
+        print("restored; receipts tell all that was lost, and studies go on.")
+    else:
+        print(
+            "restored; studies that were open count as fully spent. Ask coordinators for the "
+            "receipts they hold of this site, or revoke these studies and approve new ones."
+        )
+
+
+@app.command("rotate-key")
+def rotate_key(state: State) -> None:
+    """A new identity; what was given away under the old one stays given away."""
+    from hedgerow.agreement.keeping import rotate_key as rotate
+    from hedgerow.site.state import StateFolder
+
+    folder = StateFolder.open(state)
+    new, retired = rotate(folder)
+    _show_identity(folder.name, new)
+    print(f"The old key and its ledger are in {retired}; keep them.")
+
+
+@app.command()
+def request(
+    state: State,
+    out: Annotated[Path | None, typer.Option(help="The file to send to the coordinator.")] = None,
+) -> None:
+    """Asks a coordinator for a certificate; the key that it is for stays here."""
+    from hedgerow.privacy.ledger.store import write_private
+    from hedgerow.site.state import StateFolder
+    from hedgerow.transport.certificates import Request, key_bytes, load_key, new_key
+
+    folder = StateFolder.open(state)
+    key_file = folder.tls / "site.key"
+    if not key_file.exists():
+        write_private(key_file, key_bytes(new_key()))
+    made = Request.make(folder.name, folder.identity(), load_key(key_file))
+    path = out or Path(f"{folder.name}.request.json")
+    path.write_text(made.to_text(), encoding="utf-8")
+    print(f"{path}: send it to the coordinator, who answers with a certificate.")
+
+
+@app.command()
+def certify(
+    state: State,
+    reply: Annotated[Path, typer.Argument(help="What the coordinator signed.")],
+    fingerprint: Annotated[
+        str, typer.Option(help="The authority's fingerprint, as it was told by telephone.")
+    ],
+) -> None:
+    """Keeps a certificate, if it comes from the authority that was told of."""
+    from hedgerow.privacy.ledger.store import make_private, write_private
+    from hedgerow.site.state import StateFolder
+    from hedgerow.transport.certificates import accept_certificate, authority_id, load_key
+
+    folder = StateFolder.open(state)
+    key = load_key(folder.tls / "site.key")
+    own, authority = accept_certificate(reply.read_bytes(), fingerprint, key, folder.name)
+    place = folder.tls / authority_id(authority)
+    make_private(place)
+    write_private(place / "site.crt", own)
+    write_private(place / "authority.crt", authority)
+    print(f"kept: this site may call coordinators of the authority {place.name}.")
+
+
+@app.command("lock-flare")
+def lock_flare(
+    kit: Annotated[Path, typer.Argument(help="The start-up kit of a FLARE participant.")],
+    socket: Annotated[
+        Path | None, typer.Option(help="Where the site's service is knocked at (sites only).")
+    ] = None,
+) -> None:
+    """Writes the files by which a FLARE kit refuses shipped code, shells and log streaming."""
+    from hedgerow.transport.flare_locks import lock
+
+    for path in lock(kit, socket):
+        print(path)
+
+
+# ------------------------------------------------------------------------------------------ showing
+def _place(
+    folder: StateFolder, data: Path, target: str, person: str | None, coordinator: str | None
+) -> DataPlace:
+    from hedgerow.errors import SpecError
+    from hedgerow.site.state import DataPlace
+    from hedgerow.transport.https import address_of
+
+    if coordinator is None:
+        return DataPlace(str(data), target, person)
+    address_of(coordinator)
+    known = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
+    if len(known) != 1:
+        raise SpecError(
+            f"this site has certificates of {len(known)} authorities; get one with "
+            "`hedgerow site request` and `hedgerow site certify`."
+        )
+    return DataPlace(str(data), target, person, coordinator, known[0])
+
+
+def _show_identity(name: str, identity: Identity) -> None:
+    print(f"{'site':>14}  {name}")
+    print(f"{'public key':>14}  {identity.public.hex()}")
+    print(f"{'fingerprint':>14}  {identity.fingerprint}")
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
+    lines = [tuple(map(str, row)) for row in (head, *rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    for line in lines:
+        first, *rest = (cell.ljust(w) for cell, w in zip(line, widths, strict=True))
+        print("  ".join([first, *rest]).rstrip())
+
+
+def _teller(as_json: bool) -> Callable[[Line], None]:
+    """JSON for programs, words for a terminal, nothing where nobody looks."""
+    import json
+    import sys
+
+    from hedgerow.site.audit import in_words, untold
+
+    if as_json:
+        return lambda line: print(json.dumps(line, ensure_ascii=False), flush=True)
+    if sys.stdout.isatty():
+        return lambda line: print(in_words(line), flush=True)
+    return untold

@@ -1,0 +1,305 @@
+"""`hedgerow study`: what a consortium agrees on, and the coordinator who runs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from hedgerow.agreement.run_folder import RunFolder
+    from hedgerow.agreement.watching import Listen
+    from hedgerow.estimators.base import PrivateEstimator
+    from hedgerow.transport.carrier import Carrier
+
+app = typer.Typer(
+    help="What several sites agree on, and the coordinator who runs it.", no_args_is_help=True
+)
+Folder = Annotated[Path, typer.Argument(help="The study's folder.")]
+Listening = Annotated[
+    str | None, typer.Option("--listen", help="Address and port that sites call, over HTTPS.")
+]
+Hosts = Annotated[
+    list[str] | None, typer.Option("--host", help="A name under which sites call; may be repeated.")
+]
+Kit = Annotated[
+    Path | None, typer.Option("--flare", help="The admin's FLARE kit, instead of --listen.")
+]
+User = Annotated[str, typer.Option("--flare-user", help="The admin's name in FLARE.")]
+Json = Annotated[bool, typer.Option("--json", help="Every event as a line of JSON.")]
+ADMIN = "admin@coordinator"
+
+
+@app.command()
+def init(
+    folder: Folder,
+    name: Annotated[str | None, typer.Option(help="The study's name.")] = None,
+    estimator: Annotated[str | None, typer.Option(help="For example TreeClassifier.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="The promise.")] = None,
+    delta: Annotated[str, typer.Option(help="0, or a very small number.")] = "1e-6",
+    site: Annotated[
+        list[str] | None, typer.Option(help="name=PUBLIC_KEY, once for each site.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option(help="name=value of the estimator; may be repeated.")
+    ] = None,
+    placement: Annotated[str, typer.Option(help="Where noise is added.")] = "shares",
+    unit: Annotated[str, typer.Option(help="record or person.")] = "record",
+    records_per_person: Annotated[int, typer.Option(help="How many are kept.")] = 1,
+    retry_reserve: Annotated[str, typer.Option(help="Kept for rounds that fail.")] = "0.05",
+    colluders: Annotated[int | None, typer.Option(help="Default: a third of the sites.")] = None,
+    threshold: Annotated[
+        int | None, typer.Option(help="Fewest sites whose sum is opened. Default: four of five.")
+    ] = None,
+    slot_seconds: Annotated[int, typer.Option(help="0 does not protect reply times.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Public randomness; drawn if not given.")] = None,
+) -> None:
+    """Writes a commented study.toml and a key for the coordinator; asks for what is missing."""
+    import secrets
+
+    from hedgerow.agreement import drafting
+
+    epsilon = epsilon or _asked("epsilon", "The promise, epsilon")
+    sums = {"colluders": colluders, "threshold": threshold, "slot_seconds": slot_seconds}
+    agreed = drafting.draft(
+        folder,
+        name=name or _asked("name", "Name of the study"),
+        estimator=estimator or _asked("estimator", "Estimator, for example TreeClassifier"),
+        parameters=dict(drafting.parameter(one) for one in parameter or ()),
+        schema=schema or Path(_asked("schema", "Schema file")),
+        privacy={
+            "epsilon": drafting.number(epsilon),
+            "delta": drafting.number(delta),
+            "unit": unit,
+            "placement": placement,
+            "records_per_person": records_per_person,
+            "retry_reserve": drafting.number(retry_reserve),
+        },
+        sums={key: value for key, value in sums.items() if value is not None},
+        sites=dict(drafting.site(one) for one in site or _asked_sites()),
+        public_seed=secrets.randbelow(2**31) if seed is None else seed,
+    )
+    print(f"{folder / 'study.toml'}: read it, then send it to every site.")
+    _shown([("study", agreed.study.name), ("hash", agreed.study.account)])
+
+
+@app.command()
+def check(folder: Folder) -> None:
+    """What the study will cost, rounds and bytes, and what every party installs and opens."""
+    from hedgerow.agreement.rehearsing import NEEDS, rehearse
+    from hedgerow.agreement.study_file import StudyFile
+    from hedgerow.secagg.keys import fingerprint
+
+    agreed = StudyFile.read(folder / "study.toml" if folder.is_dir() else folder)
+    study = agreed.study
+    _shown(
+        [
+            ("study", f"{study.name}, {study.account}"),
+            ("method", f"{agreed.model.estimator}: {study.recipe}"),
+            ("promise", f"epsilon {study.epsilon}, delta {study.delta}: {study.placement.value}"),
+            ("sums", f"opened with {study.threshold} of {study.parties} sites at least"),
+            ("coordinator", fingerprint(agreed.roster.coordinator)),
+        ]
+    )
+    keys = zip(agreed.names, agreed.roster.sites, strict=True)
+    _shown((f"site {name}", fingerprint(key)) for name, key in keys)
+    _shown(rehearse(agreed).lines())
+    _shown(NEEDS)
+
+
+@app.command()
+def run(
+    folder: Folder,
+    listen: Listening = None,
+    host: Hosts = None,
+    flare: Kit = None,
+    flare_user: User = ADMIN,
+    as_json: Json = False,
+) -> None:
+    """Trains over all sites; the folder then holds the model and its statement."""
+    _run(folder, listen, host, flare, flare_user, as_json, resume=False)
+
+
+@app.command()
+def resume(
+    folder: Folder,
+    listen: Listening = None,
+    host: Hosts = None,
+    flare: Kit = None,
+    flare_user: User = ADMIN,
+    as_json: Json = False,
+) -> None:
+    """Goes on with a run that was stopped; what was answered is not asked, or charged, again."""
+    _run(folder, listen, host, flare, flare_user, as_json, resume=True)
+
+
+@app.command()
+def status(folder: Folder) -> None:
+    """How far a run is, what it has cost, and what happened last."""
+    from hedgerow.agreement.reporting import progress_of
+    from hedgerow.agreement.run_folder import RunFolder
+
+    _shown(progress_of(RunFolder(folder)))
+
+
+@app.command()
+def stop(folder: Folder) -> None:
+    """Ends a run after the round that is under way; it can be resumed."""
+    from hedgerow.agreement.run_folder import RunFolder
+    from hedgerow.errors import SpecError
+
+    found = RunFolder(folder)
+    if not found.is_held():
+        raise SpecError(f"nobody runs the study in {folder} now; there is nothing to stop.")
+    found.stop_file.touch()
+    print("the run ends after its round; `hedgerow study resume` goes on with it.")
+
+
+@app.command()
+def sign(
+    folder: Folder,
+    request: Annotated[Path, typer.Argument(help="What `hedgerow site request` wrote.")],
+    out: Annotated[Path | None, typer.Option(help="The file to send back.")] = None,
+) -> None:
+    """Certifies a site of the roster for HTTPS; its key never leaves it."""
+    from hedgerow.agreement.run_folder import RunFolder
+    from hedgerow.transport.certificates import Authority, Request
+
+    found = RunFolder(folder)
+    agreed = found.agreed()
+    asked = Request.read(request)
+    keys = dict(zip(agreed.names, agreed.roster.sites, strict=True))
+    authority = Authority.open(found.authority)
+    path = out or Path(f"{asked.name}.certificate.pem")
+    path.write_bytes(authority.sign(asked, keys.get(asked.name)))
+    print(f"{path}: send it back. Tell the site this fingerprint by telephone:")
+    print(authority.fingerprint)
+
+
+@app.command()
+def receipts(
+    folder: Folder, site: Annotated[str, typer.Argument(help="The site's name in the roster.")]
+) -> None:
+    """A site's own signed receipts, one a line: for `hedgerow site restore --receipts`."""
+    from hedgerow.agreement.run_folder import RunFolder
+    from hedgerow.errors import SpecError
+    from hedgerow.transport.journal import receipts_of
+
+    names = RunFolder(folder).agreed().names
+    if site not in names:
+        raise SpecError(f"{site!r} is no site of this study; use one of {sorted(names)}.")
+    for line in receipts_of(folder, names.index(site)):
+        print(line)
+
+
+# ----------------------------------------------------------------------------------------- running
+def _run(
+    path: Path,
+    listen: str | None,
+    hosts: list[str] | None,
+    kit: Path | None,
+    user: str,
+    as_json: bool,
+    *,
+    resume: bool,
+) -> None:
+    from hedgerow.agreement.run_folder import RunFolder
+    from hedgerow.agreement.running import run as train
+
+    folder = RunFolder(path)
+    with _carrier(folder, listen, hosts, kit, user) as carrier:
+        try:
+            model = train(folder, carrier, resume=resume, listen=_listener(as_json))
+        except KeyboardInterrupt:
+            print("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
+            raise typer.Exit(130) from None
+    if not as_json:
+        _show_result(folder, model)
+
+
+@contextmanager
+def _carrier(
+    folder: RunFolder, listen: str | None, hosts: list[str] | None, kit: Path | None, user: str
+) -> Iterator[Carrier]:
+    from contextlib import closing
+
+    from hedgerow.errors import SpecError
+
+    agreed = folder.agreed()
+    if (listen is None) == (kit is None):
+        raise SpecError(
+            "say how sites are reached: --listen HOST:PORT for HTTPS, or --flare KIT; one of them."
+        )
+    if kit is not None:
+        from hedgerow.transport.flare import FlareCarrier
+
+        pipe = folder.path / "flare.socket"
+        flare = FlareCarrier(kit, user, agreed.names, agreed.study.threshold, pipe)
+        with closing(flare):
+            yield flare
+        return
+    from hedgerow.transport.certificates import Authority
+    from hedgerow.transport.https import HttpsCarrier
+
+    address, port = _address(listen or "")
+    tls = Authority.open(folder.authority).server_context(hosts or [address])
+    with closing(HttpsCarrier(agreed.names, tls, address, port)) as door:
+        yield door
+
+
+def _address(text: str) -> tuple[str, int]:
+    from hedgerow.errors import SpecError
+
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise SpecError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
+    return host.strip("[]"), int(port)
+
+
+def _listener(as_json: bool) -> Listen:
+    """JSON for programs, words for a terminal, nothing where nobody looks."""
+    import json
+
+    from hedgerow.agreement.watching import ignore, in_words
+
+    if as_json:
+        return lambda event: print(json.dumps(event, ensure_ascii=False), flush=True)
+    if sys.stdout.isatty():
+        return lambda event: print(in_words(event), flush=True)
+    return ignore
+
+
+def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:
+    print(f"{folder.model_file} holds the model, with this statement:\n")
+    print(model.privacy_)
+
+
+# ------------------------------------------------------------------------------------------ asking
+def _asked(option: str, words: str) -> str:
+    from hedgerow.errors import SpecError
+
+    if not sys.stdin.isatty():
+        raise SpecError(f"--{option} is missing; give it, or run this in a terminal to be asked.")
+    return str(typer.prompt(words))
+
+
+def _asked_sites() -> list[str]:
+    found: list[str] = []
+    while True:
+        words = f"Site {len(found) + 1}, name=PUBLIC_KEY (empty when all are there)"
+        answer = _asked("site", words) if len(found) < 2 else typer.prompt(words, default="")
+        if not answer:
+            return found
+        found.append(answer)
+
+
+def _shown(lines: Iterable[tuple[str, Any]]) -> None:
+    for title, words in lines:
+        print(f"{title:>16}  {words}")

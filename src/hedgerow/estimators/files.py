@@ -1,0 +1,93 @@
+"""Fitting and predicting from files, each the rows of one site; nothing needs a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hedgerow.errors import DataError, SpecError
+from hedgerow.estimators.assembling import agree
+from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.checking import check_task, warn_of_marks
+from hedgerow.estimators.parameters import checked
+from hedgerow.estimators.predicting import told_codes
+from hedgerow.site.reading.encoding import encode
+from hedgerow.site.reading.sources import Source, open_table
+from hedgerow.values.arrays import FloatArray
+from hedgerow.values.schema import Schema
+
+
+def fit_files(
+    estimator: PrivateEstimator,
+    sources: Sequence[Source],
+    target: str | None,
+    person: str | None = None,
+) -> PrivateEstimator:
+    """`fit` over sources that one process reads, each in its site's place.
+
+    Labels are the column `target`; None takes the only column that the schema does not declare.
+    """
+    schema: Schema | None = checked(estimator).schema
+    if schema is None:
+        raise SpecError("files need a schema: draft one with `hedgerow schema draft`.")
+    check_task(schema, estimator._regression, type(estimator).__name__)
+    warn_of_marks(schema)
+    label = target or the_other_column(sources[0], schema, person)
+    study, recipe = agree(estimator, schema, len(sources))
+    read = [
+        encode(source, study.schema, target=label, person=person, check=True) for source in sources
+    ]
+    estimator._fit_read(study, recipe, read, persons_told=person is not None)
+    estimator.feature_names_in_ = np.asarray(schema.names, dtype=object)
+    if schema.classes is not None:
+        estimator.classes_ = np.asarray(schema.classes, dtype=str)
+    return estimator
+
+
+def the_other_column(source: Source, schema: Schema, person: str | None = None) -> str:
+    """What is left to be predicted."""
+    table = open_table(source, schema.names)
+    left = [name for name in table.names if name not in (*schema.names, person)]
+    if len(left) == 1:
+        return left[0]
+    raise DataError(
+        f"{table.where} has the columns {left} beside those of the schema; say which one is to be "
+        "predicted (`--target`)."
+    )
+
+
+def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:
+    """(n, O) outputs and what each column of them is: a class's probability, or the number."""
+    outputs = model.model_.predict(told_codes(source, model.schema_))
+    classes = model.schema_.classes
+    return outputs, ["prediction"] if classes is None else [str(name) for name in classes]
+
+
+def first_rows(source: Source, schema: Schema, count: int) -> Any:
+    """The first rows of a source as a table of the schema's columns."""
+    columns = next(iter(open_table(source, schema.names).chunks(schema.names, count)), None)
+    if columns is None:
+        raise DataError(f"{source} holds no rows; give at least one.")
+    arrays = [pa.array(column[:count]) for column in columns]
+    return pa.table(dict(zip(schema.names, arrays, strict=True)))
+
+
+def whole_table(source: Source, names: Sequence[str]) -> Any:
+    """(n, columns) of a source as objects."""
+    parts = [
+        np.stack([_objects(column) for column in columns], axis=1)
+        for columns in open_table(source, names).chunks(names, 65_536)
+    ]
+    if not parts:
+        raise DataError(f"{source} holds no rows; give at least one.")
+    return np.concatenate(parts)
+
+
+def _objects(column: Any) -> Any:
+    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

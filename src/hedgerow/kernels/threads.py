@@ -1,0 +1,67 @@
+"""Work on several threads: blocks of a holder's rows, columns that are read, simulated sites.
+
+Compiled loops, NumPy and ciphers let go of Python's lock, so threads are enough. Answers do not
+depend on how many there are: integers are added up, and what becomes of a row depends on that row.
+
+    with using(2):
+        parts = each(work, blocks(n_rows))
+
+Whoever is called on one of the threads has that thread alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from itertools import pairwise
+from typing import TypeVar
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
+
+LEAST_ROWS = 1 << 16
+"""Of a block: below, handing it over costs more than it saves."""
+
+_ALONE = (None, 1)
+_USED: ContextVar[tuple[ThreadPoolExecutor | None, int]] = ContextVar("threads", default=_ALONE)
+
+
+@contextmanager
+def using(n_jobs: int) -> Iterator[None]:
+    """So many threads for what is called here; -1 is all processors, -2 all but one."""
+    count = n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs)
+    with ExitStack() as stack:
+        if count > 1:
+            pool = stack.enter_context(ThreadPoolExecutor(count, thread_name_prefix="hedgerow"))
+            stack.callback(_USED.reset, _USED.set((pool, count)))
+        else:
+            stack.callback(_USED.reset, _USED.set(_ALONE))
+        yield
+
+
+def count() -> int:
+    """Threads that may be used here."""
+    return _USED.get()[1]
+
+
+def each(work: Callable[[Part], Found], parts: Iterable[Part]) -> list[Found]:
+    """What is found for each part, in their order; the first one that fails is raised."""
+    (pool, _), waiting = _USED.get(), list(parts)
+    if pool is None or len(waiting) < 2:
+        return [work(part) for part in waiting]
+    return list(pool.map(work, waiting))
+
+
+def blocks(n: int, least: int = LEAST_ROWS) -> list[slice]:
+    """Rows, or other things, in as many blocks as there are threads, of `least` or more each."""
+    n_blocks = max(1, min(count(), n // least))
+    ends = [n * k // n_blocks for k in range(n_blocks + 1)]
+    return [slice(lo, hi) for lo, hi in pairwise(ends)]
+
+
+def _processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

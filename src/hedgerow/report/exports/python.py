@@ -1,0 +1,68 @@
+"""A model as one Python file that imports nothing but the standard library."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from hedgerow.report.plain import Branch, Leaf, Node, PlainModel, nodes_of
+from hedgerow.values.grids import Grid
+from hedgerow.values.tokens import token_of
+from hedgerow.version import __version__
+
+TEMPLATE = "python_template.txt"
+"""The code around the numbers; no module of this package, so that nobody imports it."""
+
+
+def written(model: PlainModel) -> str:
+    template = files("hedgerow.report.exports").joinpath(TEMPLATE).read_text("utf-8")
+    data = {
+        "release": __version__,
+        "estimator": model.name,
+        "columns": [_column(grid) for grid in model.grids],
+        "classes": model.classes,
+        "base": model.base,
+        "curves": [_tree(root) for root in model.curves],
+        "trees": [_tree(root) for root in model.trees],
+        "clip": model.clip,
+        "link": model.link.name,
+    }
+    fields = ",\n".join(f"    {name!r}: {_literal(value)}" for name, value in data.items())
+    head = f"{model.name}, exported by hedgerow {__version__}"
+    return template.replace("@HEAD@", head).replace("{'@': 'MODEL'}", "{\n" + fields + ",\n}")
+
+
+def _column(grid: Grid) -> dict[str, Any]:
+    listed = {token_of(value): code for code, value in enumerate(grid.values)}
+    return {
+        "name": grid.feature,
+        "kind": grid.kind.value,
+        "edges": grid.edges,
+        "listed": listed if grid.kind.value == "categorical" else {},
+        "buckets": len(grid.values) if grid.kind.value == "hashed" else 0,
+        "other": grid.other,
+        "missing": grid.missing,
+    }
+
+
+def _tree(root: Node) -> list[Any]:
+    """Preorder: a question is (column, cells that answer yes, nodes of yes), a leaf a list."""
+    return [_entry(node) for node in nodes_of(root)]
+
+
+def _entry(node: Node) -> list[float] | tuple[int, int, int]:
+    if isinstance(node, Leaf):
+        return list(node.values)
+    return (node.column, node.cells, size(node.yes))
+
+
+def size(node: Node) -> int:
+    return 1 + size(node.yes) + size(node.no) if isinstance(node, Branch) else 1
+
+
+def _literal(value: Any) -> str:
+    """On several lines where there are several columns or trees."""
+    if isinstance(value, list) and value:
+        return "[\n" + "".join(f"        {one!r},\n" for one in value) + "    ]"
+    return json.dumps(value) if isinstance(value, str) else repr(value)

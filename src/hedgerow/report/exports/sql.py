@@ -1,0 +1,220 @@
+"""A model as one SELECT that DuckDB and PostgreSQL both understand.
+
+Columns are cleaned first: NaN becomes NULL, texts become the schema's own categories. Trees are
+then CASE expressions over the cleaned columns, so that they read as they are. A few dozen trees
+go into one step; a longer sum would pass the depth of expressions that databases allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hedgerow.report.exports.text import sum_words
+from hedgerow.report.plain import (
+    Branch,
+    Leaf,
+    Link,
+    Node,
+    PlainModel,
+    category_set,
+    is_missing_in,
+    nodes_of,
+    spellings,
+    unknown_code,
+)
+from hedgerow.values.grids import ColumnKind, Grid
+from hedgerow.version import __version__
+
+TERMS_PER_STEP = 40
+PLAIN_DIGITS = 15
+"""Decimals up to here are the same number in every database, whatever type it gives them."""
+KEY = "record_id"
+HIGHEST_POWER = 700.0
+"""PostgreSQL calls a power of e beyond this out of range, upwards and downwards."""
+
+
+def written(model: PlainModel) -> str:
+    steps = [_cleaned(model), *_sums(model), _linked(model, len(_steps_of(model)))]
+    return "\n".join([*_head(model), "WITH " + ",\n".join(steps[:-1]), steps[-1] + ";"]) + "\n"
+
+
+def _head(model: PlainModel) -> list[str]:
+    buckets = [g.feature for g in model.grids if g.kind is ColumnKind.HASHED]
+    lines = [
+        f"{model.name}, exported by hedgerow {__version__}, for DuckDB and PostgreSQL.",
+        f"{sum_words(model)}.",
+        f"Reads `records`, a table or view with {KEY}, to tell records apart, and our columns.",
+        *(f"{name + '_bucket'!r} is the number of the bucket of {name!r}." for name in buckets),
+    ]
+    return [f"-- {' '.join(line.splitlines())}" for line in lines]
+
+
+# ---------------------------------------------------------------------------------------- cleaning
+def _cleaned(model: PlainModel) -> str:
+    used = {n.column for t in model.terms for n in nodes_of(t) if isinstance(n, Branch)}
+    parts = [KEY, *(f"{_clean(model.grids[j])} AS {_name(model, j)}" for j in sorted(used))]
+    return f"cleaned AS MATERIALIZED (\n  SELECT {_listed(parts)}\n  FROM records\n)"
+
+
+def _clean(grid: Grid) -> str:
+    if grid.kind is ColumnKind.NUMERIC:
+        return f"NULLIF({_quoted(grid.feature)}::float8, 'NaN'::float8)"
+    if grid.kind is ColumnKind.HASHED:
+        column = _quoted(grid.feature + "_bucket")
+        return f"NULLIF({column}::float8, 'NaN'::float8)::integer"
+    column = f"trim({_quoted(grid.feature)}::text)"
+    texts: dict[int, list[str]] = {}
+    for text, code in spellings(grid).items():
+        texts.setdefault(code, []).append(text)
+    ways = [
+        f"WHEN {column} IN ({', '.join(_text(t) for t in sorted(texts[code]))}) "
+        f"THEN {_category(grid, code)}"
+        for code in sorted(texts)
+    ]
+    return " ".join(
+        [
+            f"CASE WHEN {column} IS NULL THEN NULL",
+            *ways,
+            f"ELSE {_category(grid, unknown_code(grid))} END",
+        ]
+    )
+
+
+def _category(grid: Grid, code: int) -> str:
+    """A category as the cleaned column spells it."""
+    if code == grid.missing:
+        return "NULL"
+    if grid.kind is ColumnKind.HASHED:
+        return str(code)
+    if code < len(grid.values):
+        return _text(grid.values[code])
+    other = "(any other value)"
+    while other in grid.values:
+        other = f"({other})"
+    return _text(other)
+
+
+# -------------------------------------------------------------------------------------------- sums
+def _steps_of(model: PlainModel) -> list[Sequence[Node]]:
+    count = max(len(model.terms), 1)
+    return [model.terms[k : k + TERMS_PER_STEP] for k in range(0, count, TERMS_PER_STEP)]
+
+
+def _sums(model: PlainModel) -> list[str]:
+    """One step for a few dozen terms; each starts from the sums of the step before."""
+    steps = []
+    before = [_number(value) for value in model.base]
+    place = 0
+    for number, terms in enumerate(_steps_of(model), 1):
+        columns = ["cleaned.*" if number == 1 else f"sum_{number - 1}.*"]
+        for output, start in enumerate(before):
+            columns.append(f"{_added(model, terms, place, start, output)} AS s{number}_{output}")
+        source = "cleaned" if number == 1 else f"sum_{number - 1}"
+        steps.append(
+            f"sum_{number} AS MATERIALIZED (\n  SELECT {_listed(columns)}\n  FROM {source}\n)"
+        )
+        before = [f"s{number}_{output}" for output in range(model.outputs)]
+        place += len(terms)
+    return steps
+
+
+def _added(model: PlainModel, terms: Sequence[Node], place: int, start: str, output: int) -> str:
+    said = start
+    for k, root in enumerate(terms, place):
+        said = f"{said}\n    + {_case(model, root, output)}"
+        if model.clip is not None and k >= len(model.curves):
+            low, high = (_number(bound) for bound in model.clip)
+            said = f"LEAST(GREATEST({said}, {low}), {high})"
+    return said
+
+
+def _case(model: PlainModel, node: Node, output: int) -> str:
+    if isinstance(node, Leaf):
+        return _number(node.values[output])
+    yes, no = _case(model, node.yes, output), _case(model, node.no, output)
+    return f"CASE WHEN {_question(model, node)} THEN {yes} ELSE {no} END"
+
+
+def _question(model: PlainModel, branch: Branch) -> str:
+    grid, column = model.grids[branch.column], _name(model, branch.column)
+    parts = _ranges if grid.kind is ColumnKind.NUMERIC else _memberships
+    known = parts(grid, column, branch.cells & ~(1 << grid.missing))
+    ways = [*known, *([f"{column} IS NULL"] if is_missing_in(grid, branch.cells) else [])]
+    return " OR ".join(ways) or "FALSE"
+
+
+def _ranges(grid: Grid, column: str, cells: int) -> list[str]:
+    codes = category_set(grid, cells)
+    firsts = [code for code in codes if not cells << 1 >> code & 1]
+    lasts = [code for code in codes if not cells >> (code + 1) & 1]
+    return [_range(grid, column, a, b) for a, b in zip(firsts, lasts, strict=True)]
+
+
+def _range(grid: Grid, column: str, first: int, last: int) -> str:
+    above = [f"{column} >= {_bound(grid.edges[first - 1])}"] if first else []
+    below = [f"{column} < {_bound(grid.edges[last])}"] if last < len(grid.edges) else []
+    return " AND ".join(above + below) or f"{column} IS NOT NULL"
+
+
+def _memberships(grid: Grid, column: str, cells: int) -> list[str]:
+    """The shorter of IN and NOT IN; NULL is in neither."""
+    inside = category_set(grid, cells)
+    outside = [code for code in range(grid.missing) if code not in set(inside)]
+    if not inside:
+        return []
+    if not outside:
+        return [f"{column} IS NOT NULL"]
+    word, codes = ("IN", inside) if len(inside) <= len(outside) else ("NOT IN", outside)
+    return [f"{column} {word} ({', '.join(_category(grid, code) for code in codes)})"]
+
+
+# -------------------------------------------------------------------------------------------- link
+def _linked(model: PlainModel, steps: int) -> str:
+    last = [f"s{steps}_{output}" for output in range(model.outputs)]
+    if model.classes is None:
+        return f'SELECT {KEY}, {last[0]} AS "prediction"\nFROM sum_{steps}'
+    probabilities = _probabilities(model.link, last)
+    named = [
+        f"{p} AS {_quoted('p_' + name)}"
+        for name, p in zip(model.classes, probabilities, strict=True)
+    ]
+    return f"SELECT {KEY},\n  {_listed(named)}\nFROM sum_{steps}"
+
+
+def _probabilities(link: Link, sums: Sequence[str]) -> list[str]:
+    if link is Link.NONE:
+        return list(sums)
+    if link is Link.SIGMOID:
+        power = f"LEAST(GREATEST({sums[0]}, -30), 30)"
+        return [f"1 / (1 + exp({power}))", f"1 / (1 + exp(-{power}))"]
+    top = f"GREATEST({', '.join(sums)})"
+    parts = [f"exp(GREATEST({s} - {top}, {-HIGHEST_POWER:g}))" for s in sums]
+    return [f"{part} / ({' + '.join(parts)})" for part in parts]
+
+
+# ---------------------------------------------------------------------------------------- spelling
+def _name(model: PlainModel, column: int) -> str:
+    return _quoted(f"c{column} {model.grids[column].feature}")
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return ",\n  ".join(parts)
+
+
+def _number(value: float) -> str:
+    """Typed, since a bare decimal is an exact number in PostgreSQL, and slow."""
+    return f"'{value!r}'::float8"
+
+
+def _bound(edge: float) -> str:
+    digits = repr(edge).lstrip("-").replace(".", "").strip("0")
+    is_plain = len(digits) <= PLAIN_DIGITS and "e" not in digits
+    return f"{edge:.15g}" if is_plain else _number(edge)
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,229 @@
+"""A model as XGBoost's own JSON, so that `xgboost.Booster` and `shap.TreeExplainer` read it.
+
+Numbers are columns of type float, categories and buckets columns of codes of type c; NaN is
+missing. XGBoost computes in single precision, so a number must be one of 32 bits to fall on the
+same side of a cut. A cut is moved up to the next number of 32 bits, which moves no such value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.report.plain import (
+    Branch,
+    Leaf,
+    Link,
+    Node,
+    PlainModel,
+    Threshold,
+    as_threshold,
+    category_set,
+    is_missing_in,
+)
+from hedgerow.values.grids import ColumnKind, Grid
+
+VERSION = [3, 2, 0]
+NO_PARENT = 2**31 - 1
+NUMBER, CATEGORY = 0, 1
+HIGHEST = float(np.finfo(np.float32).max)
+
+
+def written(model: PlainModel) -> str:
+    if model.clip is not None:
+        raise SpecError(
+            "this model is clipped to the target's range after every tree, which XGBoost cannot "
+            "do; export it to onnx, python or sql."
+        )
+    if model.link is Link.SOFTMAX or (model.link is Link.NONE and model.outputs > 1):
+        targets = list(range(model.outputs))
+    else:
+        targets = [0]
+    trees = [_tree(model, root, output) for root in model.terms for output in targets]
+    return json.dumps({"learner": _learner(model, trees, targets), "version": VERSION})
+
+
+def _learner(model: PlainModel, trees: list[Any], targets: list[int]) -> dict[str, Any]:
+    rounds = list(range(0, len(trees) + 1, len(targets)))
+    for number, tree in enumerate(trees):
+        tree["id"] = number
+    return {
+        "attributes": {"hedgerow": json.dumps([_words(grid) for grid in model.grids])},
+        "feature_names": [grid.feature for grid in model.grids],
+        "feature_types": [
+            "float" if grid.kind is ColumnKind.NUMERIC else "c" for grid in model.grids
+        ],
+        "gradient_booster": {
+            "model": {
+                "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
+                "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+                "iteration_indptr": rounds,
+                "tree_info": targets * (len(trees) // len(targets)),
+                "trees": trees,
+            },
+            "name": "gbtree",
+        },
+        **_objective(model, len(targets)),
+    }
+
+
+def _objective(model: PlainModel, targets: int) -> dict[str, Any]:
+    """XGBoost starts from `base_score`, which for two classes is a probability."""
+    classes = str(targets) if model.link is Link.SOFTMAX else "0"
+    wide = model.link is Link.NONE and targets > 1
+    start = [1.0 / (1.0 + np.exp(-b)) if model.link is Link.SIGMOID else b for b in model.base]
+    return {
+        "learner_model_param": {
+            "base_score": "[" + ",".join(f"{b:.9E}" for b in start) + "]",
+            "boost_from_average": "0",
+            "num_class": classes,
+            "num_feature": str(len(model.grids)),
+            "num_target": str(targets) if wide else "1",
+        },
+        "objective": {
+            Link.SIGMOID: {"name": "binary:logistic", "reg_loss_param": {"scale_pos_weight": "1"}},
+            Link.SOFTMAX: {
+                "name": "multi:softprob",
+                "softmax_multiclass_param": {"num_class": classes},
+            },
+            Link.NONE: {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}},
+        }[model.link],
+    }
+
+
+def _words(grid: Grid) -> dict[str, Any]:
+    """What each code of a column stands for."""
+    codes = list(grid.values) + (["any other value"] if grid.other else [])
+    return {"column": grid.feature, "codes": codes}
+
+
+@dataclass
+class _Arrays:
+    """The arrays of one tree. Both children of a node stand side by side: XGBoost counts on it."""
+
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    column: list[int] = field(default_factory=list)
+    condition: list[float] = field(default_factory=list)
+    default_left: list[int] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    cover: list[float] = field(default_factory=list)
+    sets: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(self, parent: int, cover: float) -> int:
+        """A leaf that says nothing yet."""
+        self.left.append(-1)
+        self.right.append(-1)
+        self.parent.append(parent)
+        self.column.append(0)
+        self.condition.append(0.0)
+        self.default_left.append(0)
+        self.kind.append(NUMBER)
+        self.cover.append(cover)
+        return len(self.left) - 1
+
+
+def _tree(model: PlainModel, root: Node, output: int) -> dict[str, Any]:
+    arrays = _laid_out(model, root, output)
+    sets = list(arrays.sets.values())
+    starts = np.cumsum([0, *map(len, sets)])[:-1].tolist()
+    return {
+        "base_weights": arrays.condition,
+        "categories": [code for one in sets for code in one],
+        "categories_nodes": list(arrays.sets),
+        "categories_segments": starts,
+        "categories_sizes": [len(one) for one in sets],
+        "default_left": arrays.default_left,
+        "left_children": arrays.left,
+        "loss_changes": [0.0] * len(arrays.left),
+        "parents": arrays.parent,
+        "right_children": arrays.right,
+        "split_conditions": arrays.condition,
+        "split_indices": arrays.column,
+        "split_type": arrays.kind,
+        "sum_hessian": arrays.cover,
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(len(model.grids)),
+            "num_nodes": str(len(arrays.left)),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def _laid_out(model: PlainModel, root: Node, output: int) -> _Arrays:
+    """Level by level. `allowed` are the cells of each column that still lead to a node.
+
+    Shapley values along paths need a weight for every node. Models hold no counts for most, so
+    all cells of the public grid weigh the same.
+    """
+    arrays, everything = _Arrays(), tuple((1 << grid.n_cells) - 1 for grid in model.grids)
+    waiting = deque([(arrays.add(NO_PARENT, 1.0), root, everything)])
+    while waiting:
+        here, node, allowed = waiting.popleft()
+        test = _asked(model, node)
+        if isinstance(test, Leaf):
+            arrays.condition[here] = float(np.float32(test.values[output]))
+            continue
+        arrays.column[here] = test.column
+        for ways, (side, cells) in zip(
+            (arrays.left, arrays.right), _sides(model, arrays, here, test), strict=True
+        ):
+            still = _less(allowed, test.column, cells)
+            ways[here] = arrays.add(here, _cover(model, still))
+            waiting.append((ways[here], side, still))
+    return arrays
+
+
+def _asked(model: PlainModel, node: Node | Threshold) -> Branch | Threshold | Leaf:
+    """The node with questions about numbers as single comparisons."""
+    while isinstance(node, Branch) and model.grids[node.column].kind is ColumnKind.NUMERIC:
+        node = as_threshold(node, model.grids[node.column])
+    return node
+
+
+def _sides(
+    model: PlainModel, arrays: _Arrays, here: int, test: Branch | Threshold
+) -> tuple[tuple[Node, int], tuple[Node, int]]:
+    """Notes the question; what stands left and right of it, each with the cells that go there."""
+    grid = model.grids[test.column]
+    if isinstance(test, Threshold):
+        arrays.condition[here] = _single(test.below)
+        arrays.default_left[here] = int(test.missing)
+        cells = _cells_below(grid, test)
+        return (test.yes, cells), (test.no, ~cells)
+    arrays.kind[here] = CATEGORY
+    right = test.cells if test.cells & ~(1 << grid.missing) else ~test.cells  # never no category
+    arrays.sets[here] = [c for c in category_set(grid, right) if c != grid.missing]
+    arrays.default_left[here] = int(not is_missing_in(grid, right))
+    sides = (test.no, ~test.cells), (test.yes, test.cells)
+    return sides if right == test.cells else (sides[1], sides[0])
+
+
+def _less(allowed: tuple[int, ...], column: int, cells: int) -> tuple[int, ...]:
+    return tuple(a & cells if j == column else a for j, a in enumerate(allowed))
+
+
+def _cells_below(grid: Grid, test: Threshold) -> int:
+    known = grid.missing if test.below is None else grid.edges.index(test.below) + 1
+    return (1 << known) - 1 | (test.missing << grid.missing)
+
+
+def _cover(model: PlainModel, allowed: tuple[int, ...]) -> float:
+    """Part of all combinations of cells, never zero."""
+    parts = (a.bit_count() / grid.n_cells for a, grid in zip(allowed, model.grids, strict=True))
+    return max(float(np.prod(list(parts))), 1e-6)
+
+
+def _single(edge: float | None) -> float:
+    """The smallest number of 32 bits that is not below the edge."""
+    if edge is None:
+        return HIGHEST
+    near = np.float32(edge)
+    return float(near if float(near) >= edge else np.nextafter(near, np.float32(np.inf)))

@@ -1,0 +1,98 @@
+"""What the page's script computes with: the model's numbers, no more cells than it tells apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hedgerow.report.plain import Leaf, Node, PlainModel, nodes_of
+from hedgerow.report.view import readable
+from hedgerow.values.grids import ColumnKind, Grid
+
+DIGITS = 9
+"""Significant digits of a value; sums of a hundred of them are right to far more than 1e-6."""
+
+
+MOST_NUMBERS = 60_000
+"""Values of leaves that a page holds; with them it stays below a megabyte."""
+
+
+def trees_that_fit(model: PlainModel) -> int:
+    """How many trees, from the first, a page can hold."""
+    room = MOST_NUMBERS - sum(_numbers(root) for root in model.curves)
+    for count, root in enumerate(model.trees):
+        room -= _numbers(root)
+        if room < 0:
+            return count
+    return len(model.trees)
+
+
+def _numbers(root: Node) -> int:
+    return sum(len(node.values) for node in nodes_of(root) if isinstance(node, Leaf))
+
+
+def script_data(model: PlainModel) -> dict[str, Any]:
+    """Columns, questions and trees in preorder: a number is a question, a list a leaf."""
+    questions: dict[tuple[int, int], int] = {}
+    curves = [_tree(root, questions) for root in model.curves]
+    trees = [_tree(root, questions) for root in model.trees[: trees_that_fit(model)]]
+    turns = [
+        _turns(grid, [c for j, c in questions if j == k]) for k, grid in enumerate(model.grids)
+    ]
+    return {
+        "columns": [_column(grid, turns[j]) for j, grid in enumerate(model.grids)],
+        "classes": model.classes,
+        "base": _rounded(model.base),
+        "curves": curves,
+        "trees": trees,
+        "clip": model.clip,
+        "link": model.link.name,
+        "questions": [_question(model, turns[j], j, cells) for j, cells in questions],
+    }
+
+
+def _turns(grid: Grid, sets: list[int]) -> list[int]:
+    """Cells at which some question about a number changes its mind; others need no edge."""
+    if grid.kind is not ColumnKind.NUMERIC:
+        return []
+    changes = 0
+    for cells in sets:
+        changes |= cells ^ cells >> 1
+    return [k + 1 for k in range(grid.missing - 1) if changes >> k & 1]
+
+
+def _column(grid: Grid, turns: list[int]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"name": grid.feature, "kind": grid.kind.value}
+    if grid.kind is ColumnKind.NUMERIC:
+        return facts | {
+            "edges": [grid.edges[k - 1] for k in turns],
+            "low": grid.low,
+            "high": grid.high,
+        }
+    if grid.kind is ColumnKind.HASHED:
+        return facts | {"values": list(range(len(grid.values)))}
+    return facts | {"values": grid.values, "other": grid.other}
+
+
+def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> list[Any]:
+    """Column, cells that answer yes as hexadecimal digits, words of yes, words of no."""
+    grid = model.grids[column]
+    bits = cells
+    if grid.kind is ColumnKind.NUMERIC:
+        kept = [0, *turns, grid.missing]
+        bits = sum((cells >> old & 1) << new for new, old in enumerate(kept))
+    everything = (1 << grid.n_cells) - 1
+    words = [readable(grid.describe(side & everything)) for side in (cells, ~cells)]
+    return [column, f"{bits:x}", *words]
+
+
+def _tree(root: Node, questions: dict[tuple[int, int], int]) -> list[Any]:
+    return [
+        _rounded(node.values)
+        if isinstance(node, Leaf)
+        else questions.setdefault((node.column, node.cells), len(questions))
+        for node in nodes_of(root)
+    ]
+
+
+def _rounded(values: tuple[float, ...]) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]

@@ -1,0 +1,287 @@
+"""The report: one file that needs no network, for everybody whom a model concerns."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Protocol
+
+from hedgerow.coordinator.record import RunRecord
+from hedgerow.coordinator.statement import PrivacyStatement
+from hedgerow.report.exports.writing import write_file
+from hedgerow.report.page import sections
+from hedgerow.report.page.data import script_data, trees_that_fit
+from hedgerow.report.page.html import Html, joined, tag
+from hedgerow.report.page.pictures import importance_bars, shapes
+from hedgerow.report.plain import PlainModel, plain
+from hedgerow.report.reading import Readable, mean_of_curve
+from hedgerow.report.text import leaf_sentences
+from hedgerow.report.view import is_one_tree, leaf_of
+from hedgerow.values.models import Output
+
+LOGO = Html(
+    '<svg viewBox="0 0 24 24" aria-hidden="true"><g fill="none" stroke="currentColor" '
+    'stroke-width="2" stroke-linecap="round"><path d="M2 21h20M12 21V8M12 12 7 8M12 10l5-4"/>'
+    '<circle cx="6.5" cy="7" r="2.6"/><circle cx="17.5" cy="5" r="2.6"/>'
+    '<circle cx="12" cy="5" r="2.6"/></g></svg>'
+)
+
+
+class Reportable(Readable, Protocol):
+    privacy_: PrivacyStatement
+    run_: RunRecord
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+
+def report(model: Reportable, path: str | Path) -> Path:
+    """Writes the page."""
+    return write_file(path, written(model).encode())
+
+
+def written(model: Reportable) -> str:
+    form = plain(model)
+    said, run = model.privacy_, model.run_
+    body = [
+        _tree_section(model, form),
+        _columns_section(model, form),
+        _why_section(form),
+        sections.promise(said),
+        sections.spent(said),
+        sections.left(run, said),
+        sections.evaluation(),
+        sections.unprotected(said),
+        sections.origin(form, said, _parameters(model), model.model_.score.digest),
+    ]
+    head = tag(
+        "header",
+        tag(
+            "div",
+            tag(
+                "div",
+                tag("div", tag("p", LOGO, "hedgerow", class_="kicker"), tag("h1", _title(form))),
+                sections.promise_card(said),
+                class_="title",
+            ),
+            sections.glance(form, said, run),
+            class_="inner",
+        ),
+    )
+    data = json.dumps(_data(model, form), separators=(",", ":"), ensure_ascii=False)
+    return joined(
+        [
+            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+            tag("title", f"{_title(form)} · hedgerow"),
+            Html(f"<style>{_file('page.css')}</style></head><body>"),
+            tag("a", "Skip to the report", class_="skip", href="#main"),
+            head,
+            _navigation(),
+            tag("main", tag("div", *body, class_="inner"), id="main"),
+            tag("footer", tag("div", FOOT, class_="inner")),
+            Html(f'<script type="application/json" id="model">{_safe(data)}</script>'),
+            Html(f"<script>{_file('page.js')}</script></body></html>\n"),
+        ]
+    )
+
+
+def _safe(data: str) -> str:
+    """JSON in which no text of a model can end the block it stands in."""
+    return data.replace("<", "\\u003c")
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+FOOT = (
+    "Made by hedgerow from the model file alone. Every number carries noise that protects the "
+    "records; the page asks nothing of any network."
+)
+PLACES = {
+    "tree": "Trees",
+    "columns": "Columns",
+    "why": "Why?",
+    "promise": "The promise",
+    "spent": "Spent",
+    "left": "What left",
+    "evaluation": "How good",
+    "unprotected": "Not protected",
+    "origin": "Origin",
+}
+
+
+def _navigation() -> Html:
+    links = [tag("li", tag("a", words, href=f"#{place}")) for place, words in PLACES.items()]
+    return tag("nav", tag("div", tag("ul", *links), class_="inner"), aria_label="Sections")
+
+
+def _title(form: PlainModel) -> str:
+    words = {"Classifier": "classifier", "Regressor": "regressor"}
+    for end, word in words.items():
+        if form.name.endswith(end):
+            stem = form.name.removesuffix(end)
+            split = "".join(f" {c.lower()}" if c.isupper() else c for c in stem).strip()
+            return f"{split.capitalize()} {word}"
+    return form.name
+
+
+# ------------------------------------------------------------------------------------- the sections
+def _tree_section(model: Reportable, form: PlainModel) -> Html:
+    if not form.trees:
+        return sections.section("tree", "Trees", tag("p", "The model has curves only."))
+    single = is_one_tree(model)
+    fitting = trees_that_fit(form)
+    words = ONE_TREE if single else MANY_TREES.format(len(form.trees))
+    if fitting < len(form.trees):
+        words += f" The page holds the first {fitting}; the model is too large for more."
+    tools = [
+        tag("button", "Open all", type="button", id="open-all"),
+        tag("button", "Close all", type="button", id="close-all"),
+    ]
+    if fitting > 1:
+        field = Html(f'<input id="tree-number" type="number" min="1" max="{fitting}" value="1">')
+        tools.insert(0, tag("span", Html(str(tag("label", "Tree ", for_="tree-number"))), field))
+    legend: list[Html] = []
+    if single and form.classes is not None:
+        legend = [
+            tag("li", tag("span", "", class_=f"chip k{min(k, 6)}"), f" {name}")
+            for k, name in enumerate(form.classes)
+        ]
+    return sections.section(
+        "tree",
+        "The tree" if single else "The trees",
+        tag("p", words),
+        tag("div", *tools, class_="tools"),
+        *([tag("ul", *legend, class_="legend")] if legend else []),
+        tag("div", tag("div", "", id="tree-view"), class_="panel"),
+        Html("<noscript><p>The tree needs the page's own script.</p></noscript>"),
+    )
+
+
+ONE_TREE = (
+    "Open and close branches by mouse or by keyboard. Records are shown with two deviations of "
+    "their noise; pale bars with a question mark say that noise alone could change the class."
+)
+MANY_TREES = (
+    "{} trees add up. Choose one: its leaves say what they add to the score, to the right for "
+    "more, to the left for less."
+)
+
+
+def _columns_section(model: Reportable, form: PlainModel) -> Html:
+    return sections.section(
+        "columns",
+        "What it looks at",
+        tag("p", "The part of the score's variation that each column brings about."),
+        importance_bars(model),
+        *_curves(model, form),
+    )
+
+
+def _curves(model: Reportable, form: PlainModel) -> list[Html]:
+    what = "the number" if form.classes is None else "the score"
+    if trees_that_fit(form) < len(form.trees):
+        return [tag("p", "hedgerow.shape(model, column) has the curve of each column.")]
+    return [
+        tag("h3", "Column by column"),
+        tag(
+            "p",
+            f"What a column adds to {what}, all else averaged; its bins from left to right. Read "
+            "off the released model, so nothing more was spent.",
+        ),
+        tag("div", *shapes(model), class_="columns"),
+    ]
+
+
+def _why_section(form: PlainModel) -> Html:
+    if trees_that_fit(form) < len(form.trees):
+        words = "The model is too large for a page. Ask hedgerow.explain(model, rows) instead."
+        return sections.section("why", "Why?", tag("p", words))
+    buttons = tag(
+        "div",
+        tag("button", "Say why", type="submit", class_="main"),
+        tag("button", "Clear", type="reset"),
+        class_="buttons",
+    )
+    return sections.section(
+        "why",
+        "Why?",
+        tag("p", "Type a record; leave empty what is not known. It stays in this page."),
+        tag(
+            "div",
+            tag("form", *sections.fields(form), buttons, id="why-form", autocomplete="off"),
+            tag("div", "", id="why-answer", role="status", aria_live="polite"),
+            class_="panel",
+        ),
+    )
+
+
+# ---------------------------------------------------------------------------------- for the script
+def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
+    score = model.model_.score
+    curves = [mean_of_curve(model, curve).tolist() for curve in score.curves]
+    return script_data(form) | {
+        "curve_columns": [curve.feature for curve in score.curves],
+        "curve_means": curves,
+        "rows": _rows(model),
+        "leaves": _leaves(model) if is_one_tree(model) else None,
+        "unit": _unit(model),
+    }
+
+
+def _rows(model: Reportable) -> list[list[float]] | None:
+    """Noisy records of each leaf, where all trees keep them."""
+    grown = model.grown_
+    if len(grown) != len(model.model_.score.trees) or not all(one.leaves for one in grown):
+        return None
+    return [[round(float(leaf.masses.clip(0.0).sum()), 3) for leaf in one.leaves] for one in grown]
+
+
+def _leaves(model: Reportable) -> list[dict[str, Any]]:
+    said = [leaf_of(model.schema_, leaf) for leaf in model.grown_[0].leaves]
+    return [
+        {
+            "rows": leaf.rows,
+            "spread": leaf.rows_spread,
+            "sure": getattr(leaf, "is_sure", True),
+            "sentence": sentence,
+        }
+        for leaf, sentence in zip(said, leaf_sentences(model), strict=True)
+    ]
+
+
+def _unit(model: Reportable) -> str:
+    if model.schema_.classes is None:
+        return "Numbers are in units of the target."
+    if model.model_.output is Output.MEAN:
+        return "Numbers are added to the probability of the class that is named."
+    return "Numbers are added to the log-odds of the class that is named."
+
+
+def _parameters(model: Reportable) -> dict[str, Any]:
+    hidden = ("schema", "ledger", "progress")
+    return {
+        k: v for k, v in model.get_params(deep=False).items() if k not in hidden and v is not None
+    }
+
+
+def _file(name: str) -> str:
+    return files("hedgerow.report.page").joinpath(name).read_text("utf-8")
+
+
+# ---------------------------------------------------------------------------------- in a notebook
+def card(model: Reportable) -> str:
+    """A few lines for a notebook: what it is, what it promises."""
+    form, said = plain(model), model.privacy_
+    style = (
+        "border:1px solid #9aa894;border-radius:10px;padding:.8em 1.1em;max-width:46em;"
+        "font-family:system-ui,sans-serif"
+    )
+    facts = f"{_title(form)}: {sections.made_of(form)}, from {len(form.grids)} columns"
+    lines = [
+        tag("strong", facts),
+        tag("div", f"{said.promise} · {said.unit}"),
+        *(tag("div", line) for line in sections.meaning_lines(said)),
+        tag("div", "model.report(path) writes the whole page.", style="opacity:.75"),
+    ]
+    return str(tag("div", *lines, style=style))

@@ -1,0 +1,294 @@
+"""The sections of the page that need no script: they are read, printed and searched as they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hedgerow.coordinator.promise import meaning_words, percent
+from hedgerow.coordinator.record import RoundRecord, RunRecord
+from hedgerow.coordinator.spending import Part, Spending
+from hedgerow.coordinator.statement import PrivacyStatement
+from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.report.page.html import Html, joined, listed, table, tag
+from hedgerow.report.plain import PlainModel
+from hedgerow.values.grids import ColumnKind
+
+MANIFEST_LINES = 3
+"""Of each round; the rest is counted."""
+
+
+def section(name: str, title: str, *inside: str | Html) -> Html:
+    head = tag("h2", title, id=f"{name}-title")
+    return tag("section", head, *inside, id=name, aria_labelledby=f"{name}-title")
+
+
+# ------------------------------------------------------------------------------------- at a glance
+def glance(model: PlainModel, said: PrivacyStatement, run: RunRecord) -> Html:
+    task = "a number" if model.classes is None else " / ".join(model.classes[:4])
+    if model.classes is not None and len(model.classes) > 4:
+        task += f" and {len(model.classes) - 4} more"
+    facts = [
+        ("Tells", task),
+        ("From", _many(len(model.grids), "column")),
+        ("Made of", made_of(model)),
+        ("Trained on", "one holder" if said.parties == 1 else _many(said.parties, "site")),
+        ("In", _many(len(run.rounds), "round")),
+        ("Each site sent", _bytes(sum(r.bytes_out for r in run.rounds))),
+    ]
+    cards = [tag("div", tag("dt", name), tag("dd", words)) for name, words in facts]
+    return tag("dl", *cards, class_="facts")
+
+
+def promise_card(said: PrivacyStatement) -> Html:
+    """The promise in one look."""
+    epsilon = "∞" if math.isinf(said.epsilon) else printed(said.epsilon)
+    return tag(
+        "div",
+        tag("p", tag("span", "ε", class_="symbol"), f" {epsilon}", class_="epsilon"),
+        tag("p", f"δ = {printed(said.delta)} · {said.unit}", class_="small"),
+        class_="promise-card",
+    )
+
+
+def made_of(model: PlainModel) -> str:
+    parts = [_many(len(model.curves), "curve")] if model.curves else []
+    parts += [_many(len(model.trees), "tree")] if model.trees else []
+    return " and ".join(parts) or "a constant"
+
+
+# ------------------------------------------------------------------------------------- the promise
+def meaning_lines(said: PrivacyStatement) -> list[str]:
+    return [f"{line[0].upper()}{line[1:]}." for line in meaning_words(said.meaning, said.unit)]
+
+
+def promise(said: PrivacyStatement) -> Html:
+    words = meaning_lines(said)
+    return section(
+        "promise",
+        "The promise",
+        tag(
+            "p",
+            f"Whoever sees this model, and whatever they know besides: {words[0]}",
+            class_="lead",
+        ),
+        _meter(said.meaning.guess),
+        tag("p", words[1]),
+        table(
+            ["Against", "Promise"],
+            [(who, what) for who, what in said.trust],
+            "Against whom the promise holds",
+        ),
+        _numbers(said),
+    )
+
+
+def _meter(guess: float) -> Html:
+    """From a coin's 50 % to certainty, with the most that anybody can reach."""
+    x = 600.0 * (guess - 0.5) / 0.5
+    label = f"A guess is right at most {percent(guess)} of the time; a coin is right 50 %."
+    inner = (
+        f'<rect class="track" x="10" y="26" width="600" height="12" rx="6"/>'
+        f'<rect class="reach" x="10" y="26" width="{max(x, 3):.1f}" height="12" rx="6"/>'
+        f'<text x="10" y="58">coin 50 %</text>'
+        f'<text x="610" y="58" text-anchor="end">certain 100 %</text>'
+        f'<text class="mark" x="{10 + min(max(x, 20), 560):.1f}" y="18">≤ {percent(guess)}</text>'
+    )
+    return Html(
+        f'<svg class="meter" viewBox="0 0 620 66" role="img" aria-label="{label}">{inner}</svg>'
+    )
+
+
+def _numbers(said: PrivacyStatement) -> Html:
+    rows = [
+        ("Epsilon, delta", said.promise),
+        *([("All fits of one ledger", said.total.promise)] if said.total else []),
+        ("Unit", said.unit),
+        ("Neighbours", said.neighbours),
+        ("Noise", said.placement),
+        ("Accountant", said.accountant),
+        ("Randomness", said.randomness),
+        ("Schema", said.schema_source),
+        ("Inexact draws add to delta", printed(said.delta_slack, 2)),
+        *(
+            (f"Found at {percent(alarms)} false alarms", f"at most {percent(found)}")
+            for alarms, found in said.meaning.found
+        ),
+        *((f"Mechanism, {m.part:.1%}", m.what) for m in said.mechanisms),
+    ]
+    return tag(
+        "details",
+        tag("summary", "The promise in numbers"),
+        table(["What", "Value"], rows, "The promise in numbers"),
+    )
+
+
+# ----------------------------------------------------------------------------------- what was spent
+def spent(said: PrivacyStatement) -> Html:
+    if said.spent_fraction is None:
+        return section(
+            "spent", "What was spent", tag("p", "No noise was added: nothing is bounded.")
+        )
+    rows = [
+        (
+            tag("span", tag("span", "", class_=f"chip c{k % 6}"), f" {_round_words(line.rounds)}"),
+            line.what,
+            f"{line.part:.1%}",
+        )
+        for k, line in enumerate(said.spending)
+    ]
+    rows += [
+        (tag("span", tag("span", "", class_="chip left"), " left"), p.what, f"{p.part:.1%}")
+        for p in said.unspent
+    ]
+    words = (
+        f"{said.spent_fraction:.1%} of the budget, by the most charged record; what was released "
+        f"has epsilon {printed(said.spent_epsilon)}."
+    )
+    sites = "the holder" if said.parties == 1 else f"each of the {said.parties} sites"
+    charged = f"The same charge stands in the ledger of {sites}: every site answers every round."
+    return section(
+        "spent",
+        "What was spent",
+        tag("p", words),
+        _stack(said.spending, said.unspent),
+        table(["Rounds", "For", "Part"], rows, "The budget, round by round"),
+        tag("p", charged, class_="small"),
+    )
+
+
+def _round_words(rounds: str) -> str:
+    return f"round {rounds}" if rounds[:1].isdigit() else rounds
+
+
+def _stack(spending: Sequence[Spending], unspent: Sequence[Part]) -> Html:
+    x, parts = 0.0, []
+    for k, line in enumerate(spending):
+        parts.append(_slice(x, line.part, f"c{k % 6}"))
+        x += line.part
+    for left in unspent:
+        parts.append(_slice(x, left.part, "left"))
+        x += left.part
+    label = f"A bar of the whole budget; {sum(p.part for p in spending):.1%} of it was spent."
+    return Html(
+        f'<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
+        f'aria-label="{label}">{"".join(parts)}</svg>'
+    )
+
+
+def _slice(start: float, part: float, kind: str) -> str:
+    return (
+        f'<rect class="{kind}" x="{620 * start:.2f}" y="0" width="{620 * part:.2f}" height="22"/>'
+    )
+
+
+# -------------------------------------------------------------------------------------- what left
+def left(run: RunRecord, said: PrivacyStatement) -> Html:
+    out, back = sum(r.bytes_out for r in run.rounds), sum(r.bytes_in for r in run.rounds)
+    who = "The holder answered" if said.parties == 1 else "Each site answered"
+    words = (
+        f"{who} {_many(len(run.rounds), 'round')} with {sum(r.integers for r in run.rounds)} whole "
+        f"numbers in all: {_bytes(out)} out, {_bytes(back)} in. No row, and no number without "
+        "noise, is among them."
+    )
+    if said.spent_fraction is None:
+        words = words.partition(" No row")[0] + " No noise was added to them."
+    rows = [
+        (
+            f"{r.number}{' (failed)' if r.void else ''}",
+            _manifest(r),
+            str(r.integers),
+            _bytes(r.bytes_out),
+        )
+        for r in run.rounds
+    ]
+    rounds = table(["Round", "Asked", "Numbers", "Sent"], rows, "Every round, as a site saw it")
+    return section(
+        "left",
+        "What left each site",
+        tag("p", words),
+        tag("details", tag("summary", f"All {len(rows)} rounds"), rounds),
+    )
+
+
+def _manifest(record: RoundRecord) -> Html:
+    lines = [tag("div", line) for line in record.manifest[:MANIFEST_LINES]]
+    more = len(record.manifest) - MANIFEST_LINES
+    return joined([*lines, *([tag("div", f"and {more} more", class_="small")] if more > 0 else [])])
+
+
+# ---------------------------------------------------------------------------------------- the rest
+def evaluation() -> Html:
+    words = (
+        "This model carries no evaluation. A score on records of the sites is a release of its "
+        "own, with noise and a charge; a score on other rows is outside the promise."
+    )
+    return section("evaluation", "How good it is", tag("p", words))
+
+
+def unprotected(said: PrivacyStatement) -> Html:
+    return section(
+        "unprotected",
+        "What is not protected",
+        listed(said.unprotected),
+        tag("h3", "And to be remembered"),
+        listed(said.caveats),
+    )
+
+
+def origin(
+    model: PlainModel, said: PrivacyStatement, parameters: dict[str, Any], digest: str
+) -> Html:
+    rows = [
+        ("Estimator", model.name),
+        ("Release", f"hedgerow {said.release}"),
+        ("Source files, SHA-256", said.source),
+        ("Model, SHA-256", digest),
+        *((name, str(value)) for name, value in parameters.items()),
+    ]
+    how = (
+        "Public randomness follows random_state; noise comes from the operating system and cannot "
+        "be drawn again. The same study on the same rows gives another model with the same promise."
+    )
+    return section(
+        "origin",
+        "Where it comes from",
+        table(["What", "Value"], rows, "Versions, parameters and hashes"),
+        tag("p", how),
+        tag("pre", 'import hedgerow\nmodel = hedgerow.load("model.json")  # checks its digest'),
+    )
+
+
+# ------------------------------------------------------------------------------------------- fields
+def fields(model: PlainModel) -> Iterator[Html]:
+    """One input for each column; empty is missing."""
+    for j, grid in enumerate(model.grids):
+        name = f"field-{j}"
+        if grid.kind is ColumnKind.NUMERIC:
+            hint = f"{grid.low:g} to {grid.high:g}"
+            field = Html(
+                f'<input id="{name}" inputmode="decimal" autocomplete="off" placeholder="{hint}">'
+            )
+        else:
+            field = _choices(name, grid.values, grid.other)
+        label = grid.feature if grid.kind is not ColumnKind.HASHED else f"{grid.feature} (bucket)"
+        yield tag("div", Html(str(tag("label", label, for_=name))), field, class_="field")
+
+
+def _choices(name: str, values: Sequence[str], other: bool) -> Html:
+    options = [tag("option", "missing", value="")]
+    options += [tag("option", value, value=k) for k, value in enumerate(values)]
+    if other:
+        options.append(tag("option", "any other value", value=len(values)))
+    return tag("select", *options, id=name)
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _bytes(count: int) -> str:
+    if count < 10_000:
+        return f"{count} bytes"
+    return f"{count / 1000:.0f} kB" if count < 10_000_000 else f"{count / 1e6:.0f} MB"

@@ -1,0 +1,247 @@
+"""A model as questions about raw columns: the one form from which every export is written.
+
+Everything that a model adds up stands here as trees: a curve is a tree that asks about one column.
+What follows the sum is as plain as it can be: forests are rescaled so that no mean is left, and
+one of three links turns the sum into what a user sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from hedgerow.errors import SpecError
+from hedgerow.values.grids import MISSING_TEXTS, ColumnKind, Grid
+from hedgerow.values.models import Curve, Model, Output
+from hedgerow.values.schema import Schema
+from hedgerow.values.tokens import token_of
+from hedgerow.values.trees import Tree
+
+Values = tuple[float, ...]
+
+
+class Predicting(Protocol):
+    """A fitted estimator, or a model read back from its file."""
+
+    schema_: Schema
+    model_: Model
+
+
+class Link(Enum):
+    """From the sum to what a user sees."""
+
+    NONE = "the sum itself"
+    SIGMOID = "the logistic function of the sum is the probability of the second class"
+    SOFTMAX = "softmax of the sums are the probabilities"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Asks whether the cell of a column is in a set; bit k of `cells` stands for cell k."""
+
+    column: int
+    cells: int
+    yes: Node
+    no: Node
+
+
+Node = Branch | Leaf
+
+
+@dataclass(frozen=True)
+class PlainModel:
+    """sum(x) = base + curves + trees; with `clip`, clipped after every tree (not after curves)."""
+
+    name: str
+    grids: tuple[Grid, ...]
+    classes: tuple[str, ...] | None
+    base: Values
+    curves: tuple[Node, ...]
+    trees: tuple[Node, ...]
+    clip: tuple[float, float] | None
+    link: Link
+
+    @property
+    def outputs(self) -> int:
+        return len(self.base)
+
+    @property
+    def terms(self) -> tuple[Node, ...]:
+        return self.curves + self.trees
+
+
+def plain(model: Predicting) -> PlainModel:
+    """The plain form of a fitted estimator."""
+    if getattr(model, "model_", None) is None:
+        raise SpecError("this estimator is not fitted; call fit first, or load a saved model.")
+    score, schema = model.model_.score, model.schema_
+    weight = _weight(model.model_)
+    base = score.base if model.model_.output is Output.LOG_MEAN else _scaled(score.base, weight)
+    return PlainModel(
+        name=type(model).__name__,
+        grids=schema.grids,
+        classes=schema.classes,
+        base=base,
+        curves=tuple(_of_curve(c, weight, schema.grids[c.feature].n_cells) for c in score.curves),
+        trees=tuple(_of_tree(tree, weight) for tree in score.trees),
+        clip=score.clip,
+        link=LINKS[model.model_.output],
+    )
+
+
+LINKS = {
+    Output.MEAN: Link.NONE,
+    Output.VALUE: Link.NONE,
+    Output.LOG_MEAN: Link.SOFTMAX,
+    Output.SOFTMAX: Link.SOFTMAX,
+    Output.SIGMOID: Link.SIGMOID,
+}
+
+
+def _weight(model: Model) -> float:
+    """What one tree counts for in the sum."""
+    votes = max(len(model.score.trees), 1)
+    if model.output is Output.MEAN:
+        return 1.0 / votes
+    return model.sharpness / votes if model.output is Output.LOG_MEAN else 1.0
+
+
+def _scaled(values: Values, weight: float) -> Values:
+    return tuple(weight * float(value) for value in values)
+
+
+def _of_tree(tree: Tree, weight: float) -> Node:
+    """From the last node to the first: children stand after their parent."""
+    built: dict[int, Node] = {}
+    for q in reversed(range(len(tree.tests))):
+        test = tree.tests[q]
+        if test is None:
+            built[q] = Leaf(_scaled(tuple(tree.value[q]), weight))
+        else:
+            yes, no = built.pop(int(tree.left[q])), built.pop(int(tree.right[q]))
+            built[q] = Branch(int(tree.feature[q]), test.left, yes, no)
+    return built[0]
+
+
+def _of_curve(curve: Curve, weight: float, n_cells: int) -> Node:
+    """A balanced tree over the runs of cells in which the curve says the same."""
+    values = [_scaled(row, weight) for row in curve.values]
+    values += [(0.0,) * len(values[0])] * (n_cells - len(values))
+    starts = [k for k in range(n_cells) if k == 0 or values[k] != values[k - 1]]
+    return _halved(curve.feature, [(start, values[start]) for start in starts])
+
+
+def _halved(column: int, runs: list[tuple[int, Values]]) -> Node:
+    if len(runs) == 1:
+        return Leaf(runs[0][1])
+    middle = len(runs) // 2
+    below = (1 << runs[middle][0]) - 1
+    return Branch(column, below, _halved(column, runs[:middle]), _halved(column, runs[middle:]))
+
+
+# ------------------------------------------------------------------------------- reading questions
+def is_missing_in(grid: Grid, cells: int) -> bool:
+    return bool(cells >> grid.missing & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Asks whether x < `below`; None asks whether x is known. Missing values go as told."""
+
+    column: int
+    below: float | None
+    missing: bool
+    yes: Node
+    no: Node
+
+
+def as_threshold(branch: Branch, grid: Grid) -> Threshold | Node:
+    """A question about a number as one comparison, or as a nest of questions that are.
+
+    Two subtrees may then stand in several places; only sets with holes need it.
+    """
+    missing = is_missing_in(grid, branch.cells)
+    turns = _turns(grid, branch.cells)
+    starts_yes = bool(branch.cells & 1)
+    sides = (branch.yes, branch.no) if starts_yes else (branch.no, branch.yes)
+    if not turns and starts_yes == missing:  # every value goes the same way
+        return sides[0]
+    if len(turns) <= 1:
+        below = grid.edges[turns[0] - 1] if turns else None
+        return Threshold(branch.column, below, missing == starts_yes, *sides)
+    return _nested(branch, grid, turns)
+
+
+def _turns(grid: Grid, cells: int) -> list[int]:
+    """Cells of known values at which a set begins or ends."""
+    return [k for k in range(1, grid.missing) if (cells >> k ^ cells >> (k - 1)) & 1]
+
+
+def _nested(branch: Branch, grid: Grid, turns: list[int]) -> Threshold:
+    """Cut at the middle turn: each half of the cells has fewer turns."""
+    at = turns[len(turns) // 2]
+    missing = branch.cells & (1 << grid.missing)
+    low = branch.cells & ((1 << at) - 1)
+    high = branch.cells >> at & ((1 << (grid.missing - at)) - 1)
+    below = low | ((1 << grid.missing) - (1 << at) if low >> (at - 1) & 1 else 0) | missing
+    above = high << at | ((1 << at) - 1 if high & 1 else 0) | missing
+    return Threshold(
+        branch.column,
+        grid.edges[at - 1],
+        True,
+        Branch(branch.column, below, branch.yes, branch.no),
+        Branch(branch.column, above, branch.yes, branch.no),
+    )
+
+
+def category_set(grid: Grid, cells: int) -> list[int]:
+    """Codes of a set of cells, in order."""
+    return [code for code in range(grid.n_cells) if cells >> code & 1]
+
+
+def nodes_of(root: Node) -> Iterator[Node]:
+    """In preorder."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, Branch):
+            waiting += [node.no, node.yes]
+
+
+# -------------------------------------------------------------------------------------- categories
+def spellings(grid: Grid) -> dict[str, int]:
+    """Texts by which databases and data frames tell a listed category or a missing value.
+
+    A column of numbers or booleans turned into text has other texts than the schema lists
+    ("1.0", "true"); hedgerow reads them as one, so consumers that compare texts get all of them.
+    """
+    found = {text: grid.missing for text in MISSING_TEXTS}
+    if grid.kind is not ColumnKind.CATEGORICAL:
+        return found
+    for code, value in enumerate(grid.values):
+        found.pop(value, None)
+        for text in {value, *_other_spellings(value)}:
+            if grid.category_code(token_of(text)) == code:
+                found[text] = code
+    return found
+
+
+def _other_spellings(value: str) -> set[str]:
+    token = token_of(value)
+    assert isinstance(token, str)
+    truths = {"1": {"True", "true"}, "0": {"False", "false"}}
+    whole = {f"{token}.0"} if token.lstrip("-").isdigit() else set()
+    return {token} | whole | truths.get(token, set())
+
+
+def unknown_code(grid: Grid) -> int:
+    """Where a text goes that the schema does not list."""
+    return len(grid.values) if grid.other else grid.missing

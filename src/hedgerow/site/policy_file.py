@@ -1,0 +1,145 @@
+"""policy.toml: what a site allows, as its people write it down. What it does not say is refused."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hedgerow.errors import SpecError
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.site.policy import FEWEST_PARTIES, Policy
+
+ANY = "any"
+UNLIMITED = "unlimited"
+
+TEMPLATE = f"""\
+# What this site allows, whoever asks. What does not stand here is refused.
+
+recipes = []          # names of methods, such as ["histogram_tree"], or "{ANY}"
+features = []         # columns that studies may use, or "{ANY}"
+placements = []       # where noise may be drawn: "shares", "silo", "label", "nowhere" (no noise!)
+epsilon_per_study = "0"
+fewest_parties = {FEWEST_PARTIES}
+
+[lifetime]            # all studies of this site together
+epsilon = "0"         # or "{UNLIMITED}", for records that are no secret
+delta = "0"           # 0 admits studies in pure epsilon alone
+
+[trusted_sites]       # fingerprints compared by telephone, as `hedgerow site status` prints them
+# "site-2" = "5f0c..."
+"""
+
+_FIELDS = {
+    "recipes", "features", "placements", "epsilon_per_study", "fewest_parties", "lifetime",
+    "trusted_sites",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SitePolicy:
+    """A policy for studies, a limit for all of them together, and peers known by telephone."""
+
+    policy: Policy = field(default_factory=Policy)
+    lifetime_epsilon: Cost = Fraction(0)
+    lifetime_delta: Fraction = Fraction(0)
+    pins: Mapping[str, str] = field(default_factory=dict)
+    """Site -> fingerprint of its identity."""
+
+    @classmethod
+    def read(cls, path: Path) -> SitePolicy:
+        try:
+            return _policy(tomllib.loads(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, SpecError) as error:
+            raise SpecError(f"{path}: {error}") from None
+
+    @property
+    def lifetime(self) -> tuple[Measure, Cost]:
+        """The limit as a ledger counts it: in rho, or in epsilon where nothing may fail."""
+        epsilon, delta = self.lifetime_epsilon, self.lifetime_delta
+        if not isinstance(epsilon, Fraction):
+            return Measure.ZCDP, math.inf
+        if delta == 0 or epsilon == 0:
+            return Measure.PURE, epsilon
+        return Measure.ZCDP, conversions.whole_budget(Measure.ZCDP, epsilon, delta)
+
+
+def _policy(raw: dict[str, Any]) -> SitePolicy:
+    _require_known("policy", raw, _FIELDS)
+    lifetime = _table(raw, "lifetime")
+    _require_known("lifetime", lifetime, {"epsilon", "delta"})
+    pins = _table(raw, "trusted_sites")
+    if not all(isinstance(value, str) for value in pins.values()):
+        raise SpecError("trusted_sites holds something else than fingerprints; put them in quotes.")
+    whole = lifetime.get("epsilon", "0")
+    return SitePolicy(
+        policy=Policy(
+            recipes=_names(raw, "recipes"),
+            features=_names(raw, "features"),
+            placements=frozenset(_placements(raw)),
+            max_epsilon=_number("epsilon_per_study", raw.get("epsilon_per_study", "0")),
+            min_parties=_whole(raw.get("fewest_parties", FEWEST_PARTIES)),
+        ),
+        lifetime_epsilon=math.inf if whole == UNLIMITED else _number("lifetime epsilon", whole),
+        lifetime_delta=_number("lifetime delta", lifetime.get("delta", "0")),
+        pins={name: value.replace(" ", "").lower() for name, value in pins.items()},
+    )
+
+
+def _require_known(what: str, raw: Mapping[str, Any], known: set[str]) -> None:
+    strange = sorted(set(raw) - known)
+    if strange:
+        raise SpecError(f"{what} has no {strange[0]!r}; it has {sorted(known)}. Correct the line.")
+
+
+def _table(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = raw.get(name, {})
+    if not isinstance(found, dict):
+        raise SpecError(f"{name} is {found!r}; write it as a table, [{name}].")
+    return found
+
+
+def _names(raw: Mapping[str, Any], name: str) -> frozenset[str] | None:
+    found = raw.get(name, [])
+    if found == ANY:
+        return None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise SpecError(f"{name} is {found!r}; write a list of names, or {ANY!r}.")
+    return frozenset(found)
+
+
+def _placements(raw: Mapping[str, Any]) -> Iterator[Placement]:
+    named = _names(raw, "placements")
+    if named is None:
+        yield from Placement
+        return
+    for name in named:
+        try:
+            yield Placement[name.upper()]
+        except KeyError:
+            known = [placement.name.lower() for placement in Placement]
+            raise SpecError(f"placements names {name!r}; known are {known}.") from None
+
+
+def _number(name: str, value: Any) -> Fraction:
+    """Texts and integers are exact; a float is not what somebody typed."""
+    try:
+        if isinstance(value, bool | float):
+            raise ValueError
+        found = Fraction(value)
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise SpecError(f'{name} is {value!r}; write a number in quotes, such as "1.5".') from None
+    if found < 0:
+        raise SpecError(f"{name} is {value}; use 0 or more.")
+    return found
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise SpecError(f"fewest_parties is {value!r}; write a whole number, 1 or more.")
+    return value

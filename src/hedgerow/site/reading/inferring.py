@@ -1,0 +1,115 @@
+"""A schema as it stands in the rows. This protects nothing of them; statements say so."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import DataError, DataWarning
+from hedgerow.site.reading.columns import Column, distinct, is_number, numbers
+from hedgerow.site.reading.encoding import LABEL, one_per_row, refuse_unusable
+from hedgerow.site.reading.sources import RowTable, Source, open_table
+from hedgerow.values.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.values.schema import Schema
+from hedgerow.values.tokens import Token, spelled, token_of
+
+ENOUGH_ROWS = 50
+"""In fewer rows whole numbers may all differ by chance."""
+
+
+def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schema:
+    """Ranges, categories and classes as they stand in the rows. This protects nothing of them.
+
+    A boolean or text column becomes categorical; more values than one byte holds are hashed.
+    """
+    table = open_table(X)
+    whole = next(table.chunks(table.names, max(table.capacity, 1)), None)
+    if whole is None:
+        raise DataError(f"{table.where} holds no rows; give at least one, or a schema.")
+    features = [_inferred(name, column) for name, column in zip(table.names, whole, strict=True)]
+    warn_of_identifiers(table.names, whole)
+    return _schema(table, features, y, regression).marked(Mark())
+
+
+def _schema(table: RowTable, features: list[Feature], y: Any, regression: bool) -> Schema:
+    if y is None:
+        return Schema(tuple(features))
+    labels = one_per_row(table, y, "y", "label")
+    if regression:
+        return Schema(tuple(features), target=Target(*range_met(LABEL, labels)))
+    return Schema(tuple(features), classes=_inferred_classes(labels))
+
+
+def warn_of_identifiers(names: Sequence[str], columns: Sequence[Column]) -> None:
+    """A column that tells every record from every other teaches nothing, and names persons."""
+    found = [n for n, column in zip(names, columns, strict=True) if is_identifier(column)]
+    if found:
+        warnings.warn(
+            f"column(s) {found} hold another value in every row, as identifiers do. Nothing can "
+            "be learned from them; leave them out. If they say whose record it is, pass them as "
+            "`person`.",
+            DataWarning,
+            stacklevel=5,
+        )
+
+
+def is_identifier(column: Column) -> bool:
+    """Texts or whole numbers, no two alike."""
+    if len(column) < ENOUGH_ROWS:
+        return False
+    if is_number(column):
+        values, _ = numbers(column)
+        if not np.all(np.isfinite(values)) or not np.array_equal(values, np.floor(values)):
+            return False
+        return len(np.unique(values)) == len(values)
+    return len({token for token in distinct(column).tokens() if token}) == len(column)
+
+
+def _inferred(name: str, column: Column) -> Feature:
+    if is_number(column):
+        return Numeric(name, *range_met(name, column))
+    values = met_values(name, column)
+    if set(values) <= {"True", "False"}:
+        return Categorical(name, ("False", "True"))
+    return Categorical(name, values) if len(values) <= MAX_VALUES else Hashed(name)
+
+
+def range_met(name: str, column: Column) -> tuple[float, float]:
+    """Of the finite numbers; a constant is given some room towards zero."""
+    values, strange = numbers(column)
+    for value, _ in strange:
+        refuse_unusable(f"column {name!r}", value)
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    room = max(1.0, abs(low)) if low == high else 0.0
+    return (low - room, high) if low > 0 else (low, high + room)
+
+
+def met_values(name: str, column: Column) -> tuple[str, ...]:
+    """The values that occur, numbers in order of size."""
+    met: dict[Token, str] = {}
+    found = distinct(column)
+    for value, _ in found.met([True] * len(found.values)):
+        refuse_unusable(f"column {name!r}", value)
+        if token_of(value):
+            met.setdefault(token_of(value), str(spelled(value)))
+    texts = list(met.values())
+    try:
+        return tuple(sorted(texts, key=float))
+    except ValueError:
+        return tuple(sorted(texts))
+
+
+def _inferred_classes(labels: Column) -> tuple[str, ...]:
+    classes = met_values(LABEL, labels)
+    if len(classes) < 2:
+        raise DataError(
+            f"y holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give a "
+            "schema that lists all classes if this site simply never met the others."
+        )
+    return classes

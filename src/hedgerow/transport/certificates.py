@@ -1,0 +1,312 @@
+"""Certificates for the HTTPS carrier: who may call, made so that nobody sees another's key.
+
+    site          makes a key, keeps it, and asks for a certificate (`Request`); what it sends is
+                  signed with its identity, the key that the study's roster names
+    coordinator   has an authority of its own and signs requests of the roster's sites, no other
+    site          takes the certificate if the authority's fingerprint is the one it was told,
+                  by telephone or on paper
+
+A certificate carries the site's name in the roster. It opens the door and nothing more: every
+message is signed with identities, so a stolen certificate cannot answer for a site.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import json
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hedgerow.errors import SpecError
+from hedgerow.privacy.ledger.store import make_private, write_private
+from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.keys import Identity, is_signed
+
+AUTHORITY_DAYS = 3650
+CERTIFICATE_DAYS = 397
+_EARLIER = dt.timedelta(hours=1)
+"""Clocks of two institutions differ."""
+_LONGEST_REQUEST = 1 << 16
+
+Key = ec.EllipticCurvePrivateKey
+
+
+# -------------------------------------------------------------------------------------- requests
+@dataclass(frozen=True)
+class Request:
+    """What a site sends to be let in: public halves only, signed with its identity."""
+
+    name: str
+    identity: bytes
+    csr: bytes
+    signature: bytes
+
+    @classmethod
+    def make(cls, name: str, identity: Identity, key: Key) -> Request:
+        built = x509.CertificateSigningRequestBuilder().subject_name(_named(name))
+        csr = built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return cls(name, identity.public, csr, identity.sign(_asked(name, csr)))
+
+    def to_text(self) -> str:
+        content = {
+            "hedgerow": "request for a certificate",
+            "name": self.name,
+            "identity": self.identity.hex(),
+            "request": self.csr.decode("ascii"),
+            "signature": self.signature.hex(),
+        }
+        return json.dumps(content, indent=2) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Request:
+        try:
+            raw = json.loads(path.read_bytes()[:_LONGEST_REQUEST])
+            return cls(
+                name=raw["name"],
+                identity=bytes.fromhex(raw["identity"]),
+                csr=raw["request"].encode("ascii"),
+                signature=bytes.fromhex(raw["signature"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SpecError(
+                f"{path} is no request for a certificate ({error}); a site makes one with "
+                "`hedgerow site request`."
+            ) from None
+
+    def checked(self, key_in_roster: bytes | None) -> x509.CertificateSigningRequest:
+        """The request inside, if it comes from the site that the roster knows by that name."""
+        if key_in_roster is None:
+            raise SpecError(f"the roster has no site {self.name!r}; nothing was signed.")
+        if self.identity != key_in_roster:
+            raise SpecError(
+                f"the request for {self.name!r} comes with another key than the roster has for "
+                "that name; nothing was signed. Ask the site by telephone whether it is theirs."
+            )
+        asked = x509.load_pem_x509_csr(self.csr)
+        if (
+            not is_signed(key_in_roster, self.signature, _asked(self.name, self.csr))
+            or not asked.is_signature_valid
+            or asked.subject != _named(self.name)
+        ):
+            raise SpecError(
+                f"the request for {self.name!r} was changed on its way; nothing was signed. "
+                "Ask the site for a new one."
+            )
+        return asked
+
+
+def _asked(name: str, csr: bytes) -> bytes:
+    return digest("certificate request", name.encode(), csr)
+
+
+# ------------------------------------------------------------------------------------- authority
+class Authority:
+    """The coordinator's own: a key and a self-signed certificate in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.certificate = x509.load_pem_x509_certificate((folder / "authority.crt").read_bytes())
+        self._key = load_key(folder / "authority.key")
+
+    @classmethod
+    def open(cls, folder: Path) -> Authority:
+        """The one in the folder; the first time it is made there."""
+        make_private(folder)
+        if not (folder / "authority.key").exists():
+            key = new_key()
+            certificate = _issued(
+                "hedgerow authority", key, key, AUTHORITY_DAYS, "hedgerow authority"
+            )
+            (folder / "authority.crt").write_bytes(_pem(certificate))
+            write_private(folder / "authority.key", key_bytes(key))
+        return cls(folder)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.certificate)
+
+    def sign(self, request: Request, key_in_roster: bytes | None) -> bytes:
+        """The certificate for a site of the roster, followed by the authority's own."""
+        asked = request.checked(key_in_roster)
+        key = asked.public_key()
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise SpecError(
+                f"the request for {request.name!r} has a key of another kind than P-256."
+            )
+        issuer = _common_name(self.certificate.subject)
+        site = _issued(
+            request.name, key, self._key, CERTIFICATE_DAYS, issuer,
+            usage=ExtendedKeyUsageOID.CLIENT_AUTH,
+        )  # fmt: skip
+        return _pem(site) + _pem(self.certificate)
+
+    def server_context(self, hosts: list[str]) -> ssl.SSLContext:
+        """For the coordinator's door under these names: TLS 1.3, and nobody without a certificate.
+
+        The door's own certificate is made anew each time and lives as long as the process.
+        """
+        key = new_key()
+        names = [_host(host) for host in hosts]
+        issuer = _common_name(self.certificate.subject)
+        door = _issued(
+            hosts[0], key, self._key, CERTIFICATE_DAYS, issuer,
+            usage=ExtendedKeyUsageOID.SERVER_AUTH, hosts=names,
+        )  # fmt: skip
+        chain = self._folder / "door.pem"
+        write_private(chain, _pem(door) + key_bytes(key))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(self._folder / "authority.crt")
+        context.load_cert_chain(chain)
+        return context
+
+
+# ------------------------------------------------------------------------------ at the site's end
+def accept_certificate(reply: bytes, told: str, key: Key, name: str) -> tuple[bytes, bytes]:
+    """(certificate, authority) from a reply, if the authority is the one that was told of."""
+    try:
+        site, authority = x509.load_pem_x509_certificates(reply)
+    except ValueError:
+        raise SpecError(
+            "the reply does not hold two certificates, the site's and the authority's; ask for "
+            "what `hedgerow study sign` wrote."
+        ) from None
+    found = fingerprint(authority)
+    if _plain(told) != _plain(found):
+        raise SpecError(
+            f"the authority's fingerprint is {found}, and {told} was told; nothing was kept. "
+            "Ask the coordinator by telephone: somebody may stand in between."
+        )
+    try:
+        site.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):
+        raise SpecError(
+            "the certificate was not signed by that authority; nothing was kept."
+        ) from None
+    if site.public_key() != key.public_key() or _common_name(site.subject) != name:
+        raise SpecError(
+            f"the certificate is not for this site, {name!r}, and its key; nothing was kept."
+        )
+    return _pem(site), _pem(authority)
+
+
+def client_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLContext:
+    """TLS 1.3 towards one coordinator: its authority is believed and no other in the world."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(authority)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """As it is read out on the telephone, and as `openssl x509 -fingerprint -sha256` prints it."""
+    return certificate.fingerprint(hashes.SHA256()).hex(":").upper()
+
+
+def authority_id(certificate: bytes) -> str:
+    """A short name for an authority, for a folder of its own."""
+    return _plain(fingerprint(x509.load_pem_x509_certificate(certificate)))[:16].lower()
+
+
+def _plain(told: str) -> str:
+    return told.upper().removeprefix("SHA256:").replace(":", "").replace(" ", "")
+
+
+# ------------------------------------------------------------------------------------------ keys
+def new_key() -> Key:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def key_bytes(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def load_key(path: Path) -> Key:
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise SpecError(f"{path} holds a key of another kind than P-256; bring the old one back.")
+    return key
+
+
+# ---------------------------------------------------------------------------------- certificates
+def _issued(
+    name: str,
+    key: Key | ec.EllipticCurvePublicKey,
+    signer: Key,
+    days: int,
+    issuer: str,
+    *,
+    usage: x509.ObjectIdentifier | None = None,
+    hosts: list[x509.GeneralName] | None = None,
+) -> x509.Certificate:
+    """An authority's own certificate if no usage is named."""
+    public = key.public_key() if isinstance(key, ec.EllipticCurvePrivateKey) else key
+    now = dt.datetime.now(dt.UTC)
+    own = x509.SubjectKeyIdentifier.from_public_key(public)
+    above = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(_named(name))
+        .issuer_name(_named(issuer))
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(now + dt.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=usage is None, path_length=None), critical=True)
+        .add_extension(_key_usage(signs=usage is None), critical=True)
+        .add_extension(own, critical=False)
+        .add_extension(above, critical=False)
+    )
+    if usage is not None:
+        built = built.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+    if hosts:
+        built = built.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    return built.sign(signer, hashes.SHA256())
+
+
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _common_name(subject: x509.Name) -> str:
+    (found,) = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found.value)
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)

@@ -1,0 +1,155 @@
+"""Letters out, answers in: asked again until enough came, or until patience is over.
+
+To ask again is free: a site that has answered sends the same bytes. A carrier may lose, repeat
+and reorder, so what does not fit is as good as silence, and a refusal counts when it was given
+twice: the first may be an old one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hedgerow.errors import EngineLost, PartyRefused
+from hedgerow.secagg.codes import Code
+from hedgerow.transport.carrier import Carrier
+from hedgerow.transport.endpoint import refused_with
+from hedgerow.transport.timing import Timing
+
+NEEDS_NEW_KEYS = frozenset(
+    code.value for code in (Code.UNKNOWN_KEY, Code.OLD_ROUND, Code.LEDGER_UNAVAILABLE)
+)
+"""A site's own process was started anew, or its disk failed: it is back in the next epoch."""
+NOT_YET = frozenset((Code.NOT_APPROVED.value,))
+"""Nobody has said yes there yet; somebody may."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
+"""Seconds between two tries, doubled each time; for carriers that know at once who is away."""
+
+Take = Callable[[int, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that people who watch a run want to know; public."""
+
+    what: str
+    sites: tuple[str, ...] = ()
+
+
+Tell = Callable[[Note], None]
+
+
+def tell_nobody(note: Note) -> None:
+    """Nobody listens."""
+
+
+@dataclass
+class Post:
+    """The way to the sites of a roster, by their places in it, and how long it waits."""
+
+    carrier: Carrier
+    names: Sequence[str]
+    timing: Timing = field(default_factory=Timing)
+    tell: Tell = tell_nobody
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
+
+    def once(self, letters: Mapping[int, bytes], seconds: float = math.inf) -> dict[int, bytes]:
+        """The answers of those who are there, refusals too."""
+        places = {self.names[site]: site for site in letters}
+        named = {self.names[site]: letter for site, letter in letters.items()}
+        try:
+            answers = self.carrier.ask(named, min(seconds, self.timing.answer_seconds))
+        except EngineLost as error:
+            self.tell(Note(f"no site can be reached ({error})"))
+            return {}
+        return {places[name]: answer for name, answer in answers.items() if name in places}
+
+    def named(self, sites: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.names[site] for site in sorted(sites))
+
+
+@dataclass
+class Gathering:
+    """One exchange with all sites that `waiting` holds letters for.
+
+    `take` keeps an answer, and raises PartyRefused if it does not fit. `got` counts those kept;
+    fewer than `needed` are of no use. `fuller` writes the letter for a site that lacks a
+    definition. Afterwards `waiting` holds those who stayed silent, `gone` those who cannot answer
+    in this epoch, and `asked_again` all who did not answer at once.
+    """
+
+    post: Post
+    waiting: dict[int, bytes]
+    take: Take
+    got: Callable[[], int]
+    needed: int
+    asks: float = math.inf
+    fuller: Callable[[int], bytes] | None = None
+    gone: set[int] = field(default_factory=set)
+    asked_again: set[int] = field(default_factory=set)
+    _said: dict[int, str] = field(default_factory=dict)
+
+    def run(self) -> Gathering:
+        """Asks until all have answered, or it is of no use to ask any more.
+
+        Silent ones are given up after `asks` tries once `needed` are there, or when patience is
+        over. Where `needed` cannot be reached, since too many are gone, nobody is waited for.
+        """
+        started, tries, pause = self.post.clock(), 0, FIRST_PAUSE
+        while self.waiting and self.got() + len(self.waiting) >= self.needed:
+            arrived = self.post.once(self.waiting)
+            tries += 1
+            in_doubt = [self._hear(site, answer) for site, answer in arrived.items()]
+            self.asked_again |= set(self.waiting)
+            if not any(in_doubt) and self._is_over(tries, self.post.clock() - started):
+                break
+            if not arrived:
+                self.post.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        return self
+
+    def _is_over(self, tries: int, seconds: float) -> bool:
+        if not self.waiting:
+            return True
+        if tries == self.post.timing.asks:
+            self.post.tell(Note("waiting for", self.post.named(self.waiting)))
+        enough = self.got() >= self.needed
+        return (enough and tries >= self.asks) or seconds >= self.post.timing.patience_seconds
+
+    def _hear(self, site: int, answer: bytes) -> bool:
+        """Whether it is worth asking this one again, however long it took."""
+        code = refused_with(answer)
+        if code is None:
+            if self._fits(site, answer):
+                del self.waiting[site]
+            return False
+        known, self._said[site] = self._said.get(site), code
+        if code == Code.UNKNOWN_NAME.value and self.fuller is not None:
+            self.waiting[site] = self.fuller(site)
+        elif code in NOT_YET and known != code:
+            self.post.tell(Note("not yet approved by", self.post.named({site})))
+        elif known == code:
+            self._believe(site, code)
+        return known != code and code not in NOT_YET
+
+    def _believe(self, site: int, code: str) -> None:
+        """A refusal that was given twice."""
+        if code in NEEDS_NEW_KEYS:
+            del self.waiting[site]
+            self.gone.add(site)
+        elif code not in NOT_YET:
+            raise PartyRefused(code, self.post.names[site])
+
+    def _fits(self, site: int, answer: bytes) -> bool:
+        """What does not is an old answer or a damaged one; the right one is asked for again."""
+        try:
+            self.take(site, answer)
+        except PartyRefused as error:
+            if error.code == Code.LEDGER_ROLLED_BACK.value:
+                raise PartyRefused(error.code, self.post.names[site]) from None
+            self.post.tell(Note("an answer that does not fit came from", self.post.named({site})))
+            return False
+        return True

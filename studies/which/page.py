@@ -1,0 +1,152 @@
+"""The page of `python -m studies which`, read off its tables alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from studies.boosted.recipes import TITLES
+from studies.pages import markdown_table, write_page
+
+KEYS = ["dataset", "epsilon", "parties", "split"]
+CLOSE = 0.01  # as good as the best
+TARGET = {1.0: None, 3.0: 0.005, 8.0: 0.003, 100.0: 0.003}
+"""How far below LightGBM the default may be."""
+
+Tables = Mapping[str, pd.DataFrame]
+
+
+def write(out: Path, tables: Tables, command: str) -> None:
+    """`which.md` stands beside the folder of its tables."""
+    earlier = out / "before.csv"
+    before = pd.read_csv(earlier) if earlier.exists() else None
+    parts = [
+        _classes(tables["classes"]),
+        _numbers(tables["numbers"]),
+        _fresh(tables["fresh"], tables["limits"], before),
+    ]
+    write_page(out.with_suffix(".md"), "Which estimator?", command, parts)
+
+
+# ---------------------------------------------------------------------------------------- tasks
+def _classes(table: pd.DataFrame) -> str:
+    """AUC of two classes, accuracy of more."""
+    score = table["auc"].fillna(table["accuracy"])
+    means = _means(table.assign(score=score))
+    is_two = table.groupby("task_name")["auc"].apply(lambda auc: bool(auc.notna().all()))
+    rows = [
+        _row(name, epsilon, means, "AUC" if is_two[name] else "accuracy")
+        for name, epsilon in _asked(means)
+    ]
+    return (
+        "## Classes\n\nAUC where there are two classes, accuracy where there are more; delta 1e-6; "
+        f"mean of {_repeats(table)}. *take*: the best of ours, and what is within {CLOSE} of it. "
+        "HistGB: scikit-learn's gradient boosting without privacy, on the same public grid.\n\n"
+        + markdown_table(pd.DataFrame(rows))
+    )
+
+
+def _numbers(table: pd.DataFrame) -> str:
+    """1 - error / error of the mean: R2 on the test rows."""
+    plain = _of(table, "mean").groupby(["task_name", "seed"])["mse"].first()
+    keys = pd.MultiIndex.from_frame(table[["task_name", "seed"]])
+    table = table.assign(score=1.0 - table["mse"].to_numpy() / plain.reindex(keys).to_numpy())
+    means = _means(table)
+    rows = [_row(name, epsilon, means, "R2") for name, epsilon in _asked(means)]
+    return (
+        "## Numbers\n\nR2 against the training rows' mean: below 0 is worse than no model. "
+        f"Mean of {_repeats(table)}.\n\n" + markdown_table(pd.DataFrame(rows))
+    )
+
+
+def _of(table: pd.DataFrame, method: str) -> pd.DataFrame:
+    return table[table["method"] == method]
+
+
+def _repeats(table: pd.DataFrame) -> str:
+    n = table["seed"].nunique()
+    return "one split" if n == 1 else f"{n} splits"
+
+
+def _means(table: pd.DataFrame) -> pd.Series:
+    return table.groupby(["task_name", "epsilon", "method"], sort=False)["score"].mean()
+
+
+def _asked(means: pd.Series) -> list[tuple[str, float]]:
+    found = dict.fromkeys((name, epsilon) for name, epsilon, _ in means.index)
+    return sorted((n, e) for n, e in found if math.isfinite(e))
+
+
+def _row(name: str, epsilon: float, means: pd.Series, measure: str) -> dict[str, object]:
+    ours = {
+        m: float(means.get((name, epsilon, m), math.nan)) for m in ("boosted", "forest", "tree")
+    }
+    limit = float(means.get((name, math.inf, "HistGB"), math.nan))
+    best = max((v for v in ours.values() if not math.isnan(v)), default=math.nan)
+    take = ", ".join(m for m, v in ours.items() if v >= best - CLOSE)
+    shown: dict[str, object] = {"data": name, "measure": measure, "epsilon": epsilon, **ours}
+    return {**shown, "take": take, "HistGB": limit, "lost": limit - best}
+
+
+# ---------------------------------------------------------------------------------- fresh splits
+def _fresh(now: pd.DataFrame, limits: pd.DataFrame, before: pd.DataFrame | None) -> str:
+    plain = limits.groupby("dataset")["auc"].mean()
+    rows, worse = [], []
+    groups = now.groupby(["dataset", "parties", "epsilon"], sort=False)
+    for dataset, parties, epsilon in sorted(groups.groups, key=_in_order):
+        mine = groups.get_group((dataset, parties, epsilon))
+        lead, error, n = _paired(mine, before)
+        if n > 1 and lead < -2.0 * error:
+            worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({parties} holders)")
+        rows.append(
+            {
+                "data": TITLES[dataset],
+                "holders": parties,
+                "epsilon": f"{epsilon:g}",
+                "AUC": f"{mine['auc'].mean():.4f}",
+                "splits": len(mine),
+                "against before": "-" if not n else f"{lead:+.4f} ({error:.4f}; {n})",
+                "log-loss": f"{mine['log_loss'].mean():.4f}",
+                "LightGBM": f"{plain[dataset]:.4f}",
+                "below it": f"{plain[dataset] - mine['auc'].mean():+.4f}"
+                + _verdict(epsilon, parties, plain[dataset] - mine["auc"].mean()),
+                "seconds": f"{mine['seconds'].median():.2f}",
+                "rounds": f"{mine['rounds'].max():.0f}",
+            }
+        )
+    said = "none" if not worse else "; ".join(worse)
+    return (
+        "## The default classifier on fresh splits\n\nAUC; delta = 1 / n, for comparison only. "
+        "*against before*: the same cells of the recipe before bins followed the noise "
+        "(before.csv), mean difference with the standard error of the pairs and their number; "
+        "noise is drawn anew for each. LightGBM: defaults, no privacy, the same rows. Clearly "
+        f"behind before, by more than two standard errors: {said}. Processor seconds on a shared "
+        "machine."
+        "\n\n" + markdown_table(pd.DataFrame(rows))
+    )
+
+
+def _in_order(key: tuple[str, int, float]) -> tuple[int, int, float]:
+    dataset, parties, epsilon = key
+    return parties, list(TITLES).index(dataset), epsilon
+
+
+def _verdict(epsilon: float, parties: int, gap: float) -> str:
+    goal = TARGET.get(epsilon)
+    if goal is None or parties > 1:
+        return ""
+    return " held" if gap <= goal else f" (goal {goal})"
+
+
+def _paired(mine: pd.DataFrame, before: pd.DataFrame | None) -> tuple[float, float, int]:
+    """Mean difference to the earlier recipe, its standard error, and the number of pairs."""
+    if before is None:
+        return math.nan, math.nan, 0
+    both = mine.merge(before, on=KEYS, suffixes=("", "_before"))
+    differences = both["auc"] - both["auc_before"]
+    n = len(differences)
+    error = float(differences.std()) / math.sqrt(n) if n > 1 else math.nan
+    return float(differences.mean()) if n else math.nan, error, n

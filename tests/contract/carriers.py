@@ -1,0 +1,71 @@
+"""Carriers with real sockets under them, for tests: each stops what it started."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from hedgerow.secagg.keys import Identity
+from hedgerow.transport.certificates import (
+    Authority,
+    Request,
+    accept_certificate,
+    client_context,
+    key_bytes,
+    new_key,
+)
+from hedgerow.transport.https import Caller, HttpsCarrier
+
+Handle = Callable[[bytes], bytes]
+
+
+def certified(folder: Path, authority: Authority, name: str) -> tuple[Path, Path, Path]:
+    """Key, certificate and authority of a new site, as files."""
+    identity, key = Identity.generate(), new_key()
+    request = Request.make(name, identity, key)
+    reply = authority.sign(request, identity.public)
+    certificate, root = accept_certificate(reply, authority.fingerprint, key, name)
+    files = folder / f"{name}.key", folder / f"{name}.crt", folder / f"{name}.authority.crt"
+    for path, content in zip(files, (key_bytes(key), certificate, root), strict=True):
+        path.write_bytes(content)
+    return files
+
+
+@contextmanager
+def calling(url: str, tls, handle: Handle) -> Iterator[Caller]:
+    """A site that calls from a thread of its own."""
+    caller = Caller(url, tls, handle, note=lambda text: None)
+    thread = threading.Thread(target=caller.run)
+    thread.start()
+    try:
+        yield caller
+    finally:
+        caller.stop()
+        thread.join()
+
+
+@contextmanager
+def https(folder: Path, sites: Mapping[str, Handle]) -> Iterator[HttpsCarrier]:
+    """A door on a free port of the loopback, and all sites calling it."""
+    authority = Authority.open(folder / "authority")
+    door = HttpsCarrier(sites, authority.server_context(["localhost", "127.0.0.1"]), "127.0.0.1")
+    stack: list[tuple[Caller, threading.Thread]] = []
+    try:
+        for name, handle in sites.items():
+            tls = client_context(*certified(folder, authority, name))
+            caller = Caller(f"https://127.0.0.1:{door.port}", tls, handle, note=lambda text: None)
+            thread = threading.Thread(target=caller.run)
+            thread.start()
+            stack.append((caller, thread))
+        yield door
+    finally:
+        for caller, thread in stack:
+            caller.stop()
+            thread.join()
+        door.close()
+
+
+def names(n: int) -> Sequence[str]:
+    return [f"site-{k + 1}" for k in range(n)]

@@ -1,0 +1,213 @@
+"""Real processes over HTTPS on the loopback, one of them killed: what becomes of the run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import hedgerow as hr
+from contract.network_world import Processes, World, processes, tree_of
+from hedgerow.agreement.approving import ledger_of
+from hedgerow.agreement.run_folder import RunFolder
+from hedgerow.kernels.warming import warm
+from hedgerow.privacy.ledger.events import Charged
+from hedgerow.privacy.ledger.store import write_private
+from hedgerow.site.audit import lines_of
+
+DYING = Path(__file__).with_name("dying.py")
+YESTERDAY = Path(__file__).with_name("yesterday.py")
+VICTIM = 1
+"""The second site."""
+TIMING = "[timing]\nanswer_seconds = 4\nasks = 2\npatience_seconds = 90\nreturn_seconds = 1\n"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Who is hurt, in which exchange of which number, and when or how.
+
+    `before`, `after` it was done: killed by SIGKILL. `full`: no file can grow during it. `frozen`:
+    stopped by SIGSTOP at the first sign of the exchange, until the others have waited in vain.
+    `clock`: killed, and its clock is a day behind when it is started again.
+    """
+
+    who: str
+    kind: str
+    number: int
+    when: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.who}-{self.kind.lower()}-{self.number}-{self.when}"
+
+
+FAULTS = [
+    Fault(who, kind, number, when)
+    for who in ("site", "coordinator")
+    for kind, number in (("JOIN", 1), ("OPEN", 1), ("ROUND", 2), ("UNMASK", 2))
+    for when in ("before", "after")
+] + [
+    Fault("site", "ROUND", 2, "full"),
+    Fault("site", "ROUND", 2, "frozen"),
+    Fault("coordinator", "ROUND", 2, "clock"),
+]
+FROZEN_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the run did and cost; `charged` are the rounds of each site's own ledger."""
+
+    same_model: bool
+    rounds: int
+    void: int
+    charged: tuple[int, ...]
+    charged_once: bool
+    seconds: float
+
+
+class Network:
+    """Three site processes that serve many studies, and coordinators that come and go."""
+
+    def __init__(self, folder: Path, started: Processes) -> None:
+        warm()  # once, before three processes would all do it
+        self.folder, self.started = folder, started
+        self.world = World(folder)
+        self.port = free_port()
+        self.sites = [self._join(k) for k in range(self.world.parties)]
+
+    def _join(self, k: int, *dying: str):
+        words = ("site", "join", self.world.sites[k].root)
+        if dying:
+            return self.started.start(DYING, *dying, *words)
+        return self.started.hedgerow(*words)
+
+    def study(self, name: str) -> RunFolder:
+        """A new study that all sites approve, in a folder of its own."""
+        path = self.world.write_study(name)
+        path.write_text(path.read_text(encoding="utf-8") + TIMING, encoding="utf-8")
+        self.world.approve(path, f"https://localhost:{self.port}")
+        folder = RunFolder(self.folder / "runs" / name)
+        folder.path.mkdir(parents=True)
+        shutil.copy(path, folder.study_file)
+        write_private(folder.key_file, self.world.coordinator.to_bytes().hex().encode())
+        shutil.copytree(self.folder / "authority", folder.authority)
+        return folder
+
+    @property
+    def _where(self) -> tuple[str, ...]:
+        return ("--listen", f"127.0.0.1:{self.port}", "--host", "localhost")
+
+    def coordinator(self, folder: RunFolder, step: str, *dying: str):
+        words = ("study", step, folder.path, *self._where)
+        if dying:
+            return self.started.start(DYING, *dying, *words)
+        return self.started.hedgerow(*words)
+
+    # -------------------------------------------------------------------------------------- faults
+    def play(self, fault: Fault) -> Outcome:
+        folder = self.study(fault.name)
+        when = "after" if fault.when == "clock" else fault.when
+        dying = (fault.kind, str(fault.number), when)
+        if fault.who == "site" and when != "frozen":
+            self.stop_site(VICTIM)
+            self.sites[VICTIM] = self._join(VICTIM, *dying)
+        self.wait_until_served(folder)
+        began = time.monotonic()
+        hurt = self._hurt_site if fault.who == "site" else self._hurt_coordinator
+        running = hurt(folder, fault, dying)
+        assert running.wait(150) == 0, said_by(folder)
+        return self.outcome(folder, time.monotonic() - began)
+
+    def _hurt_site(self, folder: RunFolder, fault: Fault, dying: tuple[str, ...]):
+        running = self.coordinator(folder, "run")
+        if fault.when == "frozen":
+            self._freeze(folder)
+        elif fault.when != "full":
+            assert self.sites[VICTIM].wait(90) == -9
+            self.sites[VICTIM] = self._join(VICTIM)
+        return running
+
+    def _hurt_coordinator(self, folder: RunFolder, fault: Fault, dying: tuple[str, ...]):
+        assert self.coordinator(folder, "run", *dying).wait(90) == -9
+        step = "resume" if folder.is_begun else "run"
+        if fault.when != "clock":
+            return self.coordinator(folder, step)
+        words = ("study", step, folder.path, *self._where)
+        return self.started.start(YESTERDAY, *words)
+
+    def _freeze(self, folder: RunFolder) -> None:
+        answers = folder.path / "answers.jsonl"
+        while not (answers.exists() and b"answered" in answers.read_bytes()):
+            time.sleep(0.01)
+        self.sites[VICTIM].send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(FROZEN_SECONDS)
+        finally:
+            self.sites[VICTIM].send_signal(signal.SIGCONT)
+
+    def stop_site(self, k: int) -> None:
+        self.sites[k].terminate()
+        self.sites[k].wait(20)
+
+    def wait_until_served(self, folder: RunFolder) -> None:
+        account = folder.agreed().study.account
+        deadline = time.monotonic() + 180
+        for k, site in enumerate(self.world.sites):
+            while not self._serves(k, account):
+                assert self.sites[k].poll() is None, f"{site.name} has ended"
+                assert time.monotonic() < deadline, f"{site.name} does not serve"
+                time.sleep(0.05)
+
+    def _serves(self, k: int, account: str) -> bool:
+        """Since the last start of the site's process."""
+        lines = list(lines_of(self.world.sites[k].audit_file))
+        begun = max((i for i, x in enumerate(lines) if x["event"] == "started"), default=0)
+        return self.sites[k].poll() is None and any(
+            x["event"] == "serves" and x.get("study") == account for x in lines[begun:]
+        )
+
+    def outcome(self, folder: RunFolder, seconds: float) -> Outcome:
+        model = hr.load(folder.model_file)
+        each = [self.charges(k, folder.agreed().study.account) for k in range(self.world.parties)]
+        alone = self.world.in_one_process(folder.study_file)
+        return Outcome(
+            same_model=tree_of(model) == tree_of(alone),
+            rounds=len(model.run_.rounds),
+            void=sum(record.void for record in model.run_.rounds),
+            charged=tuple(len(rounds) for rounds in each),
+            charged_once=all(len(set(rounds)) == len(rounds) for rounds in each),
+            seconds=seconds,
+        )
+
+    def charges(self, k: int, account: str) -> list[str]:
+        with ledger_of(self.world.sites[k]) as ledger:
+            ledger.verify()
+            return [
+                event.round_id
+                for _, event in ledger.entries()
+                if isinstance(event, Charged) and event.study == account
+            ]
+
+
+def said_by(folder: RunFolder) -> str:
+    if not folder.events_file.exists():
+        return "nothing was said"
+    return "\n".join(map(str, map(json.loads, folder.events_file.read_text().splitlines())))
+
+
+def free_port() -> int:
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        return int(some.getsockname()[1])
+
+
+@contextmanager
+def network(folder: Path):
+    with processes(folder) as started:
+        yield Network(folder, started)

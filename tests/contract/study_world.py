@@ -1,0 +1,137 @@
+"""A study folder and its sites in this process, for tests of runs that stop and go on."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from contract.worlds import TWO, sample
+from hedgerow.agreement.run_folder import RunFolder
+from hedgerow.agreement.study_file import StudyFile
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.ledger.events import Charged
+from hedgerow.secagg.keys import Identity
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.site import Site
+from hedgerow.site.drawing import public_draws
+from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
+from hedgerow.site.reading.encoding import encode
+from hedgerow.site.rows import Draws, Rows
+from hedgerow.site.vault import Vault
+from hedgerow.transport.endpoint import Endpoint
+
+ROWS = 120
+SCHEMA = TWO.to_toml().replace("[[feature]]", "[[schema.feature]]")
+
+
+def study_text(
+    keys: list[str],
+    coordinator: str,
+    *,
+    placement: str = "nowhere",
+    reserve: str = "0.3",
+    threshold: int | None = None,
+    name: str = "wards",
+    epsilon: str = "1",
+) -> str:
+    sites = "\n".join(
+        f'[[site]]\nname = "site-{k + 1}"\nkey = "{key}"' for k, key in enumerate(keys)
+    )
+    fewest = "" if threshold is None else f"[sum]\nthreshold = {threshold}\n"
+    return f"""\
+version = 1
+name = "{name}"
+public_seed = 7
+[model]
+estimator = "HistogramTreeClassifier"
+[model.parameters]
+max_depth = 2
+[schema]
+{SCHEMA}
+[privacy]
+epsilon = {epsilon}
+delta = 1e-6
+placement = "{placement}"
+retry_reserve = {reserve}
+{fewest}
+[coordinator]
+key = "{coordinator}"
+{sites}
+[timing]
+answer_seconds = 1
+asks = 2
+patience_seconds = 3
+return_seconds = 0.1
+"""
+
+
+class World:
+    """Sites with vaults that outlive coordinators; `ask` is the carrier."""
+
+    def __init__(self, folder: Path, parties: int = 3, caps: Cost | None = None, **terms) -> None:
+        self.place = folder
+        self.identities = [Identity.generate() for _ in range(parties)]
+        self.folder, own = RunFolder.create(folder / "run")
+        keys = [identity.public.hex() for identity in self.identities]
+        self.folder.study_file.write_text(study_text(keys, own.public.hex(), **terms), "utf-8")
+        self.agreed = StudyFile.read(self.folder.study_file)
+        self.study = self.agreed.study
+        self.vaults: list[Vault] = [self._vault(k) for k in range(parties)]
+        for vault in self.vaults:
+            lifetime = float("inf") if self.study.limit == float("inf") else Fraction(100)
+            vault.ledger.set_lifetime(Measure.ZCDP, lifetime)
+            vault.ledger.approve(
+                self.study.account, self.study.measure, caps or self.study.limit, "wards"
+            )
+        self.endpoints = [self._served(k) for k in range(parties)]
+        self.away: set[str] = set()
+
+    def _vault(self, k: int) -> Vault:
+        place = self.place / f"site{k}" / "vault.sqlite"
+        return Vault.open(place, self.identities[k], self.place / f"anchor{k}")
+
+    def _served(self, k: int) -> Endpoint:
+        study, roster = self.study, self.agreed.roster
+        X, y = sample(ROWS, TWO)
+        mine = np.arange(ROWS) % study.parties == k
+        nothing = study.placement is Placement.NOWHERE
+        own = Draws(self.vaults[k].secret(study.account), study.account)
+        draws = public_draws(study.public_seed, k) if nothing else own
+        rows = Rows(encode(X[mine], study.schema, y=y[mine]), study.schema, draws)
+        memory, pins = self.vaults[k].memory(study.account), roster.fingerprints
+        parameters = Parameters.of(study.parameters)
+        site = Site(self.identities[k], roster, k, parameters, study.hash, memory, pins=pins)
+        member = Member(study, rows, Policy.open())
+        vault = self.vaults[k]
+        return Endpoint(member, site, vault, lambda: vault.head(study.account))
+
+    def start_anew(self, k: int) -> None:
+        """The site's process ends, and another one starts."""
+        self.vaults[k].close()
+        self.vaults[k] = self._vault(k)
+        self.endpoints[k] = self._served(k)
+
+    def ask(self, letters, timeout):
+        return {
+            name: self.endpoints[int(name[5:]) - 1].handle(letter)
+            for name, letter in letters.items()
+            if name not in self.away
+        }
+
+    def charged(self) -> list[list[str]]:
+        """Rounds that each site was charged for."""
+        return [
+            [event.round_id for _, event in vault.ledger.entries() if isinstance(event, Charged)]
+            for vault in self.vaults
+        ]
+
+    def verify(self) -> None:
+        for vault in self.vaults:
+            vault.ledger.verify()
+
+    def close(self) -> None:
+        for vault in self.vaults:
+            vault.close()

@@ -1,0 +1,45 @@
+"""SIGKILL of a site and of the coordinator, in every phase, with real processes over HTTPS.
+
+The page docs/faults.md is made from the same plays: python -m contract.make_faults_page.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contract.faults import FAULTS, network
+
+QUICK = {"site-round-2-after", "coordinator-unmask-2-before"}
+"""In every run of the tests; all others in the long one."""
+PLAYS = [
+    pytest.param(fault, id=fault.name, marks=[] if fault.name in QUICK else [pytest.mark.slow])
+    for fault in FAULTS
+]
+
+
+def test_the_page_shows_every_play():
+    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
+    for fault in FAULTS:
+        assert f"`{fault.name}`" in page
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory):
+    with network(tmp_path_factory.mktemp("network")) as started:
+        yield started
+
+
+@pytest.mark.parametrize("fault", PLAYS)
+def test_a_killed_process_costs_time_and_no_more_than_a_round(consortium, fault):
+    outcome = consortium.play(fault)
+    assert outcome.same_model
+    assert outcome.charged_once
+    assert max(outcome.charged) == outcome.rounds
+    may_be_void = fault.who == "site" and (fault.kind, fault.when) in {
+        ("OPEN", "after"),
+        ("ROUND", "before"),
+        ("ROUND", "full"),
+    }
+    assert outcome.void <= may_be_void

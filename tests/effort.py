@@ -1,0 +1,21 @@
+"""How much is tried: the long suite tries more than `make test`."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from hypothesis import settings
+
+VARIABLE: Final = "HEDGEROW_TESTS"
+"""Set by conftest.py, before any test is read."""
+IS_LONG: Final = os.environ.get(VARIABLE) == "long"
+
+
+def either(few: int, many: int) -> int:
+    return many if IS_LONG else few
+
+
+def examples(few: int, many: int) -> settings:
+    """So many examples of a property, however long one takes."""
+    return settings(max_examples=either(few, many), deadline=None)

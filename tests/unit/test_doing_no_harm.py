@@ -1,0 +1,78 @@
+"""Where noise hides the records: the shares or the mean, little of the budget, and a word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
+from hedgerow.learning.flow import run
+from hedgerow.recipes.ours.boost_classes import SmoothedBoost
+from hedgerow.recipes.ours.boost_numbers import RegressionBoost
+from hedgerow.recipes.ours.forest import GuidedForest
+from hedgerow.recipes.ours.tree import ScreenedTree
+
+CASES = [
+    (SmoothedBoost(), TWO),
+    (SmoothedBoost(), THREE),
+    (GuidedForest(), TWO),
+    (GuidedForest(), VALUE),
+    (ScreenedTree(), THREE),
+    (ScreenedTree(), VALUE),
+    (RegressionBoost(), VALUE),
+]
+EMPTY = tuple(hr.Numeric(f"empty{i}", 0.0, 1.0) for i in range(297))
+"""So many columns hide the records, while their number is still seen."""
+
+
+def trained(recipe, schema, n=400, columns=(), **promise):
+    X, y = sample(n, schema)
+    X = np.concatenate([X, np.zeros((n, len(columns)), object)], axis=1)
+    schema = recipe.grid(replace(schema, features=(*schema.features, *columns)))
+    rows = holders(X, y, np.zeros(n, int), 1, schema)
+    fed = federation(study(schema, 1, **promise), rows)
+    return run(recipe.flow(schema, fed, np.random.default_rng(0)), fed), fed, rows[0].codes
+
+
+@pytest.mark.parametrize(("recipe", "schema"), CASES)
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.75", "0"), ("0.1", "1e-6")])
+def test_where_noise_hides_the_records_no_column_is_used_and_it_is_said(
+    recipe, schema, epsilon, delta
+):
+    found, fed, codes = trained(recipe, schema, columns=EMPTY, epsilon=epsilon, delta=delta)
+    said = found.model.predict(codes)
+    assert np.ptp(said, axis=0).max() == 0.0
+    assert found.instead is not None
+    assert "no column" in found.instead
+    assert fed.ledger.spent(fed.study.account) <= fed.study.total
+    if schema.classes:
+        assert said.min() > 0.0
+        assert np.allclose(said.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(("recipe", "schema"), CASES)
+def test_where_they_are_seen_nothing_is_said(recipe, schema):
+    found, _, codes = trained(recipe, schema, epsilon="500", delta="1e-6")
+    assert found.instead is None
+    assert np.ptp(found.model.predict(codes), axis=0).max() > 0.0
+
+
+def test_no_more_is_spent_than_precise_shares_need():
+    columns = tuple(hr.Numeric(f"x{i}", 0.0, 1.0) for i in range(1000))
+    schema = hr.Schema(columns, classes=("no", "yes"))
+    X, y = np.zeros((3000, 1000)), np.where(np.arange(3000) % 4 == 0, "yes", "no")
+    with pytest.warns(hr.SignalWarning, match="shares of the classes"):
+        model = hr.BoostedTreesClassifier(schema, 0.2, 1e-6).fit(X, y)
+    assert model.predict_proba(X[:1])[0, 1] == pytest.approx(0.25, abs=0.1)
+    assert model.privacy_.spent_fraction < 0.7
+    assert any("no column" in caveat for caveat in model.privacy_.caveats)
+
+
+def test_a_forest_instead_of_boosted_trees_is_said():
+    X, y = sample(300, VALUE)
+    with pytest.warns(hr.SignalWarning, match="a forest"):
+        model = hr.BoostedTreesRegressor(VALUE, 1.0, 1e-6, random_state=0).fit(X, y)
+    assert "a forest" in model.privacy_.caveats[0]

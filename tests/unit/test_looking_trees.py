@@ -1,0 +1,126 @@
+"""Trees that look: what a table of pairs says, and what is drawn from it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hedgerow.learning.forests import looking
+from hedgerow.learning.forests.boosting import DrawnTrees, Rounds
+from hedgerow.learning.forests.random_trees import DrawableFeature, oblivious
+from hedgerow.learning.leaves.updates import Wiener
+from hedgerow.queries import Answer, Binning
+from hedgerow.values.candidates import Grids
+from hedgerow.values.losses import LogLoss, SoftmaxLoss
+from hedgerow.values.models import Additive
+from hedgerow.values.schema import Categorical, Numeric, Schema
+
+SCHEMA = Schema(
+    (
+        Numeric("x", 0.0, 1.0, bins=8),
+        Numeric("y", 0.0, 1.0, bins=8),
+        Categorical("z", ("a", "b", "c", "d")),
+    ),
+    classes=("no", "yes"),
+)
+GRIDS = Grids(SCHEMA, Binning.of_cells(SCHEMA))
+LOSS, RECORDS = LogLoss(), 1000.0
+
+
+def known() -> list[DrawableFeature]:
+    masses = [np.append(np.full(n - 1, RECORDS), 0.0) for n in GRIDS.binning.n_bins]
+    return [DrawableFeature(j, mass, 1.0) for j, mass in enumerate(masses)]
+
+
+def curves() -> list[np.ndarray]:
+    sizes = zip(GRIDS.binning.n_bins, (3, 2, 1), strict=True)
+    return [np.linspace(-1, 1, n)[:, None] * size for n, size in sizes]
+
+
+def table() -> looking.PairTable:
+    x, y, *_ = looking.strongest(GRIDS, known(), curves())
+    return looking.PairTable.of(GRIDS, x, y)
+
+
+def sums_of(of_record: np.ndarray) -> np.ndarray:
+    """(64, 2) sums of a table whose cells hold as many records each, with this mean gradient."""
+    h = np.full(of_record.size, 3.33 * 0.25 * RECORDS)
+    return np.stack([of_record.ravel() * RECORDS, h], axis=1)
+
+
+def xor(row: int, column: int) -> np.ndarray:
+    left, up = np.arange(8)[:, None] <= row, np.arange(8)[None, :] <= column
+    return np.where(left == up, 0.2, -0.2)
+
+
+def test_categories_are_grouped_along_their_curve_and_numbers_in_their_order():
+    values = curves()
+    values[2] = np.array([[5.0], [-4.0], [0.0], [2.0], [0.0], [0.0]])
+    found = {f.known.feature: f.groups for f in looking.strongest(GRIDS, known(), values)}
+    assert list(found[0]) == sorted(found[0])
+    ordered = found[2][[1, 2, 3, 0]]
+    assert list(ordered) == sorted(ordered)
+
+
+def test_an_interaction_without_main_effects_is_found_where_it_is():
+    gains = table().gains(sums_of(xor(2, 5)), 0.0, LOSS)
+    assert np.unravel_index(int(np.argmax(gains)), gains.shape) == (2, 5)
+
+
+def test_of_noise_alone_no_gain_is_expected():
+    """The mean gain of tables full of noise is below zero, or nearly so, at every corner."""
+    rng, drawn = np.random.default_rng(0), []
+    for _ in range(400):
+        noisy = sums_of(np.zeros((8, 8)))
+        noisy[:, 0] += rng.normal(0.0, np.sqrt(400.0 + 0.25 * RECORDS), 64)
+        drawn.append(table().gains(noisy, 400.0, LOSS))
+    error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(np.mean(drawn, axis=0)) < 6.0 * error).all()
+
+
+def test_three_classes_add_up_what_their_outputs_gain():
+    loss, g = SoftmaxLoss(3), xor(3, 3).ravel() * RECORDS
+    h = np.full((64, 3), 2.0 * 0.2 * RECORDS)
+    one = np.concatenate([np.stack([g, 0 * g, 0 * g], axis=1), h], axis=1)
+    two = np.concatenate([np.stack([g, -g, 0 * g], axis=1), h], axis=1)
+    assert table().gains(two, 0.0, loss).max() > 1.5 * table().gains(one, 0.0, loss).max()
+
+
+def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[looking.LookingTrees, list[Fraction]]:
+    """Trees after a look at tables of which only that of x and y says something."""
+    monkeypatch.setattr(looking, "RANDOM_TREES", 0.0)
+    features, rounds = known(), Rounds(4, 1, Fraction(1, 2))
+    plain = oblivious(GRIDS, features, 2)
+    trees = looking.looking(GRIDS, features, curves(), plain, rounds, LOSS)
+    assert isinstance(trees, looking.LookingTrees)
+    flow = trees.grow(
+        range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), np.random.default_rng(0)
+    )
+    (look,) = next(flow)
+    values = np.zeros(look.shape)
+    values[..., 1] = 3.33 * 0.25 * RECORDS
+    values[0, :64] = sums_of(xor(2, 5))
+    (leaves,) = flow.send([Answer(values, 1.0)])
+    return trees, [look.share, leaves.share]
+
+
+def test_looks_and_trees_together_spend_what_they_were_given(monkeypatch):
+    _, (look, leaves) = looked(monkeypatch)
+    assert 4 * (look + leaves) == Fraction(1, 2)
+
+
+def test_a_drawn_tree_tests_the_pair_and_the_place_that_gained(monkeypatch):
+    trees, _ = looked(monkeypatch)
+    monkeypatch.setattr(looking, "SHARPNESS", 60.0)  # the best cut, and no other
+    x, y = (f.test(GRIDS, cut) for f, cut in zip(trees.tables[0].features, (2, 5), strict=True))
+    drawn = [set(trees._draw(n, np.random.default_rng(n)).tests) for n in range(20)]
+    assert all({x, y} <= tests for tests in drawn)
+
+
+def test_with_one_feature_there_is_no_pair_and_trees_are_random():
+    features = known()[:1]
+    plain = oblivious(GRIDS, features, 2)
+    found = looking.looking(GRIDS, features, curves()[:1], plain, Rounds(4, 1, Fraction(1)), LOSS)
+    assert isinstance(found, DrawnTrees)
