@@ -209,7 +209,7 @@ COORDINATOR: Final = (
         "an answer states the noise of the honest sites only",
         "study/terms.py",
         "summands = self.parties if members is None else members",
-        "summands = self.honest if members is None else members",
+        "summands = self.honest",
         "statistical/test_pipeline_noise.py"
         "::test_the_variance_an_answer_states_is_that_of_all_shares",
     ),
