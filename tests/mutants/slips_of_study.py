@@ -44,22 +44,22 @@ STUDY: Final = (
     Slip(
         "noise is not made for the finer units",
         "study/terms.py",
-        "return _law(self.measure, cost, one.of_person(self._refined(cost, one)))",
-        "return _law(self.measure, cost, one)",
+        "whole = _law(self.measure, cost, sensitivity.of_person(factor))",
+        "whole = _law(self.measure, cost, sensitivity)",
         "unit/test_study_terms.py::test_finer_units_carry_noise_that_is_as_much_finer",
     ),
     Slip(
         "shares of a Gaussian are as rough as the whole may be",
         "study/terms.py",
-        "while sigma2 * factor**2 < SMOOTH_SHARE * shares:",
-        "while sigma2 * factor**2 < SMOOTH_SHARE:",
+        "while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:",
+        "while law.sigma2 * factor**2 < SMOOTH_SHARE:",
         "unit/test_study_terms.py::test_every_gaussian_share_is_smooth",
     ),
     Slip(
         "a silo divides its noise as if others added theirs",
         "study/terms.py",
-        "return law.share(self.honest) if self.placement is Placement.SHARES else law",
-        "return law.share(self.honest) if self.parties > 1 else law",
+        "divided = self.placement is Placement.SHARES\n        shares, factor",
+        "divided = self.parties > 1\n        shares, factor",
         "statistical/test_pipeline_noise.py"
         "::test_every_placement_that_promises_something_adds_its_own_noise",
     ),
