@@ -57,11 +57,11 @@ def _cell(found: dict[str, Any]) -> str:
     if not found:
         return "not measured"
     if "failed" in found:
-        return f"fails: {found['failed']}".replace("|", "/")
+        return str(found["failed"])
     words = [_seconds(found["seconds"])]
     if "kb" in found:
         words.append(f"{found['kb']:.0f} kB")
-    if "more_mb" in found:
+    if found.get("more_mb"):
         words.append(f"+{found['more_mb']:.0f} MB")
     return ", ".join(words)
 
