@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import product
 
 import numpy as np
 import pytest
@@ -100,10 +101,17 @@ def test_a_tenth_less_noise_is_seen_by_the_command_in_little_time(monkeypatch):
 @pytest.mark.parametrize("kind", estimators("all"), ids=lambda kind: kind.__name__)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_recipe_is_below_its_claim(kind):
-    for placement in ("curator", "shares", "silo"):
-        for delta in (0.0, 1e-6):
+    """Some refuse to run with shares of Laplace noise this wide; all others must be sound."""
+    refusals: list[str] = []
+    for placement, delta in product(("curator", "shares", "silo"), (0.0, 1e-6)):
+        try:
             found = audited(kind, placement, delta=delta)
-            assert found.is_sound, "\n".join(lines(kind.__name__, placement, found))
+        except SpecError as refused:
+            refusals.append(str(refused))
+            continue
+        assert found.is_sound, "\n".join(lines(kind.__name__, placement, found))
+    assert len(refusals) <= 1
+    assert all("sampler is proved" in refusal for refusal in refusals)
 
 
 # ------------------------------------------------------------------------------------------- bounds

@@ -17,6 +17,7 @@ from hedgerow.cli import (
     schema,
     site,
     study,
+    verify,
     warming,
 )
 from hedgerow.cli.console import guarded
@@ -36,6 +37,7 @@ app.command()(models.evaluate)
 app.command()(planning.plan)
 app.command()(export.export)
 app.command()(export.report)
+app.command()(verify.verify)
 app.command()(audit.audit)
 app.command()(warming.warm)
 app.add_typer(ledger.app, name="ledger")
