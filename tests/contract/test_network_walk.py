@@ -9,6 +9,7 @@ import pytest
 
 from demos.flare_network import free_port
 from demos.walk import SITES, masked, over_https, transcript, walking
+from hedgerow.kernels.warming import warm
 
 PAGE = Path(__file__).parents[2] / "docs/network_walk.md"
 
@@ -31,6 +32,7 @@ def _is_firm(line: str) -> bool:
 
 @pytest.mark.slow
 def test_the_walk_is_as_the_page_says(tmp_path):
+    warm()
     port = free_port()
     with walking(tmp_path, say=lambda text: None) as walk:
         over_https(walk, port)

@@ -37,6 +37,15 @@ def test_check_tells_what_does_not_fit_and_writes_nothing(world):
     assert not world.sites[0].vault_file.exists()
 
 
+def test_rows_of_which_none_can_be_used_are_told_of(world, tmp_path):
+    text = world.data_of(world.sites[0]).read_text().replace(",yes", ",ja").replace(",no", ",nein")
+    (tmp_path / "rows.csv").write_text(text)
+    words = ["site", "check", str(world.study_file), "--data", str(tmp_path / "rows.csv")]
+    done = RUN.invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 1
+    assert "no row can be used" in done.output
+
+
 def test_a_person_is_asked_and_no_is_no(world):
     site = world.sites[0]
     words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world)]
@@ -71,3 +80,17 @@ def test_a_backup_is_made_and_brought_back_by_hand(world, tmp_path):
     said = typed("site", "restore", tmp_path / "copy", tmp_path / "back", "--anchor", site.anchor)
     assert said.startswith("restored")
     assert "study" in typed("site", "status", tmp_path / "back")
+
+
+def test_rows_are_selected_from_a_database(world, tmp_path):
+    import duckdb
+
+    database = tmp_path / "rows.duckdb"
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(
+            "CREATE TABLE rows AS SELECT * FROM "
+            f"read_csv('{world.data_of(world.sites[0])}', all_varchar = true)"
+        )
+    words = ["site", "check", str(world.study_file), "--data", str(database)]
+    done = RUN.invoke(app, [*words, "--sql", "SELECT * FROM rows"])
+    assert "rows that can be used: 40" in done.output

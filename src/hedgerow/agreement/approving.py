@@ -28,6 +28,7 @@ from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.queries.kinds import QueryKind
 from hedgerow.secagg.keys import check_pins, fingerprint
 from hedgerow.site.audit import Audit
+from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.report import DataReport, report_of
 from hedgerow.site.state import DataPlace, StateFolder, StudyFolder
@@ -49,7 +50,8 @@ def read_rows(study: Study, place: DataPlace) -> Encoded:
             f"the study keeps {study.records_per_person} records of each person; name the column "
             "that says whose record it is (--person)."
         )
-    return encode(place.data, study.schema, target=place.target, person=place.person)
+    source = place.data if place.sql is None else Selected(place.data, place.sql)
+    return encode(source, study.schema, target=place.target, person=place.person)
 
 
 # ------------------------------------------------------------------------------------- what leaves

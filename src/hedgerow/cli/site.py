@@ -19,8 +19,10 @@ app = typer.Typer(
 State = Annotated[Path, typer.Argument(help="The site's state folder.")]
 StudyPath = Annotated[Path, typer.Argument(help="The study file, study.toml.")]
 Data = Annotated[
-    Path, typer.Option(help="A .csv or .parquet file, or a folder of them.", resolve_path=True)
+    str,
+    typer.Option(help="A file of rows, a folder of them, a DuckDB file or postgresql://..."),
 ]
+Sql = Annotated[str | None, typer.Option(help="What to select, if --data names a database.")]
 Target = Annotated[str, typer.Option(help="The column of labels or targets.")]
 Person = Annotated[str | None, typer.Option(help="The column that says whose record a row is.")]
 Wanted = Annotated[str, typer.Argument(help="A study's name, or how its hash begins.")]
@@ -44,13 +46,18 @@ def init(
 
 
 @app.command()
-def check(study: StudyPath, data: Data, target: Target = "target", person: Person = None) -> None:
+def check(
+    study: StudyPath,
+    data: Data,
+    target: Target = "target",
+    person: Person = None,
+    sql: Sql = None,
+) -> None:
     """Reads the rows against a study. Spends nothing, writes nothing, sends nothing."""
     from hedgerow.agreement.approving import check as find
     from hedgerow.agreement.study_file import StudyFile
-    from hedgerow.site.state import DataPlace
 
-    rows, report = find(StudyFile.read(study), DataPlace(str(data), target, person))
+    rows, report = find(StudyFile.read(study), _rows(data, target, person, sql))
     print(report)
     print(f"rows that can be used: {rows}")
     for complaint in report.complaints:
@@ -67,6 +74,7 @@ def approve(
     data: Data,
     target: Target = "target",
     person: Person = None,
+    sql: Sql = None,
     coordinator: Annotated[
         str | None,
         typer.Option(help="Whom to call, https://host:port; none if FLARE brings the letters."),
@@ -84,7 +92,7 @@ def approve(
 
     folder = StateFolder.open(state)
     agreed = StudyFile.read(study)
-    place = _place(folder, data, target, person, coordinator, authority)
+    place = _called(folder, _rows(data, target, person, sql), coordinator, authority)
     for what, words in approving.what_leaves(agreed):
         print(f"{what:>14}  {words}")
     print(
@@ -267,20 +275,25 @@ def lock_flare(
 
 
 # ------------------------------------------------------------------------------------------ showing
-def _place(
-    folder: StateFolder,
-    data: Path,
-    target: str,
-    person: str | None,
-    coordinator: str | None,
-    authority: str | None,
-) -> DataPlace:
-    from hedgerow.errors import SpecError
+def _rows(data: str, target: str, person: str | None, sql: str | None) -> DataPlace:
+    """A path becomes a whole one: the service may run in another folder."""
     from hedgerow.site.state import DataPlace
+
+    place = data if "://" in data else str(Path(data).expanduser().resolve())
+    return DataPlace(place, target, person, sql)
+
+
+def _called(
+    folder: StateFolder, place: DataPlace, coordinator: str | None, authority: str | None
+) -> DataPlace:
+    """With whom to call, and which certificate to show there."""
+    from dataclasses import replace
+
+    from hedgerow.errors import SpecError
     from hedgerow.transport.https import address_of
 
     if coordinator is None:
-        return DataPlace(str(data), target, person)
+        return place
     address_of(coordinator)
     known = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
     if not known:
@@ -294,7 +307,7 @@ def _place(
             f"this site has certificates of the authorities {known}; name one of them with "
             "--authority."
         )
-    return DataPlace(str(data), target, person, coordinator, chosen)
+    return replace(place, coordinator=coordinator, authority=chosen)
 
 
 def _show_identity(name: str, identity: Identity) -> None:

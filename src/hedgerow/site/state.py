@@ -46,6 +46,8 @@ class DataPlace:
     data: str
     target: str
     person: str | None = None
+    sql: str | None = None
+    """What to select, if `data` names a database."""
     coordinator: str | None = None
     """https://host:port; None if a network engine brings the letters."""
     authority: str | None = None
@@ -65,7 +67,7 @@ class DataPlace:
         strange = set(raw) - set(cls.__dataclass_fields__)
         if strange or not {"data", "target"} <= set(raw):
             raise SpecError(
-                f"{path} says {sorted(raw)}; it needs data and target, and may name person, "
+                f"{path} says {sorted(raw)}; it needs data and target, and may name person, sql, "
                 "coordinator and authority."
             )
         if not all(isinstance(value, str) for value in raw.values()):

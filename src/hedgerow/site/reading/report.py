@@ -49,7 +49,7 @@ class ColumnReport:
         told = [
             f"{n} of {self.rows} values ({n / self.rows:.1%}) are {words} {self.allowed}"
             for n, words in found
-            if n > WORTH_A_WARNING * self.rows
+            if self.rows and n > WORTH_A_WARNING * self.rows
         ]
         if self.rows and self.missing == self.rows:
             told.append(f"all {self.rows} values are missing")
