@@ -44,15 +44,15 @@ STUDY: Final = (
     Slip(
         "noise is not made for the finer units",
         "study/terms.py",
-        "return self._sensitivity(query).of_person(self.refinement(query))",
-        "return self._sensitivity(query)",
+        "return _law(self.measure, cost, one.of_person(self._refined(cost, one)))",
+        "return _law(self.measure, cost, one)",
         "unit/test_study_terms.py::test_finer_units_carry_noise_that_is_as_much_finer",
     ),
     Slip(
         "shares of a Gaussian are as rough as the whole may be",
         "study/terms.py",
-        "while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:",
-        "while law.sigma2 * factor**2 < SMOOTH_SHARE:",
+        "while sigma2 * factor**2 < SMOOTH_SHARE * shares:",
+        "while sigma2 * factor**2 < SMOOTH_SHARE:",
         "unit/test_study_terms.py::test_every_gaussian_share_is_smooth",
     ),
     Slip(
@@ -208,8 +208,8 @@ COORDINATOR: Final = (
     Slip(
         "an answer states the noise of the honest sites only",
         "study/terms.py",
-        "return self.site_law(query).variance * self.parties / unit**2",
-        "return self.site_law(query).variance * self.honest / unit**2",
+        "summands = self.parties if members is None else members",
+        "summands = self.honest",
         "statistical/test_pipeline_noise.py"
         "::test_the_variance_an_answer_states_is_that_of_all_shares",
     ),

@@ -12,7 +12,8 @@ import pyarrow as pa
 from hedgerow.errors import DataError, DataWarning, SpecError
 from hedgerow.site.reading.columns import Column, distinct, is_number, numbers
 from hedgerow.site.reading.encoding import LABEL, one_per_row, refuse_unusable
-from hedgerow.site.reading.sources import RowTable, Source, open_table
+from hedgerow.site.reading.sources import Source, open_table
+from hedgerow.site.reading.tables import RowTable
 from hedgerow.values.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import Token, spelled, token_of
