@@ -39,8 +39,6 @@ SPIKE_BELOW_HIGH = Fraction(1, 10**6)
 SPIKE_ABOVE_ZERO = Fraction(1, 10**9)
 
 
-SPIKE = 1e-5
-"""A part of the range so small that its cell stands for the lowest value alone."""
 MOST_NAMED = 12
 """Values of a set that are spelled out; an ellipsis says how many more there are."""
 TRUTH_WORDS = {"0": "no", "1": "yes"}
@@ -156,8 +154,6 @@ class Grid:
     def _range(self, first: int, last: int) -> str:
         above = short_number(self.edges[first - 1]) if first > 0 else None
         below = short_number(self.edges[last]) if last < len(self.edges) else None
-        if first == 0 and below and self.edges[last] - self.low < SPIKE * (self.high - self.low):
-            return f"{self.feature} about {short_number(self.low)}"
         if above and below:
             return f"{above} <= {self.feature} < {below}"
         if above:
