@@ -19,6 +19,7 @@ from contract.browser import Watched, chromium
 from contract.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labelled, rows
 from hedgerow.cli.main import app
 from hedgerow.report.reading import contributions
+from hedgerow.report.view import leaf_of
 
 EACH = pytest.mark.parametrize(("name", "task"), CASES, ids=lambda value: value.replace(" ", "-"))
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -125,14 +126,10 @@ def test_numbers_of_the_tree_are_the_model_s(hospital_tree, tmp_path, browser):
     page = opened(browser, hospital_tree, tmp_path).page
     page.locator("#open-all").click()
     texts = page.locator("#tree-view .leaf").all_inner_texts()
-    lines = hr.show_tree(hospital_tree, max_depth=None).splitlines()
-    expected = [re.search(r"(\w+) +(\d+%)(\??) +(\d+) \+- (\d+) rows", line) for line in lines]
-    found = [match for match in expected if match]
-    assert len(found) == len(texts)
-    for match, text in zip(found, texts, strict=True):
-        name, part, mark, count, spread = match.groups()
-        assert f"{name} {part}{' ?' if mark else ''}" in text
-        assert f"{count} ± {spread} records" in text
+    leaves = [leaf_of(hospital_tree.schema_, leaf) for leaf in hospital_tree.grown_[0].leaves]
+    for leaf, text in zip(leaves, texts, strict=True):
+        assert f"{leaf.name} {leaf.probability:.0%}{'' if leaf.is_sure else ' ?'}" in text
+        assert f"{leaf.rows:.0f} ± {leaf.rows_spread:.0f} records".replace("-0 ", "0 ") in text
     for name, part in list(hr.importances(hospital_tree).items())[:3]:
         assert f"{part:.1%}" in page.locator("#importances", has_text=name).inner_text()
     assert hospital_tree.privacy_.unit in page.locator(".promise-card").inner_text()
