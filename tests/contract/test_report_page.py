@@ -21,7 +21,20 @@ from hedgerow.cli.main import app
 from hedgerow.report.reading import contributions
 from hedgerow.report.view import leaf_of
 
-EACH = pytest.mark.parametrize(("name", "task"), CASES, ids=lambda value: value.replace(" ", "-"))
+QUICK = {
+    ("TreeClassifier", "two classes"),
+    ("TreeRegressor", "number"),
+    ("BoostedTreesClassifier", "three classes"),
+    ("BoostedTreesRegressor", "number"),
+    ("ForestClassifier", "two classes"),
+    ("MedianForestClassifier", "three classes"),
+}
+"""One of each kind of sum, link and leaf; the others are asked with the slow tests."""
+EACH = pytest.mark.parametrize(
+    ("name", "task"),
+    [pytest.param(*c, marks=[] if c in QUICK else pytest.mark.slow) for c in CASES],
+    ids=lambda value: value.replace(" ", "-"),
+)
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
@@ -153,8 +166,15 @@ def test_a_text_that_is_no_number_is_told(hospital_tree, tmp_path, browser):
     assert "mean radius: not a number" in watched.page.locator("#why-answer").inner_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["tree", "boosted"])
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [
+        ("tree", "light"),
+        ("boosted", "dark"),
+        pytest.param("tree", "dark", marks=pytest.mark.slow),
+        pytest.param("boosted", "light", marks=pytest.mark.slow),
+    ],
+)
 def test_contrast_labels_and_roles_pass_axe(kind, scheme, hospital_tree, tmp_path, browser):
     pytest.importorskip("axe_core_python")
     script = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
