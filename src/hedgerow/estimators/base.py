@@ -31,7 +31,7 @@ from hedgerow.estimators.checking import (
     name_columns,
     warn_of_marks,
 )
-from hedgerow.estimators.common import CommonParameters
+from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.holders import (
     HELD_OUT,
     declared_parties,
@@ -180,8 +180,10 @@ class PrivateEstimator(CommonParameters):
             train(self, study, recipe, federation, circumstances)
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
-        given: Schema | None = checked(self).schema
-        if given is not None:
+        given: Schema | str | None = checked(self).schema
+        if given == PRIVATE:
+            given = inferring.declared_schema(X, y)
+        if isinstance(given, Schema):
             warn_of_marks(given)
             return given
         warnings.warn(
