@@ -221,13 +221,17 @@ def _weighted(
 
 
 def _part_left(tree: Tree, q: int, parts: CellParts) -> float:
-    """Of the records at a test; one half where nothing is known of its column."""
     test = tree.tests[q]
-    known = parts[tree.feature[q]] if parts and test is not None else ()
-    if test is None or not any(known):
+    return 0.5 if test is None else part_inside(int(tree.feature[q]), test.left, parts)
+
+
+def part_inside(column: int, cells: int, parts: CellParts) -> float:
+    """Of the records, in a set of cells; one half where nothing is known of the column."""
+    known = parts[column] if parts else ()
+    if not any(known):
         return 0.5
-    left = sum(part for cell, part in enumerate(known) if test.left >> cell & 1)
-    return float(left / sum(known))
+    inside = sum(part for cell, part in enumerate(known) if cells >> cell & 1)
+    return float(inside / sum(known))
 
 
 def _add_variations(weighted: WeightedTree, found: FloatArray) -> None:

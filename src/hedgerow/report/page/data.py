@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.report.plain import Leaf, Node, PlainModel, nodes_of
+from hedgerow.report.reading import CellParts, part_inside
 from hedgerow.report.view import readable
 from hedgerow.values.grids import ColumnKind, Grid
 
@@ -30,7 +31,7 @@ def _numbers(root: Node) -> int:
     return sum(len(node.values) for node in nodes_of(root) if isinstance(node, Leaf))
 
 
-def script_data(model: PlainModel) -> dict[str, Any]:
+def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
     """Columns, questions and trees in preorder: a number is a question, a list a leaf."""
     questions: dict[tuple[int, int], int] = {}
     curves = [_tree(root, questions) for root in model.curves]
@@ -46,7 +47,10 @@ def script_data(model: PlainModel) -> dict[str, Any]:
         "trees": trees,
         "clip": model.clip,
         "link": model.link.name,
-        "questions": [_question(model, turns[j], j, cells) for j, cells in questions],
+        "questions": [
+            [*_question(model, turns[j], j, cells), round(part_inside(j, cells, parts), DIGITS)]
+            for j, cells in questions
+        ],
     }
 
 
@@ -74,7 +78,10 @@ def _column(grid: Grid, turns: list[int]) -> dict[str, Any]:
 
 
 def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> list[Any]:
-    """Column, cells that answer yes as hexadecimal digits, words of yes, words of no."""
+    """Column, cells that answer yes as hexadecimal digits, words of yes, words of no.
+
+    The part of the records that answer yes follows, as `explain` weighs it.
+    """
     grid = model.grids[column]
     bits = cells
     if grid.kind is ColumnKind.NUMERIC:

@@ -220,7 +220,7 @@ def _why_section(form: PlainModel) -> Html:
 def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
     score = model.model_.score
     curves = [mean_of_curve(model, curve).tolist() for curve in score.curves]
-    return script_data(form) | {
+    return script_data(form, model.model_.parts) | {
         "curve_columns": [curve.feature for curve in score.curves],
         "curve_means": curves,
         "rows": _rows(model),
