@@ -18,6 +18,8 @@ def steps(page: str) -> list[tuple[str, list[str]]]:
     found = []
     for block in re.findall(r"```\n\$ (.*?)\n```", page, re.S):
         command, *output = block.split("\n")
+        if command.startswith("hedgerow show"):
+            output = []  # noise decides how the tree looks
         found.append((command, [re.sub(r"\d+", "#", line) for line in output if _is_firm(line)]))
     return found
 

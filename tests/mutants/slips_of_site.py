@@ -248,8 +248,8 @@ SITE: Final = (
     Slip(
         "a backup holds the answers that may be sent again",
         "site/vault.py",
-        '            copied.execute("DELETE FROM outbox")\n',
-        "            pass\n",
+        '        copied.execute("DELETE FROM outbox")\n',
+        "        pass\n",
         "contract/test_vault_restored.py::test_a_backup_holds_nothing_that_could_open_a_round",
     ),
     Slip(

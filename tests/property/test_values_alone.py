@@ -377,7 +377,7 @@ def codes_of_lines(lines: Sequence[bytes], ends: bytes, folder: Path) -> list[li
 @pytest.mark.parametrize("block_bytes", [1 << 20, 512, 64])
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
 def test_a_line_of_a_file_changes_no_other(ends, block_bytes, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("hedgerow.site.reading.sources.CSV_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("hedgerow.site.reading.files.CSV_BLOCK_BYTES", block_bytes)
 
     @settings(max_examples=MOST_EXAMPLES, deadline=None)
     @given(

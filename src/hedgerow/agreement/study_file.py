@@ -41,6 +41,8 @@ ELSEWHERE = {
     "random_state": "public_seed",
     "ledger": "each site's own vault",
     "progress": "the command line",
+    "n_jobs": "each site's own machine",
+    "hold_out": "`fit`; a study over sites cannot leave records out of training yet",
 }
 """Parameters of an estimator that a study says in another place."""
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli import (
+    audit,
     demo,
     export,
     fitting,
@@ -16,6 +17,7 @@ from hedgerow.cli import (
     schema,
     site,
     study,
+    verify,
     warming,
 )
 from hedgerow.cli.console import guarded
@@ -35,6 +37,8 @@ app.command()(models.evaluate)
 app.command()(planning.plan)
 app.command()(export.export)
 app.command()(export.report)
+app.command()(verify.verify)
+app.command()(audit.audit)
 app.command()(warming.warm)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site.app, name="site")

@@ -137,11 +137,12 @@ def evaluate(
     import numpy as np
 
     from hedgerow.estimators.evaluation import evaluate as measured
-    from hedgerow.estimators.files import the_other_column, whole_table
+    from hedgerow.estimators.files import whole_table
     from hedgerow.estimators.saving import load
+    from hedgerow.estimators.sources import Columns, the_other_column
 
     loaded = load(model)
-    label = target or the_other_column(data[0], loaded.schema_)
+    label = target or the_other_column(data[0], loaded.schema_, Columns())
     tables = [whole_table(source, [*loaded.schema_.names, label]) for source in data]
     sites = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     rows = np.concatenate(tables)

@@ -48,8 +48,9 @@ def plan(
 
 
 def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any]:
-    from hedgerow.estimators.files import the_other_column, whole_table
+    from hedgerow.estimators.files import whole_table
+    from hedgerow.estimators.sources import Columns, the_other_column
 
-    label = target or the_other_column(source, schema)
+    label = target or the_other_column(source, schema, Columns())
     table = whole_table(source, [*schema.names, label])
     return table[:, :-1], table[:, -1]

@@ -71,6 +71,9 @@ def approve(
         str | None,
         typer.Option(help="Whom to call, https://host:port; none if FLARE brings the letters."),
     ] = None,
+    authority: Annotated[
+        str | None, typer.Option(help="Whose certificate to show, if there are several.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; somebody has read it.")] = False,
 ) -> None:
     """Shows what will leave and what it costs, asks, and reserves the whole cap."""
@@ -81,7 +84,7 @@ def approve(
 
     folder = StateFolder.open(state)
     agreed = StudyFile.read(study)
-    place = _place(folder, data, target, person, coordinator)
+    place = _place(folder, data, target, person, coordinator, authority)
     for what, words in approving.what_leaves(agreed):
         print(f"{what:>14}  {words}")
     print(
@@ -265,7 +268,12 @@ def lock_flare(
 
 # ------------------------------------------------------------------------------------------ showing
 def _place(
-    folder: StateFolder, data: Path, target: str, person: str | None, coordinator: str | None
+    folder: StateFolder,
+    data: Path,
+    target: str,
+    person: str | None,
+    coordinator: str | None,
+    authority: str | None,
 ) -> DataPlace:
     from hedgerow.errors import SpecError
     from hedgerow.site.state import DataPlace
@@ -275,12 +283,18 @@ def _place(
         return DataPlace(str(data), target, person)
     address_of(coordinator)
     known = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
-    if len(known) != 1:
+    if not known:
         raise SpecError(
-            f"this site has certificates of {len(known)} authorities; get one with "
-            "`hedgerow site request` and `hedgerow site certify`."
+            "this site has no certificate to show; get one with `hedgerow site request` and "
+            "`hedgerow site certify`."
         )
-    return DataPlace(str(data), target, person, coordinator, known[0])
+    chosen = authority or (known[0] if len(known) == 1 else None)
+    if chosen not in known:
+        raise SpecError(
+            f"this site has certificates of the authorities {known}; name one of them with "
+            "--authority."
+        )
+    return DataPlace(str(data), target, person, coordinator, chosen)
 
 
 def _show_identity(name: str, identity: Identity) -> None:

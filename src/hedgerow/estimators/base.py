@@ -31,7 +31,7 @@ from hedgerow.estimators.checking import (
     name_columns,
     warn_of_marks,
 )
-from hedgerow.estimators.common import CommonParameters
+from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.holders import (
     HELD_OUT,
     declared_parties,
@@ -45,6 +45,7 @@ from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
 from hedgerow.estimators.searching import search_around, warn_of_search
+from hedgerow.estimators.sources import Columns, named_columns, read_sources, source_of
 from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
@@ -79,6 +80,8 @@ class PrivateEstimator(CommonParameters):
     privacy_: PrivacyStatement
     n_features_in_: int
     data_report_: DataReport
+    classes_: NDArray[Any]
+    feature_names_in_: NDArray[np.object_]
     _held_out_draws: list[Draws] | None
     _callers = 2  # frames between the user and `fit`, for warnings
 
@@ -89,14 +92,20 @@ class PrivateEstimator(CommonParameters):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
+        target: str | None = None,
+        sql: str | None = None,
         party: Any = None,
         parties: Any = None,
         person: Any = None,
         **refused: Any,
     ) -> Self:
         """Trains on rows held by `party`: one name per row, or None for one holder.
+
+        Rows may also stay where they are: `X` is then the path of a file, a folder or a pattern,
+        an Arrow dataset or reader, or with `sql` a connection to a database, and `target`,
+        `party` and `person` are names of columns. They are streamed, never held as floats.
 
         `parties` names all sites, those without rows too. The categories of a pandas Categorical
         do so as well. With neither, the rows tell who takes part, and the statement says so.
@@ -105,6 +114,9 @@ class PrivateEstimator(CommonParameters):
         """
         refuse(refused)
         checked(self)  # before a schema is read from the rows
+        source = source_of(X, y, target, sql)
+        if source is not None:
+            return self._fit_sources([source], named_columns(target, party, parties, person))
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
@@ -120,6 +132,21 @@ class PrivateEstimator(CommonParameters):
         met = party is not None and names is None
         self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
         name_columns(self, X)
+        return self
+
+    def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
+        """Trains on rows that are read by the names of their columns."""
+        got = read_sources(self, sources, columns)
+        self._fit_read(
+            got.study,
+            got.recipe,
+            got.parts,
+            parties_met=got.parties_met,
+            persons_told=columns.person is not None,
+        )
+        self.feature_names_in_ = np.asarray(self.schema_.names, dtype=object)
+        if self.schema_.classes is not None:
+            self.classes_ = np.asarray(self.schema_.classes, dtype=str)
         return self
 
     def _fit_read(
@@ -153,8 +180,10 @@ class PrivateEstimator(CommonParameters):
             train(self, study, recipe, federation, circumstances)
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
-        given: Schema | None = checked(self).schema
-        if given is not None:
+        given: Schema | str | None = checked(self).schema
+        if given == PRIVATE:
+            given = inferring.declared_schema(X, y)
+        if isinstance(given, Schema):
             warn_of_marks(given)
             return given
         warnings.warn(
@@ -267,15 +296,19 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
+        target: str | None = None,
+        sql: str | None = None,
         party: Any = None,
         parties: Any = None,
         person: Any = None,
         **refused: Any,
     ) -> Self:
-        super().fit(X, y, party=party, parties=parties, person=person, **refused)
-        self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
+        told = {"party": party, "parties": parties, "person": person}
+        super().fit(X, y, target=target, sql=sql, **told, **refused)
+        if y is not None:
+            self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -314,5 +347,6 @@ def refuse(parameters: dict[str, Any]) -> None:
     strange = sorted(set(parameters) - {"sample_weight"})
     if strange:
         raise TypeError(
-            f"fit() got unexpected arguments {strange}; it takes X, y, party, parties and person."
+            f"fit() got unexpected arguments {strange}; it takes X, y, target, sql, party, "
+            "parties and person."
         )

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hedgerow.errors import DataError, SpecError
-from hedgerow.estimators.assembling import agree
+from hedgerow.errors import DataError
 from hedgerow.estimators.base import PrivateEstimator
-from hedgerow.estimators.checking import check_task, warn_of_marks
-from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import told_codes
-from hedgerow.site.reading.encoding import encode
+from hedgerow.estimators.sources import Columns
 from hedgerow.site.reading.sources import Source, open_table
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.schema import Schema
@@ -30,33 +27,7 @@ def fit_files(
 
     Labels are the column `target`; None takes the only column that the schema does not declare.
     """
-    schema: Schema | None = checked(estimator).schema
-    if schema is None:
-        raise SpecError("files need a schema: draft one with `hedgerow schema draft`.")
-    check_task(schema, estimator._regression, type(estimator).__name__)
-    warn_of_marks(schema)
-    label = target or the_other_column(sources[0], schema, person)
-    study, recipe = agree(estimator, schema, len(sources))
-    read = [
-        encode(source, study.schema, target=label, person=person, check=True) for source in sources
-    ]
-    estimator._fit_read(study, recipe, read, persons_told=person is not None)
-    estimator.feature_names_in_ = np.asarray(schema.names, dtype=object)
-    if schema.classes is not None:
-        estimator.classes_ = np.asarray(schema.classes, dtype=str)
-    return estimator
-
-
-def the_other_column(source: Source, schema: Schema, person: str | None = None) -> str:
-    """What is left to be predicted."""
-    table = open_table(source, schema.names)
-    left = [name for name in table.names if name not in (*schema.names, person)]
-    if len(left) == 1:
-        return left[0]
-    raise DataError(
-        f"{table.where} has the columns {left} beside those of the schema; say which one is to be "
-        "predicted (`--target`)."
-    )
+    return estimator._fit_sources(sources, Columns(target=target, person=person))
 
 
 def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:

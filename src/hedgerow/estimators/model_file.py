@@ -24,18 +24,22 @@ HEAD = 200
 """Characters within which a file says that it is a model, even if the rest is lost."""
 
 
-def write(path: str | Path, content: dict[str, Any]) -> None:
-    """Writes beside the target and renames, so that a full disk leaves no half a model."""
+def write(path: str | Path, content: dict[str, Any], signed: dict[str, Any] | None = None) -> None:
+    """Writes beside the target and renames, so that a full disk leaves no half a model.
+
+    `signed` vouches for the content of a networked model (agreement/signing.py).
+    """
     target = Path(path)
     if not target.parent.is_dir():
         raise SpecError(
             f"{str(target.parent)!r} is no folder, so no model can be saved as {target.name!r} "
             "in it; make the folder first, or give another path."
         )
+    document = sealed(content) | ({"signed": signed} if signed else {})
     half = target.with_name(target.name + ".part")
     try:
         half.write_text(
-            json.dumps(sealed(content), separators=(",", ":"), allow_nan=False), encoding="utf-8"
+            json.dumps(document, separators=(",", ":"), allow_nan=False), encoding="utf-8"
         )
         os.replace(half, target)
     except OSError as error:

@@ -264,6 +264,32 @@ def finer_edges(low: float, high: float) -> tuple[float, ...]:
     return tuple(sorted({*edges, *more}))
 
 
+WIDEST = 1e10
+WIDE_LADDER = (((-2, 0), 4, 4), ((0, 4), 24, 12), ((4, 10), 8, 4))
+"""Decades from and to, and how many cells each has above and below zero."""
+
+
+@cache
+def wide_edges() -> tuple[float, ...]:
+    """For a number of which no range is known: a ladder in both directions, for a recipe to merge.
+
+    Dense where most measured things lie, from 1 to 10,000; .01 and closer to zero is one cell on
+    either side of it.
+    """
+    above = [
+        _power(Fraction(10), first + Fraction(k, cells))
+        for (first, last), cells, _ in WIDE_LADDER
+        for k in range((last - first) * cells)
+    ]
+    below = [
+        -_power(Fraction(10), first + Fraction(k, cells))
+        for (first, last), _, cells in WIDE_LADDER
+        for k in range((last - first) * cells)
+    ]
+    spike = Fraction(1, 10**6)  # zero has a cell of its own
+    return _inside(-WIDEST, WIDEST, [*below, Fraction(0), spike, *above])
+
+
 def _span(low: float, high: float) -> tuple[Fraction, Fraction]:
     """Low and width as the decimals a person wrote: 0.7 is 7/10, not a binary fraction near it."""
     start = Fraction(repr(low))

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from hedgerow.errors import DataError, SpecError
 from hedgerow.site.reading.columns import Column, is_number, numbers
-from hedgerow.site.reading.encoding import LABEL, one_per_row
+from hedgerow.site.reading.encoding import CHUNK_ROWS, LABEL, one_per_row
 from hedgerow.site.reading.inferring import met_values, range_met, warn_of_identifiers
-from hedgerow.site.reading.sources import RowTable, Source, open_table
+from hedgerow.site.reading.sources import Source, open_table
+from hedgerow.site.reading.tables import RowTable
 from hedgerow.values.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
 from hedgerow.values.grids import MISSING_TEXTS
 from hedgerow.values.schema import Schema
@@ -53,7 +54,7 @@ def draft_schema(data: Source, target: str | None = None, y: Any = None) -> Sche
 
 def _whole(table: RowTable) -> list[Column]:
     """All rows as one column each; files come in parts."""
-    parts = list(table.chunks(table.names, max(table.capacity, 1)))
+    parts = list(table.chunks(table.names, table.capacity or CHUNK_ROWS))
     if not parts:
         raise DataError(f"{table.where} holds no rows; give at least one.")
     if len(parts) == 1:

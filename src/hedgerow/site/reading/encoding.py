@@ -28,7 +28,8 @@ from hedgerow.site.reading.columns import (
     is_utf8,
     numbers,
 )
-from hedgerow.site.reading.sources import Csv, Folder, RowTable, Source, open_table
+from hedgerow.site.reading.sources import Source, open_table
+from hedgerow.site.reading.tables import RowTable
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.schema import Schema, Target
 from hedgerow.values.tokens import Unusable, spelled, token_of
@@ -55,6 +56,7 @@ class Encoded:
     skipped: int
     missing: dict[str, int] = field(default_factory=dict)
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
+    holders: tuple[list[str], NDArray[np.int32]] | None = None  # names, and (n,) whose a row is
 
     @property
     def n(self) -> int:
@@ -68,6 +70,7 @@ def encode(
     y: Any = None,
     target: str | None = None,
     person: Any = None,
+    party: str | None = None,
     check: bool = False,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Encoded:
@@ -76,6 +79,7 @@ def encode(
     Labels are the column `target` of the source, or the array `y`; with neither, only features
     are read. `person` says whose record each row is, as a column of the source or as an array:
     all rows of one person fall in one fold, and `Rows.of_each_person` keeps a few of them.
+    `party` is a column that says who holds each row, where one source has the rows of several.
     """
     if y is not None and target is not None:
         raise SpecError("labels were given twice, as y and as the column `target`; give one.")
@@ -84,13 +88,14 @@ def encode(
     in_source = isinstance(person, str)
     persons = None if person is None or in_source else _persons_for(table, person)
     encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
-    extra = [name for name in (target, person if in_source else None) if name is not None]
+    extra = [name for name in (target, person if in_source else None, party) if name is not None]
     at = 0
     for columns in table.chunks([*schema.names, *extra], chunk_rows):
-        features, rest = columns[: len(schema.names)], columns[len(schema.names) :]
+        features, rest = columns[: len(schema.names)], iter(columns[len(schema.names) :])
         rows = slice(at, at + len(columns[0]))
-        label = rest[0] if target is not None else _part(labels, rows)
-        encoder.add(features, label, rest[-1] if in_source else _part(persons, rows))
+        label = next(rest) if target is not None else _part(labels, rows)
+        who = next(rest) if in_source else _part(persons, rows)
+        encoder.add(features, label, who, None if party is None else next(rest))
         at = rows.stop
     return encoder.finish()
 
@@ -119,7 +124,7 @@ def _part(column: Column | None, rows: slice) -> Column | None:
 
 
 class _Encoder:
-    """Fills arrays that were reserved once, at the most rows there can be."""
+    """Fills arrays that were reserved once, or that grow if nobody knew how many rows come."""
 
     def __init__(
         self, schema: Schema, table: RowTable, check: bool, label_name: str, has_labels: bool
@@ -132,14 +137,23 @@ class _Encoder:
         kind = np.uint8 if schema.classes is not None else np.float64
         self._y: NDArray[Any] | None = np.empty(table.capacity, kind) if has_labels else None
         self._persons: list[NDArray[np.uint64]] = []
+        self._holders: list[NDArray[np.int32]] = []
+        self._holder_names: dict[str, int] = {}
         self._clamped: dict[str, int] = {}
         self._unknown: dict[str, int] = {}
         self._missing: dict[str, int] = {}
         self._reach: dict[str, tuple[float, float]] = {}
         self._n = self._skipped = 0
 
-    def add(self, features: list[Column], label: Column | None, person: Column | None) -> None:
+    def add(
+        self,
+        features: list[Column],
+        label: Column | None,
+        person: Column | None,
+        party: Column | None = None,
+    ) -> None:
         keep = np.ones(len(features[0]), np.bool_)
+        self._make_room(self._n + len(keep))
         if person is not None:
             persons, keep = self._hashed_persons(person)
         if label is not None and self._y is not None:
@@ -151,7 +165,40 @@ class _Encoder:
         each(lambda part: self._features(part, features, keep), blocks(len(features), 1))
         if person is not None:
             self._persons.append(persons[keep])
+        if party is not None:
+            self._holders.append(self._holders_of(party)[keep])
         self._n += n
+
+    def _make_room(self, rows: int) -> None:
+        """By doubling, column by column; what is reserved and not yet used takes no memory."""
+        capacity = self._codes.shape[1]
+        if rows <= capacity:
+            return
+        more = max(2 * capacity, rows)
+        codes = np.empty((len(self._codes), more), np.uint8)
+        codes[:, : self._n] = self._codes[:, : self._n]
+        self._codes = codes
+        if self._y is not None:
+            y = np.empty(more, self._y.dtype)
+            y[: self._n] = self._y[: self._n]
+            self._y = y
+
+    def _holders_of(self, column: Column) -> NDArray[np.int32]:
+        """(n,) the number of each row's holder, in the order in which they are met."""
+        found = distinct(column)
+        tokens = found.tokens()
+        unnamed = [not isinstance(token, str) or token == "" for token in tokens]
+        for value, times in found.met(unnamed):
+            raise DataError(
+                f"{self._table.where}: the party is {value!r} in {times} row(s); say for each row "
+                "who holds it, or remove the row."
+            )
+        met, names = set(found.index.tolist()), self._holder_names
+        numbers = [
+            names.setdefault(str(token), len(names)) if place in met else -1
+            for place, token in enumerate(tokens)
+        ]
+        return np.array(numbers, np.int32)[found.index]
 
     def finish(self) -> Encoded:
         self._skipped += self._broken_lines()
@@ -161,6 +208,7 @@ class _Encoder:
             codes=_without_the_rest(self._codes, self._n),
             y=None if self._y is None else self._y[: self._n],
             persons=np.concatenate(self._persons) if self._persons else None,
+            holders=self._holders_in_order(),
             clamped=self._clamped,
             unknown=self._unknown,
             skipped=self._skipped,
@@ -168,8 +216,13 @@ class _Encoder:
             reach=self._reach,
         )
 
+    def _holders_in_order(self) -> tuple[list[str], NDArray[np.int32]] | None:
+        if not self._holders:
+            return None
+        return list(self._holder_names), np.concatenate(self._holders)
+
     def _broken_lines(self) -> int:
-        broken = self._table.malformed if isinstance(self._table, Csv | Folder) else 0
+        broken = self._table.malformed
         if broken and self._check:
             raise DataError(
                 f"{self._table.where} has {broken} line(s) with another number of cells than its "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from hedgerow.errors import DataWarning
 from hedgerow.site.reading.encoding import LABEL, Encoded
-from hedgerow.values.grids import ColumnKind, Grid, short_number
+from hedgerow.values.grids import ColumnKind, Grid, short_number, wide_edges
 from hedgerow.values.notebook import html_table
 from hedgerow.values.schema import Schema
 
@@ -105,7 +105,7 @@ def report_of(parts: Sequence[Encoded], schema: Schema, label: str = LABEL) -> D
     rows = sum(part.n for part in parts)
     columns = [_column(parts, grid.feature, allowed(grid), rows) for grid in schema.grids]
     columns = [
-        replace(column, width=grid.high - grid.low, reach=_reach(parts, grid.feature))
+        replace(column, width=_width(grid), reach=_reach(parts, grid.feature))
         for column, grid in zip(columns, schema.grids, strict=True)
     ]
     if schema.target is not None and any(part.y is not None for part in parts):
@@ -119,6 +119,11 @@ def _column(parts: Sequence[Encoded], name: str, words: str, rows: int) -> Colum
         for kind in ("clamped", "unknown", "missing")
     )
     return ColumnReport(name, words, rows, *counts)
+
+
+def _width(grid: Grid) -> float:
+    """A range that nobody has declared is never too wide."""
+    return 0.0 if grid.edges == wide_edges() else grid.high - grid.low
 
 
 def _reach(parts: Sequence[Encoded], name: str) -> tuple[float, float] | None:

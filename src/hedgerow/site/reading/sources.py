@@ -1,48 +1,27 @@
-"""Where rows come from: frames, arrays, lists, CSV and Parquet, all as chunks of columns.
-
-Files are streamed, so that a site's rows never sit in memory as floats all at once.
-"""
+"""Where rows come from: frames, arrays, lists, files and streams, all as chunks of columns."""
 
 from __future__ import annotations
 
-import io
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 from pyarrow.interchange import from_dataframe
 
 from hedgerow.errors import DataError
 from hedgerow.site.reading.columns import Column, as_column
-from hedgerow.site.reading.lines import SoundLines, header_is_sound
+from hedgerow.site.reading.databases import Selected
+from hedgerow.site.reading.files import open_files
+from hedgerow.site.reading.tables import RowTable, as_data_error, positions_of
 
 Source = Any
-"""A data frame, a 2-D array, a list of rows, or the path of a .csv or .parquet file or of a folder
-of such files."""
-
-CSV_BLOCK_BYTES = 1 << 20
-"""What a parser reads at once. A line of more than half of it is broken."""
-PARQUET_BUFFER_BYTES = 1 << 16
-
-
-class RowTable(Protocol):
-    """Named columns in order of rows. `capacity` is no less than the number of rows."""
-
-    where: str
-    names: list[str]
-    capacity: int
-
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        """The named columns, `rows` rows at a time (a CSV file: some megabytes at a time)."""
-        ...
+"""A data frame, a 2-D array, a list of rows; the path of a .csv, .parquet or .arrow file, of a
+folder of such files, or a pattern that names some; an Arrow dataset or reader of record batches;
+what a database selects."""
 
 
 def as_table(source: Any) -> Any:
@@ -73,7 +52,11 @@ def _is_view(kind: Any) -> bool:
 def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
     """`names` are those of the columns of an array, which has none of its own."""
     if isinstance(source, str | Path):
-        return _open_file(Path(source))
+        return open_files(str(source))
+    if isinstance(source, Selected):
+        return source
+    if is_stream(source):
+        return Stream(source)
     source = as_table(source)
     if hasattr(source, "iloc"):
         return Frame(source)
@@ -84,20 +67,10 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
     return Matrix(source, names)
 
 
-def _open_file(path: Path) -> RowTable:
-    if path.is_dir():
-        return Folder(path)
-    if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}; check the path.")
-    if path.suffix.lower() == ".csv":
-        return Csv(path)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return Parquet(path)
-    raise DataError(f"{path.name!r} is neither a .csv nor a .parquet file; convert it to one.")
-
-
 class Frame:
     """A pandas data frame; columns are found by name, extra ones are ignored."""
+
+    malformed = 0
 
     def __init__(self, frame: Any) -> None:
         self.where = "the data frame"
@@ -106,7 +79,7 @@ class Frame:
         self._frame = frame
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        positions = _positions(self, names)
+        positions = positions_of(self, names)
         for start in range(0, self.capacity, rows):
             part = self._frame.iloc[start : start + rows]
             yield [as_column(part.iloc[:, position]) for position in positions]
@@ -115,6 +88,8 @@ class Frame:
 class Columns:
     """An Arrow table; columns are found by name."""
 
+    malformed = 0
+
     def __init__(self, frame: pa.Table) -> None:
         self.where = "the table"
         self.names = list(frame.column_names)
@@ -122,13 +97,57 @@ class Columns:
         self._frame = frame
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        _positions(self, names)
+        positions_of(self, names)
         for start in range(0, self.capacity, rows):
             yield [as_column(self._frame[name][start : start + rows]) for name in names]
 
 
+class Stream:
+    """An Arrow dataset, or a reader of record batches, which can be read once."""
+
+    malformed = 0
+
+    def __init__(self, source: Any) -> None:
+        self.where = "the dataset" if _is_dataset(source) else "the reader of record batches"
+        self.names = list(source.schema.names)
+        self.capacity = 0
+        self._source = source
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        positions_of(self, names)
+        with as_data_error(self.where):
+            for batch in self._batches(names, rows):
+                for start in range(0, len(batch), rows):
+                    part = batch.slice(start, rows)
+                    yield [as_column(part.column(name)) for name in names]
+
+    def _batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        if not _is_dataset(self._source):
+            return iter(self._source)
+        batches: Iterator[pa.RecordBatch] = self._source.to_batches(
+            columns=list(names), batch_size=rows, batch_readahead=1, fragment_readahead=1
+        )
+        return batches
+
+
+def is_elsewhere(source: Any) -> bool:
+    """Whether rows are read from where they are, and not handed over."""
+    return isinstance(source, str | Path | Selected) or is_stream(source)
+
+
+def is_stream(source: Any) -> bool:
+    return _is_dataset(source) or isinstance(source, pa.RecordBatchReader)
+
+
+def _is_dataset(source: Any) -> bool:
+    """By its looks: Arrow's datasets are a module of their own, and not every build has it."""
+    return hasattr(source, "to_batches") and hasattr(source, "count_rows")
+
+
 class Matrix:
     """A 2-D array or a list of rows; columns are found by position."""
+
+    malformed = 0
 
     def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
         self.where = "the array"
@@ -142,97 +161,10 @@ class Matrix:
             )
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        positions = _positions(self, names)
+        positions = positions_of(self, names)
         for start in range(0, self.capacity, rows):
             part = self._rows[start : start + rows]
             yield [as_column(part[:, position]) for position in positions]
-
-
-class Csv:
-    """A UTF-8 file with a header. Cells stay bytes here: one bad cell must not stop the rest.
-
-    Every line is a record: a broken one is left out alone, and no value holds a line break.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.where = f"file {path.name!r}"
-        self.malformed = 0
-        self._path = path
-        if not header_is_sound(path, CSV_BLOCK_BYTES // 2):
-            raise DataError(
-                f"{self.where} has a header that is too long or ends inside quotes; correct it."
-            )
-        with _as_data_error(self.where), self._lines() as lines:
-            self.names = self._reader(lines, {}).schema.names
-        self.capacity = _count_line_ends(path) + 1
-
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        _positions(self, names)
-        self.malformed = 0
-        with _as_data_error(self.where), self._lines() as lines:
-            for batch in self._reader(lines, dict.fromkeys(names, pa.binary())):
-                yield [batch.column(name) for name in names]
-            self.malformed += lines.dropped
-
-    def _lines(self) -> SoundLines:
-        return SoundLines(self._path, CSV_BLOCK_BYTES // 2)
-
-    def _reader(self, lines: SoundLines, types: dict[str, Any]) -> Any:
-        def skip(row: Any) -> str:
-            self.malformed += 1
-            return "skip"
-
-        return pa.csv.open_csv(
-            io.BufferedReader(lines, CSV_BLOCK_BYTES),  # whole blocks: Arrow takes a short one ill
-            read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-            parse_options=pa.csv.ParseOptions(invalid_row_handler=skip),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=types, include_columns=list(types), check_utf8=False
-            ),
-        )
-
-
-class Parquet:
-    def __init__(self, path: Path) -> None:
-        self.where = f"file {path.name!r}"
-        self._path = path
-        with _as_data_error(self.where), pa.parquet.ParquetFile(path) as file:
-            self.names = file.schema_arrow.names
-            self.capacity = file.metadata.num_rows
-
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        _positions(self, names)
-        with _as_data_error(self.where), self._streamed() as file:
-            for batch in file.iter_batches(rows, columns=list(names)):
-                yield [as_column(batch.column(name)) for name in names]
-
-    def _streamed(self) -> Any:
-        """Read ahead by a buffer's length only: by default Arrow fetches the whole file at once."""
-        return pa.parquet.ParquetFile(
-            self._path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
-        )
-
-
-class Folder:
-    """All .csv and .parquet files of a folder, by name, as one table."""
-
-    def __init__(self, path: Path) -> None:
-        self.where = f"folder {path.name!r}"
-        kinds = (".csv", ".parquet", ".pq")
-        files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds)
-        if not files:
-            raise DataError(f"{self.where} holds no .csv and no .parquet file; put some there.")
-        self._tables = [_open_file(file) for file in files]
-        self.names = self._tables[0].names
-        self.capacity = sum(table.capacity for table in self._tables)
-
-    @property
-    def malformed(self) -> int:
-        return sum(table.malformed for table in self._tables if isinstance(table, Csv))
-
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        for table in self._tables:
-            yield from table.chunks(names, rows)
 
 
 def _two_dimensional(rows: Any) -> NDArray[Any]:
@@ -253,35 +185,3 @@ def _cells(rows: Sequence[Any]) -> NDArray[np.object_]:
     height, width = table.shape[:2]
     cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=height * width)
     return cells.reshape(height, width)
-
-
-def _positions(table: RowTable, names: Sequence[str]) -> list[int]:
-    """Where the named columns are; refuses what is absent or there twice."""
-    times = Counter(table.names)
-    for name in names:
-        if times[name] == 0:
-            raise DataError(
-                f"{table.where} has no column {name!r}; it has {table.names}. Rename the column, "
-                "or change the schema at all sites."
-            )
-        if times[name] > 1:
-            raise DataError(f"{table.where} has {times[name]} columns named {name!r}; keep one.")
-    return [table.names.index(name) for name in names]
-
-
-def _count_line_ends(path: Path) -> int:
-    """At least the number of rows, whatever the line ends: only to reserve memory once."""
-    total = 0
-    with path.open("rb") as file:
-        while block := file.read(CSV_BLOCK_BYTES):
-            total += block.count(b"\n") + block.count(b"\r")
-    return total
-
-
-@contextmanager
-def _as_data_error(where: str) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{where} cannot be read: {reason}. Check or rewrite the file.") from None

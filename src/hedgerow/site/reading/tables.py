@@ -1,0 +1,58 @@
+"""Named columns that are read chunk by chunk: what every source of rows becomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import pyarrow as pa
+
+from hedgerow.errors import DataError, HedgerowError
+from hedgerow.site.reading.columns import Column
+
+
+class RowTable(Protocol):
+    """Named columns in order of rows.
+
+    `capacity` is no less than the number of rows, or 0 where nobody knows it before the end;
+    `malformed` counts, after reading, lines that were no rows.
+    """
+
+    where: str
+    names: list[str]
+    capacity: int
+
+    @property
+    def malformed(self) -> int: ...
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        """The named columns, `rows` rows at a time (a CSV file: some megabytes at a time)."""
+        ...
+
+
+def positions_of(table: RowTable, names: Sequence[str]) -> list[int]:
+    """Where the named columns are; refuses what is absent or there twice."""
+    times = Counter(table.names)
+    for name in names:
+        if times[name] == 0:
+            raise DataError(
+                f"{table.where} has no column {name!r}; it has {table.names}. Rename the column, "
+                "or change the schema at all sites."
+            )
+        if times[name] > 1:
+            raise DataError(f"{table.where} has {times[name]} columns named {name!r}; keep one.")
+    return [table.names.index(name) for name in names]
+
+
+@contextmanager
+def as_data_error(where: str, *others: type[Exception]) -> Iterator[None]:
+    """Whatever stops the reading of a source, and is not about a row, in words of its owner."""
+    try:
+        yield
+    except HedgerowError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError, *others) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"{where} cannot be read: {reason}. Check or rewrite it.") from None
