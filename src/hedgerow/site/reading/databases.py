@@ -6,6 +6,7 @@ the path of a DuckDB file, which is opened to be read only, or postgresql://user
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -120,14 +121,21 @@ def _opened(place: str) -> Database:
             from adbc_driver_postgresql import dbapi
 
             with as_data_error("the PostgreSQL database", dbapi.Error):
-                return Postgres(dbapi.connect(place, autocommit=True))
+                return _closed_in_time(Postgres, dbapi.connect(place, autocommit=True))
         import duckdb
     except ImportError as error:
         raise SpecError(
             f"{error.name} is not installed; install it: pip install 'hedgerow[sql]'."
         ) from None
     with as_data_error(f"the DuckDB file {Path(place).name!r}", duckdb.Error):
-        return DuckDb(duckdb.connect(place, read_only=True))
+        return _closed_in_time(DuckDb, duckdb.connect(place, read_only=True))
+
+
+def _closed_in_time(kind: type[Database], connection: Any) -> Database:
+    """What was opened here is closed when nobody has it any more."""
+    database = kind(connection)
+    weakref.finalize(database, connection.close)
+    return database
 
 
 class Selected:

@@ -79,7 +79,7 @@ class DataReport:
         return [f"column {c.name!r}: {words}" for c in self.columns for words in c.complaints]
 
     def __str__(self) -> str:
-        width = max(len(c.name) for c in self.columns)
+        width = max((len(c.name) for c in self.columns), default=0)
         head = (
             f"{'column':<{max(width, 6)}} {'rows':>9} {'clamped':>9} {'unknown':>9} {'missing':>9}"
         )
