@@ -19,7 +19,15 @@ app = typer.Typer(
 State = Annotated[Path, typer.Argument(help="The site's state folder.")]
 StudyPath = Annotated[Path, typer.Argument(help="The study file, study.toml.")]
 Data = Annotated[
-    Path, typer.Option(help="A .csv or .parquet file, or a folder of them.", resolve_path=True)
+    str,
+    typer.Option(
+        help="A .csv, .parquet or .arrow file, a folder or a pattern of them; with --sql a DuckDB "
+        "file or postgresql://..."
+    ),
+]
+Sql = Annotated[str | None, typer.Option(help="What to select, where --data is a database.")]
+PushDown = Annotated[
+    bool, typer.Option("--push-down", help="The database makes the sums; integers come back.")
 ]
 Target = Annotated[str, typer.Option(help="The column of labels or targets.")]
 Person = Annotated[str | None, typer.Option(help="The column that says whose record a row is.")]
@@ -44,13 +52,19 @@ def init(
 
 
 @app.command()
-def check(study: StudyPath, data: Data, target: Target = "target", person: Person = None) -> None:
+def check(
+    study: StudyPath,
+    data: Data,
+    target: Target = "target",
+    person: Person = None,
+    sql: Sql = None,
+    push_down: PushDown = False,
+) -> None:
     """Reads the rows against a study. Spends nothing, writes nothing, sends nothing."""
     from hedgerow.agreement.approving import check as find
     from hedgerow.agreement.study_file import StudyFile
-    from hedgerow.site.state import DataPlace
 
-    rows, report = find(StudyFile.read(study), DataPlace(str(data), target, person))
+    rows, report = find(StudyFile.read(study), _rows_at(data, target, person, sql, push_down))
     print(report)
     print(f"rows that can be used: {rows}")
     for complaint in report.complaints:
@@ -67,6 +81,8 @@ def approve(
     data: Data,
     target: Target = "target",
     person: Person = None,
+    sql: Sql = None,
+    push_down: PushDown = False,
     coordinator: Annotated[
         str | None,
         typer.Option(help="Whom to call, https://host:port; none if FLARE brings the letters."),
@@ -81,7 +97,7 @@ def approve(
 
     folder = StateFolder.open(state)
     agreed = StudyFile.read(study)
-    place = _place(folder, data, target, person, coordinator)
+    place = _called(folder, _rows_at(data, target, person, sql, push_down), coordinator)
     for what, words in approving.what_leaves(agreed):
         print(f"{what:>14}  {words}")
     print(
@@ -264,15 +280,24 @@ def lock_flare(
 
 
 # ------------------------------------------------------------------------------------------ showing
-def _place(
-    folder: StateFolder, data: Path, target: str, person: str | None, coordinator: str | None
+def _rows_at(
+    data: str, target: str, person: str | None, sql: str | None, push_down: bool
 ) -> DataPlace:
-    from hedgerow.errors import SpecError
+    """Paths are kept whole: a service may run in another folder."""
     from hedgerow.site.state import DataPlace
+
+    place = data if "://" in data else str(Path(data).expanduser().resolve())
+    return DataPlace(place, target, person, sql=sql, push_down=push_down)
+
+
+def _called(folder: StateFolder, place: DataPlace, coordinator: str | None) -> DataPlace:
+    from dataclasses import replace
+
+    from hedgerow.errors import SpecError
     from hedgerow.transport.https import address_of
 
     if coordinator is None:
-        return DataPlace(str(data), target, person)
+        return place
     address_of(coordinator)
     known = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
     if len(known) != 1:
@@ -280,7 +305,7 @@ def _place(
             f"this site has certificates of {len(known)} authorities; get one with "
             "`hedgerow site request` and `hedgerow site certify`."
         )
-    return DataPlace(str(data), target, person, coordinator, known[0])
+    return replace(place, coordinator=coordinator, authority=known[0])
 
 
 def _show_identity(name: str, identity: Identity) -> None:

@@ -42,7 +42,7 @@ class OnCluster(Elsewhere):
     where = "the Dask cluster"
 
     def __init__(self, frame: Any, schema: Schema, target: str, draws: Draws | None = None) -> None:
-        import dask
+        import dask.base
         from dask.delayed import delayed
 
         if not hasattr(frame, "columns"):
@@ -57,7 +57,8 @@ class OnCluster(Elsewhere):
             cells = _numbered(cells, schema, draws)
         else:
             cells = [delayed(partial(_rows_of, schema=schema), pure=True)(part) for part in cells]
-        self._blocks = list(dask.persist(*cells))
+        persist: Any = dask.base.persist
+        self._blocks = list(persist(*cells))
         self.n, self.skipped = map(int, self._summed([delayed(_sizes)(b) for b in self._blocks])[0])
 
     def total(self, work: Work) -> list[IntArray]:

@@ -47,6 +47,8 @@ from hedgerow.values.schema import Schema
 
 PUSHED: tuple[type, ...] = (Count, ClassCounts, TargetClassCounts, Fractions)
 PUSHED_BY: tuple[type, ...] = (Whole, Cells, Leaves, TargetCells)
+MOST_NODES = 128
+"""Of trees whose leaves an engine counts: it plans longer over more than a stream would take."""
 ROWS_AT_ONCE = 1 << 16
 
 
@@ -72,6 +74,8 @@ class InDatabase(Elsewhere):
 
     def _is_pushed(self, query: SumQuery) -> bool:
         known = type(query.statistic) in PUSHED and type(query.by) in PUSHED_BY
+        if isinstance(query.by, Leaves):
+            known = known and sum(len(tree.tests) for tree in query.by.trees) <= MOST_NODES
         return known and words.within(query.region, self.schema) is not None
 
     def total(self, work: Work) -> list[IntArray]:
@@ -163,13 +167,13 @@ class InDatabase(Elsewhere):
         return name
 
     def _block(self, batch: Any) -> Rows:
-        grids, labels = self.schema.grids, np.asarray(batch.column(words.Y).to_numpy())
+        grids, y = self.schema.grids, np.asarray(batch.column(words.Y).to_numpy())
         codes = np.empty((len(grids), len(batch)), np.uint8)
         for k in range(len(grids)):
             codes[k] = batch.column(words.cell(k)).to_numpy()
         encoded = Encoded(
             codes=codes,
-            y=labels.astype(np.float64 if self.schema.target else np.uint8),
+            y=y.astype(np.uint8) if self.schema.target is None else y.astype(np.float64),
             persons=None,
             clamped={},
             unknown={},

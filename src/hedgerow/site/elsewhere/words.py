@@ -61,8 +61,15 @@ def within(region: Region, schema: Schema) -> str | None:
 
 
 def in_cells(feature: int, bits: int) -> str:
-    codes = [code for code in range(bits.bit_length()) if bits >> code & 1]
-    return f"{cell(feature)} IN ({', '.join(map(str, codes))})"
+    """As runs of neighbours, which numbers have few of."""
+    column = cell(feature)
+    firsts = [code for code in range(bits.bit_length()) if bits >> code & 1 & ~(bits << 1 >> code)]
+    lasts = [code for code in range(bits.bit_length()) if bits >> code & 1 & ~(bits >> code >> 1)]
+    runs = [
+        f"{column} = {a}" if a == b else f"{column} BETWEEN {a} AND {b}"
+        for a, b in zip(firsts, lasts, strict=True)
+    ]
+    return " OR ".join(runs)
 
 
 def leaf(tree: Tree, schema: Schema) -> str:

@@ -46,9 +46,10 @@ class Database(ABC):
         """Makes a table that goes away with the connection."""
         ...
 
+    @abstractmethod
     def table(self, query: str) -> pa.Table:
-        schema = self.schema(query)
-        return pa.Table.from_batches(list(self.batches(query, 1 << 16)), schema)
+        """All that a query finds, where that is little."""
+        ...
 
 
 class DuckDb(Database):
@@ -65,6 +66,9 @@ class DuckDb(Database):
     def schema(self, query: str) -> pa.Schema:
         with closing(self._connection.sql(query).limit(0).to_arrow_reader(1)) as reader:
             return reader.schema
+
+    def table(self, query: str) -> pa.Table:
+        return self._connection.sql(query).to_arrow_table()
 
     def put(self, name: str, table: pa.Table) -> None:
         given = f"{name}_given"
@@ -91,6 +95,11 @@ class Postgres(Database):
         with self._connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM ({query}) AS asked LIMIT 0")
             return cursor.fetch_record_batch().schema
+
+    def table(self, query: str) -> pa.Table:
+        with self._connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetch_arrow_table()
 
     def put(self, name: str, table: pa.Table) -> None:
         with self._connection.cursor() as cursor:
