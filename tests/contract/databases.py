@@ -45,6 +45,12 @@ def postgres_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def address(words: str) -> str:
+    """The same server as a URI, for drivers that want one."""
+    host = words.split()[0].removeprefix("host=")
+    return f"postgresql://reader@/postgres?host={host}"
+
+
 def _lent_user() -> str | None:
     if os.geteuid() != 0:
         return None

@@ -210,7 +210,7 @@ SITE: Final = (
     ),
     Slip(
         "a missing target makes a score that is no number",
-        "site/scoring.py",
+        "site/tables.py",
         "u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE)",
         "u = np.rint(2.0 * np.nan_to_num(rows.unit_target[index]) * LATTICE)",
         "property/test_sensitivity.py"

@@ -17,9 +17,8 @@ PRODUCT = ROOT / "src/hedgerow"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 CORE = PROJECT["dependencies"]
-OPTIONAL = [
-    line for extra in ("plot", "onnx", "https", "flare", "sql", "dask") for line in EXTRAS[extra]
-]
+PARTS = ("plot", "onnx", "https", "flare", "sql", "dask")
+OPTIONAL = [line for extra in PARTS for line in EXTRAS[extra]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
 OWN = {"hedgerow", "studies", "demos", *(path.stem for path in (ROOT / "tests").rglob("*"))}
 SOLD_AS = {

@@ -28,9 +28,12 @@ from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.queries.kinds import QueryKind
 from hedgerow.secagg.keys import check_pins, fingerprint
 from hedgerow.site.audit import Audit
+from hedgerow.site.elsewhere.database import InDatabase
+from hedgerow.site.member import Held
 from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.report import DataReport, report_of
+from hedgerow.site.rows import Draws, Rows
 from hedgerow.site.state import DataPlace, StateFolder, StudyFolder
 from hedgerow.site.vault import open_ledger
 from hedgerow.study.terms import Study
@@ -39,8 +42,18 @@ from hedgerow.study.terms import Study
 # ------------------------------------------------------------------------------------------ check
 def check(agreed: StudyFile, place: DataPlace) -> tuple[int, DataReport]:
     """How many rows can be used, and what became of their values. None of it leaves."""
+    if place.push_down:
+        held = in_database(agreed.study, place)
+        return held.n, held.report
     encoded = read_rows(agreed.study, place)
     return encoded.n, report_of([encoded], agreed.study.schema, place.target)
+
+
+def held_rows(study: Study, place: DataPlace, draws: Draws) -> Held:
+    """What a run answers from: rows in memory, or in the database that has them."""
+    if place.push_down:
+        return in_database(study, place, draws)
+    return Rows(read_rows(study, place), study.schema, draws)
 
 
 def read_rows(study: Study, place: DataPlace) -> Encoded:
@@ -50,8 +63,20 @@ def read_rows(study: Study, place: DataPlace) -> Encoded:
             f"the study keeps {study.records_per_person} records of each person; name the column "
             "that says whose record it is (--person)."
         )
-    source = place.data if place.sql is None else Selected(place.data, place.sql)
-    return encode(source, study.schema, target=place.target, person=place.person)
+    return encode(place.source, study.schema, target=place.target, person=place.person)
+
+
+def in_database(study: Study, place: DataPlace, draws: Draws | None = None) -> InDatabase:
+    """Refused, before anything is approved, if the database cannot answer the study."""
+    if not isinstance(place.source, Selected):
+        raise SpecError("a database that makes the sums must be asked for something; give --sql.")
+    if place.person is not None:
+        raise SpecError(
+            "a database that makes the sums knows no persons; leave --person or --push-down out."
+        )
+    held = InDatabase(place.source, study.schema, place.target, draws)
+    held.answering(study)
+    return held
 
 
 # ------------------------------------------------------------------------------------- what leaves

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import hedgerow
-from hedgerow.agreement.approving import read_rows
+from hedgerow.agreement.approving import held_rows
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.kernels.warming import warm
@@ -25,7 +25,7 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.site.audit import Audit, Line, reason_of, untold
 from hedgerow.site.drawing import public_draws
 from hedgerow.site.log import LOG
-from hedgerow.site.rows import Draws, Rows
+from hedgerow.site.rows import Draws
 from hedgerow.site.state import DataPlace, StateFolder, StudyFolder
 from hedgerow.study.terms import Study
 from hedgerow.transport.certificates import client_context
@@ -103,7 +103,7 @@ class Serving:
         """One study that cannot be served does not keep the others from being served."""
         try:
             study, place = _approved(folder), DataPlace.read(folder.data_file)
-            rows = Rows(read_rows(study, place), study.schema, self._draws(study))
+            rows = held_rows(study, place, self._draws(study))
             self.service.open(study, rows)
         except (HedgerowError, OSError) as error:
             self._note_failure(folder, reason_of(error))

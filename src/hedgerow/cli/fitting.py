@@ -21,7 +21,12 @@ def fit(
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", "-d", help="Rows of one site, a .csv or .parquet file; repeat."),
+        typer.Option(
+            "--data",
+            "-d",
+            help="Rows of one site: a .csv, .parquet or .arrow file, a folder or a pattern; with "
+            "--sql a DuckDB file or postgresql://...; repeat.",
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
         "model.json"
@@ -38,6 +43,12 @@ def fit(
     person: Annotated[
         str | None, typer.Option(help="The column that says whose record a row is.")
     ] = None,
+    sql: Annotated[
+        str | None, typer.Option(help="What to select, where --data is a database.")
+    ] = None,
+    push_down: Annotated[
+        bool, typer.Option("--push-down", help="The database makes the sums; integers come back.")
+    ] = False,
     ledger: Annotated[Path | None, typer.Option(help="A file in which all fits add up.")] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -54,13 +65,28 @@ def fit(
         else:
             model = _of_flags(schema, estimator, flags)
         model.progress = on_terminal(quiet)
-        fit_files(model, data, target, person)
+        if push_down:
+            _pushed_down(model, data, sql=sql, target=target, person=person)
+        else:
+            fit_files(model, _selected(data, sql), target, person)
     model.progress = False
     model.save(output)
     if json:
         say_json({"model": str(output), "privacy": model.privacy_.to_dict()})
     elif not quiet:
         print(f"{model.privacy_}\n\n{output}: {type(model).__name__}, {model.privacy_.promise}.")
+
+
+def _selected(data: list[str], sql: str | None) -> list[Any]:
+    from hedgerow.site.reading.databases import Selected
+
+    return [*data] if sql is None else [Selected(place, sql) for place in data]
+
+
+def _pushed_down(model: PrivateEstimator, data: list[str], **asked: Any) -> None:
+    if len(data) > 1:
+        raise _asked_for(f"{len(data)} databases were given", "let one of them make the sums")
+    model.fit(data[0], push_down=True, **asked)
 
 
 def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEstimator:

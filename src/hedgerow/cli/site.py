@@ -20,9 +20,15 @@ State = Annotated[Path, typer.Argument(help="The site's state folder.")]
 StudyPath = Annotated[Path, typer.Argument(help="The study file, study.toml.")]
 Data = Annotated[
     str,
-    typer.Option(help="A file of rows, a folder of them, a DuckDB file or postgresql://..."),
+    typer.Option(
+        help="A .csv, .parquet or .arrow file, a folder or a pattern of them; with --sql a DuckDB "
+        "file or postgresql://..."
+    ),
 ]
-Sql = Annotated[str | None, typer.Option(help="What to select, if --data names a database.")]
+Sql = Annotated[str | None, typer.Option(help="What to select, where --data is a database.")]
+PushDown = Annotated[
+    bool, typer.Option("--push-down", help="The database makes the sums; integers come back.")
+]
 Target = Annotated[str, typer.Option(help="The column of labels or targets.")]
 Person = Annotated[str | None, typer.Option(help="The column that says whose record a row is.")]
 Wanted = Annotated[str, typer.Argument(help="A study's name, or how its hash begins.")]
@@ -52,12 +58,13 @@ def check(
     target: Target = "target",
     person: Person = None,
     sql: Sql = None,
+    push_down: PushDown = False,
 ) -> None:
     """Reads the rows against a study. Spends nothing, writes nothing, sends nothing."""
     from hedgerow.agreement.approving import check as find
     from hedgerow.agreement.study_file import StudyFile
 
-    rows, report = find(StudyFile.read(study), _rows(data, target, person, sql))
+    rows, report = find(StudyFile.read(study), _rows_at(data, target, person, sql, push_down))
     print(report)
     print(f"rows that can be used: {rows}")
     for complaint in report.complaints:
@@ -75,6 +82,7 @@ def approve(
     target: Target = "target",
     person: Person = None,
     sql: Sql = None,
+    push_down: PushDown = False,
     coordinator: Annotated[
         str | None,
         typer.Option(help="Whom to call, https://host:port; none if FLARE brings the letters."),
@@ -92,7 +100,8 @@ def approve(
 
     folder = StateFolder.open(state)
     agreed = StudyFile.read(study)
-    place = _called(folder, _rows(data, target, person, sql), coordinator, authority)
+    place = _rows_at(data, target, person, sql, push_down)
+    place = _called(folder, place, coordinator, authority)
     for what, words in approving.what_leaves(agreed):
         print(f"{what:>14}  {words}")
     print(
@@ -275,12 +284,14 @@ def lock_flare(
 
 
 # ------------------------------------------------------------------------------------------ showing
-def _rows(data: str, target: str, person: str | None, sql: str | None) -> DataPlace:
-    """A path becomes a whole one: the service may run in another folder."""
+def _rows_at(
+    data: str, target: str, person: str | None, sql: str | None, push_down: bool
+) -> DataPlace:
+    """Paths are kept whole: a service may run in another folder."""
     from hedgerow.site.state import DataPlace
 
     place = data if "://" in data else str(Path(data).expanduser().resolve())
-    return DataPlace(place, target, person, sql)
+    return DataPlace(place, target, person, sql=sql, push_down=push_down)
 
 
 def _called(

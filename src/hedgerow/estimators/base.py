@@ -45,7 +45,14 @@ from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
 from hedgerow.estimators.saving import save_model
 from hedgerow.estimators.searching import search_around, warn_of_search
-from hedgerow.estimators.sources import Columns, named_columns, read_sources, source_of
+from hedgerow.estimators.sources import (
+    Columns,
+    named_columns,
+    open_elsewhere,
+    read_sources,
+    source_of,
+    stays_elsewhere,
+)
 from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
@@ -53,6 +60,7 @@ from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.report.exports.writing import exported
 from hedgerow.report.page import page
+from hedgerow.site.member import Held
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
 from hedgerow.site.rows import Draws, Rows
@@ -96,6 +104,7 @@ class PrivateEstimator(CommonParameters):
         *,
         target: str | None = None,
         sql: str | None = None,
+        push_down: bool = False,
         party: Any = None,
         parties: Any = None,
         person: Any = None,
@@ -105,7 +114,8 @@ class PrivateEstimator(CommonParameters):
 
         Rows may also stay where they are: `X` is then the path of a file, a folder or a pattern,
         an Arrow dataset or reader, or with `sql` a connection to a database, and `target`,
-        `party` and `person` are names of columns. They are streamed, never held as floats.
+        `party` and `person` are names of columns. They are streamed, never held as floats. With
+        `push_down` the database itself makes cells and counts, and integers come back.
 
         `parties` names all sites, those without rows too. The categories of a pandas Categorical
         do so as well. With neither, the rows tell who takes part, and the statement says so.
@@ -114,9 +124,12 @@ class PrivateEstimator(CommonParameters):
         """
         refuse(refused)
         checked(self)  # before a schema is read from the rows
-        source = source_of(X, y, target, sql)
+        source = source_of(X, y, target, sql, push_down)
         if source is not None:
-            return self._fit_sources([source], named_columns(target, party, parties, person))
+            columns = named_columns(target, party, parties, person)
+            if stays_elsewhere(source, push_down):
+                return self._fit_elsewhere(source, columns)
+            return self._fit_sources([source], columns)
         X, y = checked_rows(X), checked_labels(y, self._regression)
         if len(y) == 0:
             raise DataError("X holds no rows; give at least one.")
@@ -144,6 +157,17 @@ class PrivateEstimator(CommonParameters):
             parties_met=got.parties_met,
             persons_told=columns.person is not None,
         )
+        return self._named()
+
+    def _fit_elsewhere(self, source: Any, columns: Columns) -> Self:
+        """Trains on rows that an engine holds and sums where they are."""
+        study, recipe, held = open_elsewhere(self, source, columns)
+        self.data_report_ = held.report
+        self._fit_held(study, recipe, [held], Circumstances(total=self._reserve(study, False)))
+        return self._named()
+
+    def _named(self) -> Self:
+        """Columns and classes by the names in the schema: nobody held the rows to say others."""
         self.feature_names_in_ = np.asarray(self.schema_.names, dtype=object)
         if self.schema_.classes is not None:
             self.classes_ = np.asarray(self.schema_.classes, dtype=str)
@@ -175,6 +199,15 @@ class PrivateEstimator(CommonParameters):
             persons_told=persons_told,
             total=self._reserve(study, persons_told=persons_told),
         )
+        self._fit_held(study, recipe, holders, circumstances)
+
+    def _fit_held(
+        self,
+        study: Study,
+        recipe: Recipe,
+        holders: Sequence[Held],
+        circumstances: Circumstances,
+    ) -> None:
         with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
@@ -300,13 +333,14 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         *,
         target: str | None = None,
         sql: str | None = None,
+        push_down: bool = False,
         party: Any = None,
         parties: Any = None,
         person: Any = None,
         **refused: Any,
     ) -> Self:
         told = {"party": party, "parties": parties, "person": person}
-        super().fit(X, y, target=target, sql=sql, **told, **refused)
+        super().fit(X, y, target=target, sql=sql, push_down=push_down, **told, **refused)
         if y is not None:
             self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
         return self
@@ -347,6 +381,6 @@ def refuse(parameters: dict[str, Any]) -> None:
     strange = sorted(set(parameters) - {"sample_weight"})
     if strange:
         raise TypeError(
-            f"fit() got unexpected arguments {strange}; it takes X, y, target, sql, party, "
-            "parties and person."
+            f"fit() got unexpected arguments {strange}; it takes X, y, target, sql, "
+            "push_down, party, parties and person."
         )

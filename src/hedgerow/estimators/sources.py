@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 from hedgerow.errors import DataError, SpecError
 from hedgerow.estimators.assembling import agree
 from hedgerow.estimators.checking import check_task, warn_of_marks
+from hedgerow.estimators.holders import draws_of_holders
 from hedgerow.estimators.parameters import checked
 from hedgerow.kernels.threads import using
 from hedgerow.recipes.recipe import Recipe
+from hedgerow.site.elsewhere.cluster import OnCluster, is_dask
+from hedgerow.site.elsewhere.database import InDatabase
+from hedgerow.site.elsewhere.holding import Elsewhere
 from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.sources import Source, is_elsewhere, open_table
@@ -46,9 +50,13 @@ class ReadRows:
     """Whether the rows themselves told who takes part."""
 
 
-def source_of(X: Any, y: Any, target: str | None, sql: str | None) -> Source | None:
+def source_of(
+    X: Any, y: Any, target: str | None, sql: str | None, push_down: bool
+) -> Source | None:
     """What is to be read by the names of its columns; None if rows were handed over with labels."""
-    if sql is None and target is None and not is_elsewhere(X):
+    if push_down and sql is None:
+        raise SpecError("push_down is for rows in a database; say which: sql='SELECT ...'.")
+    if sql is None and target is None and not is_elsewhere(X) and not is_dask(X):
         return None
     if y is not None:
         raise SpecError(
@@ -56,6 +64,38 @@ def source_of(X: Any, y: Any, target: str | None, sql: str | None) -> Source | N
             "leave y out and name the column: target='...'."
         )
     return X if sql is None else Selected(X, sql)
+
+
+def stays_elsewhere(source: Source, push_down: bool) -> bool:
+    return push_down or is_dask(source)
+
+
+def open_elsewhere(
+    estimator: PrivateEstimator, source: Source, columns: Columns
+) -> tuple[Study, Recipe, Elsewhere]:
+    """One holder, whose engine sums. What it cannot answer is refused before any charge."""
+    for what, value in (("party", columns.party), ("person", columns.person)):
+        if value is not None:
+            raise SpecError(
+                f"{what} was given, but these rows are summed where they are, as one holder's and "
+                f"each a person's own; leave {what} out, or let the rows be read into memory."
+            )
+    schema = schema_for(estimator)
+    study, recipe = agree(estimator, schema, 1)
+    (draws,) = draws_of_holders(study)
+    if is_dask(source):
+        held: Elsewhere = OnCluster(source, study.schema, _named(columns.target), draws)
+    else:
+        label = columns.target or the_other_column(source, schema, columns)
+        held = InDatabase(source, study.schema, label, draws)
+    held.answering(study)
+    return study, recipe, held
+
+
+def _named(target: str | None) -> str:
+    if target is None:
+        raise SpecError("say which column is to be predicted: target='...'.")
+    return target
 
 
 def named_columns(

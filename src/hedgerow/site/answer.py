@@ -27,10 +27,12 @@ from hedgerow.queries import (
     Binning,
     BoundQuery,
     Cells,
+    ClassCounts,
     CurveNewton,
     Groups,
     LabelReports,
     Leaves,
+    Selecting,
     Sides,
     Statistic,
     Summed,
@@ -39,6 +41,7 @@ from hedgerow.queries import (
 )
 from hedgerow.site.newton import newton_sum
 from hedgerow.site.rows import Rows
+from hedgerow.site.tables import tables_of
 from hedgerow.values.arrays import Codes, FloatArray, GroupCodes, Int32, IntArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import Layer
@@ -229,30 +232,41 @@ class Answering:
         new = pack(model.trees[done:]) if done else model.packed
         return add_values(new, self.rows.codes, raw, model.clip)
 
-    # --------------------------------------------------------------------------------- bounds
+    # --------------------------------------------------------------------- bounds and selections
     def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
-        """floor(unit n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
         rows = self.rows.select(query.region) if query.region else None
-        codes, grids = self.bins(query.binning), self._grids(query.binning)
-        n_bins = max(query.binning.n_bins[f] for f in query.features)
-        classes = len(self.schema.classes or ())
-        features = np.asarray(query.features, np.int64)
         nodes = None if rows is None else [rows]
-        (counts,) = count_cells(codes, nodes, features, self.classes, n_bins, classes)
-        best = np.zeros(len(features), np.int64)
-        for family in grids.families(query.features):
-            left_sets = family.left_sets.astype(np.int64)
-            histograms = counts[family.positions, : left_sets.shape[1]]
-            left = left_sets @ histograms
-            right = histograms.sum(axis=1)[:, None, :] - left
-            units = half_gini_units(left, unit) + half_gini_units(right, unit)
-            best[family.positions] = units.min(axis=1)
-        return best
+        counted = counts_for(query, self.schema)
+        (counts,) = self._cell_sums(counted.statistic, counted.by, nodes, 1)
+        return best_impurities(query, counts, self._grids(query.binning), unit)
 
     def _grids(self, binning: Binning) -> Grids:
         if self._candidates is None or self._candidates.binning is not binning:
             self._candidates = Grids(self.schema, binning)
         return self._candidates
+
+    def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
+        """(f, 256, C) what scores of splits are made of."""
+        return tables_of(query, self.rows, features)
+
+
+def counts_for(query: BoundQuery, schema: Schema) -> SumQuery:
+    """The class counts that a bound is made of."""
+    by = Cells(query.features, query.binning)
+    return SumQuery(query.region, ClassCounts(len(schema.classes or ())), by, query.share)
+
+
+def best_impurities(query: BoundQuery, counts: IntArray, grids: Grids, unit: int) -> IntArray:
+    """floor(unit n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
+    best = np.zeros(len(query.features), np.int64)
+    for family in grids.families(query.features):
+        left_sets = family.left_sets.astype(np.int64)
+        histograms = counts[family.positions, : left_sets.shape[1]]
+        left = left_sets @ histograms
+        right = histograms.sum(axis=1)[:, None, :] - left
+        units = half_gini_units(left, unit) + half_gini_units(right, unit)
+        best[family.positions] = units.min(axis=1)
+    return best
 
 
 def _kind(query: Summed) -> tuple[Statistic, Cells] | None:

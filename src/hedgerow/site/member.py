@@ -30,14 +30,19 @@ from hedgerow.queries import (
     Summed,
     SumQuery,
 )
+from hedgerow.site.answer import Answering
 from hedgerow.site.blocks import answering
+from hedgerow.site.elsewhere.holding import AnsweringElsewhere, Elsewhere
 from hedgerow.site.log import LOG
 from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
-from hedgerow.site.scoring import scores
+from hedgerow.site.scoring import scores_by
 from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import IntArray
+
+Held = Rows | Elsewhere
+"""What a site holds: rows in its memory, or rows that stay where they are."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +61,23 @@ class Response:
 class Member:
     """One site: its rows, as many of each person as the study says, and the study it approved."""
 
-    def __init__(self, study: Study, rows: Rows, policy: Policy) -> None:
+    def __init__(self, study: Study, rows: Held, policy: Policy) -> None:
         policy.check(study)
         self.study = study
-        rows = rows.of_each_person(study.records_per_person)
         self._permanent: Bits | None = None
+        self.answering: Answering | AnsweringElsewhere = (
+            rows.answering(study) if isinstance(rows, Elsewhere) else self._of_memory(rows)
+        )
+
+    def _of_memory(self, rows: Rows) -> Answering:
+        study = self.study
+        rows = rows.of_each_person(study.records_per_person)
         if study.label_reports is not None:
             self._permanent = permanent_bits(rows, study.label_reports)
             rows = without_labels(rows)
         elif study.placement is Placement.LABEL:
             rows = told_once(rows, study)
-        self.answering = answering(rows, study.schema)
+        return answering(rows, study.schema)
 
     def charges(self, bundle: Sequence[Query]) -> list[Charge]:
         """What the bundle costs a record, by region: to be reserved before `respond`."""
@@ -129,11 +140,11 @@ class Member:
 
     def _pick(self, query: Selecting, secret: SecretRandomness) -> int:
         if self.study.placement is Placement.NOWHERE:
-            exact = scores(query, self.answering.rows, self.study.schema)
+            exact = scores_by(query, self.answering.tables, self.study.schema)
             return int(np.argmax(exact))
         epsilon = self.study.selection_epsilon(query)
         coefficient = epsilon / (query.scoring.reach * self.study.records_per_person)
-        exact = scores(query, self.answering.rows, self.study.schema)
+        exact = scores_by(query, self.answering.tables, self.study.schema)
         return MECHANISMS[query.mechanism](exact, coefficient, secret)
 
 

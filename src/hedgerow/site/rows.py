@@ -75,8 +75,12 @@ class Rows:
         schema: Schema,
         draws: Draws | None = None,
         names: Callable[[], NDArray[np.uint64]] | None = None,
+        copies: NDArray[np.uint64] | None = None,
     ) -> None:
-        """`names` tells the records' names for their draws, if not those of their content."""
+        """`names` tells the records' names for their draws, if not those of their content.
+
+        `copies` numbers them among equal ones, where these rows are some of many.
+        """
         if encoded.n >= 2**31:
             raise DataError(f"{encoded.n} rows are too many for one site; at most {2**31 - 1}.")
         self.schema = schema
@@ -84,7 +88,7 @@ class Rows:
         self.n = encoded.n
         self._y = encoded.y
         self._persons = encoded.persons
-        self._draws, self._names = draws, names
+        self._draws, self._names, self._copies = draws, names, copies
         self._kept: OrderedDict[Region, Index] = OrderedDict()
         self._n_kept = 0
 
@@ -247,9 +251,13 @@ class Rows:
         """
         if self._names is not None:
             return self._names()
-        ids = self._hashed(self._content, "record id")
-        ids[:, 1] += _places(ids)
+        ids = self.content_names()
+        ids[:, 1] += _places(ids) if self._copies is None else self._copies
         return ids
+
+    def content_names(self) -> NDArray[np.uint64]:
+        """(n, 2) names of contents; equal records share one."""
+        return self._hashed(self._content, "record id")
 
     def _hashed(self, content: Callable[[slice], Bytes], purpose: str) -> NDArray[np.uint64]:
         key, hashes = self._secret.key(purpose), np.empty((self.n, 2), np.uint64)
@@ -292,6 +300,11 @@ def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:
         state.update(data[at : at + width])
         digests.append(state.digest())
     return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
+
+
+def copies_among(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """(n,) the number of each record among those of one content."""
+    return _places(names)
 
 
 def _places(ids: NDArray[np.uint64], *keys: NDArray[Any] | None) -> NDArray[np.uint64]:

@@ -6,6 +6,7 @@ candidate set is the query's; nothing is filtered by counts.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -13,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import UnsupportedQuery
-from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.queries import LATTICE, Chain, Cuts, Score, Scoring, Selecting
 from hedgerow.queries.choices import Candidate
 from hedgerow.site.answer import half_gini_units
 from hedgerow.site.rows import Rows
+from hedgerow.site.tables import is_of_target, tables_of
 from hedgerow.values.arrays import N_CODES, IntArray
 from hedgerow.values.regions import Split
 from hedgerow.values.schema import Schema
@@ -26,10 +26,19 @@ from hedgerow.values.schema import Schema
 Chained = tuple[Split, ...]
 
 
+Counting = Callable[[Selecting, Sequence[int]], IntArray]
+"""Makes the tables of some features for a query, as `tables_of` does from rows."""
+
+
 def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:
+    """Of rows that are at hand."""
+    return scores_by(query, lambda asked, features: tables_of(asked, rows, features), schema)
+
+
+def scores_by(query: Selecting, count: Counting, schema: Schema) -> list[int]:
     """One score per candidate of the query's region."""
-    children = _children(query, rows, schema)
-    held = children[..., 0] if _of_target(query) else children.sum(axis=2)
+    children = _children(query, count, schema)
+    held = children[..., 0] if is_of_target(query) else children.sum(axis=2)
     largest = held.max(axis=1)
     match query.scoring.score:
         case Score.GINI:
@@ -43,20 +52,15 @@ def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:
     return [-v for v in (loss + query.scoring.balance * largest).tolist()]
 
 
-def _of_target(query: Selecting) -> bool:
-    """Whether sums are n, sum y and sum y^2, and not class counts."""
-    return query.scoring.score is Score.SQUARED_ERROR
-
-
 # --------------------------------------------------------------------------- sums of the children
-def _children(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
+def _children(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     """(k, m, C) sums of each candidate's children, from one histogram per feature.
 
     Candidates with fewer than m children have empty ones.
     """
     families = _families(query.splits)
     features = list(families.features)
-    tables = _tables(query, rows, [schema.index(feature) for feature in features])
+    tables = count(query, [schema.index(feature) for feature in features])
     m = max((part.sets.shape[1] for part in families.tests), default=1)
     children = np.zeros((query.n_candidates, m + 1, tables.shape[2]), np.int64)
     for part in families.tests:
@@ -144,28 +148,6 @@ def _cell_sets(chains: list[Chained]) -> IntArray:
     octets = b"".join(left.to_bytes(N_CODES // 8, "little") for left in lefts)
     bits = np.unpackbits(np.frombuffer(octets, np.uint8), bitorder="little")
     return bits.reshape(len(chains), m, N_CODES).astype(np.int64)
-
-
-def _tables(query: Selecting, rows: Rows, features: list[int]) -> IntArray:
-    """(f, 256, C) class counts, or n, sum y and sum y^2 of the target in units, by cell."""
-    index = rows.select(query.region)
-    if _of_target(query):
-        u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
-        moments = np.stack([np.ones_like(u), u, u * u], axis=1)
-        codes = rows.codes[np.asarray(features)[:, None], index]
-        (tables,) = sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
-    elif query.scoring.score is Score.BALANCE:  # needs no target, so any rows have it
-        (tables,) = count_cells(rows.codes, [index], features, _one_class(rows), N_CODES, 1)
-    elif rows.labels is not None:
-        classes = rows.n_classes
-        (tables,) = count_cells(rows.codes, [index], features, rows.labels, N_CODES, classes)
-    else:
-        raise UnsupportedQuery("class scores were asked of rows without classes.")
-    return np.asarray(tables)
-
-
-def _one_class(rows: Rows) -> NDArray[np.uint8]:
-    return np.zeros(rows.n, np.uint8)
 
 
 # ----------------------------------------------------------------------------------------- losses

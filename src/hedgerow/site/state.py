@@ -32,6 +32,8 @@ from hedgerow.errors import LedgerUnavailable, SpecError
 from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.secagg.keys import Identity
 from hedgerow.site.policy_file import TEMPLATE, SitePolicy
+from hedgerow.site.reading.databases import Selected
+from hedgerow.site.reading.sources import Source
 from hedgerow.site.vault import Vault
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -46,19 +48,25 @@ class DataPlace:
     data: str
     target: str
     person: str | None = None
-    sql: str | None = None
-    """What to select, if `data` names a database."""
     coordinator: str | None = None
     """https://host:port; None if a network engine brings the letters."""
     authority: str | None = None
     """Which certificate to show there."""
+    sql: str | None = None
+    """What a database at `data` is asked for; None if `data` names files."""
+    push_down: bool = False
+    """Whether that database makes the sums, too."""
+
+    @property
+    def source(self) -> Source:
+        return self.data if self.sql is None else Selected(self.data, self.sql)
 
     def to_toml(self) -> str:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return "".join(
             f"{name} = {json.dumps(value, ensure_ascii=False)}\n"
             for name, value in fields.items()
-            if value is not None
+            if value is not None and value is not False
         )
 
     @classmethod
@@ -67,10 +75,13 @@ class DataPlace:
         strange = set(raw) - set(cls.__dataclass_fields__)
         if strange or not {"data", "target"} <= set(raw):
             raise SpecError(
-                f"{path} says {sorted(raw)}; it needs data and target, and may name person, sql, "
-                "coordinator and authority."
+                f"{path} says {sorted(raw)}; it needs data and target, and may name person, "
+                "coordinator, authority, sql and push_down."
             )
-        if not all(isinstance(value, str) for value in raw.values()):
+        texts = {name: value for name, value in raw.items() if name != "push_down"}
+        if not isinstance(raw.get("push_down", False), bool):
+            raise SpecError(f"{path}: push_down is {raw['push_down']!r}; write true or false.")
+        if not all(isinstance(value, str) for value in texts.values()):
             raise SpecError(f"{path} holds something else than texts; put values in quotes.")
         return cls(**raw)
 

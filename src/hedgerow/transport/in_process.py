@@ -23,9 +23,8 @@ from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import MemoryInRam, StoredRound
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
-from hedgerow.site.member import Member
+from hedgerow.site.member import Held, Member
 from hedgerow.site.policy import Policy
-from hedgerow.site.rows import Rows
 from hedgerow.study.admission import why_not
 from hedgerow.study.describe import entry_charges
 from hedgerow.study.terms import Study
@@ -37,7 +36,7 @@ from hedgerow.transport.post import Post
 
 def open_federation(
     study: Study,
-    holders: Sequence[Rows],
+    holders: Sequence[Held],
     listener: Listener = silent,
 ) -> Federation:
     """A federation over the holders' rows."""
@@ -48,7 +47,7 @@ def open_federation(
 class OneHolder:
     """One site that holds all rows: it charges, draws all the noise and answers."""
 
-    def __init__(self, study: Study, rows: Rows) -> None:
+    def __init__(self, study: Study, rows: Held) -> None:
         self.study = study
         self.member = Member(study, rows, Policy.open())
         self.ledger = MemoryLedger(study.limit)
@@ -101,7 +100,7 @@ class RamSafe(MemoryInRam):
 class InProcess(SecureLink):
     """Several sites in one process, each behind its own end of the wire."""
 
-    def __init__(self, study: Study, holders: Sequence[Rows]) -> None:
+    def __init__(self, study: Study, holders: Sequence[Held]) -> None:
         identities = [Identity.generate() for _ in holders]
         own = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), own.public)
@@ -118,7 +117,7 @@ class InProcess(SecureLink):
         self.enter()
 
 
-def _endpoint(study: Study, rows: Rows, identity: Identity, roster: Roster, me: int) -> Endpoint:
+def _endpoint(study: Study, rows: Held, identity: Identity, roster: Roster, me: int) -> Endpoint:
     safe = RamSafe(study.limit)
     parameters, pins = Parameters.of(study.parameters), roster.fingerprints
     site = Site(identity, roster, me, parameters, study.hash, safe, pins=pins)

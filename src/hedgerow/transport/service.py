@@ -26,9 +26,8 @@ from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
 from hedgerow.site.audit import Audit, reason_of
 from hedgerow.site.log import LOG
-from hedgerow.site.member import Member
+from hedgerow.site.member import Held, Member
 from hedgerow.site.policy_file import SitePolicy
-from hedgerow.site.rows import Rows
 from hedgerow.site.vault import Vault
 from hedgerow.study.terms import Study
 from hedgerow.transport.endpoint import Endpoint, Safe, code_of, refusal
@@ -46,7 +45,7 @@ class Service:
         self._endpoints: dict[bytes, Endpoint] = {}
         self._changing = threading.Lock()
 
-    def open(self, study: Study, rows: Rows) -> None:
+    def open(self, study: Study, rows: Held) -> None:
         """Serves one more study. Raises if the policy, the roster or the ledger say no."""
         roster = Roster(study.sites, study.coordinator)
         if self._identity.public not in roster.sites:

@@ -6,6 +6,7 @@ the path of a DuckDB file, which is opened to be read only, or postgresql://user
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -45,9 +46,10 @@ class Database(ABC):
         """Makes a table that goes away with the connection."""
         ...
 
+    @abstractmethod
     def table(self, query: str) -> pa.Table:
-        schema = self.schema(query)
-        return pa.Table.from_batches(list(self.batches(query, 1 << 16)), schema)
+        """All that a query finds, where that is little."""
+        ...
 
 
 class DuckDb(Database):
@@ -64,6 +66,9 @@ class DuckDb(Database):
     def schema(self, query: str) -> pa.Schema:
         with closing(self._connection.sql(query).limit(0).to_arrow_reader(1)) as reader:
             return reader.schema
+
+    def table(self, query: str) -> pa.Table:
+        return self._connection.sql(query).to_arrow_table()
 
     def put(self, name: str, table: pa.Table) -> None:
         given = f"{name}_given"
@@ -90,6 +95,11 @@ class Postgres(Database):
         with self._connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM ({query}) AS asked LIMIT 0")
             return cursor.fetch_record_batch().schema
+
+    def table(self, query: str) -> pa.Table:
+        with self._connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetch_arrow_table()
 
     def put(self, name: str, table: pa.Table) -> None:
         with self._connection.cursor() as cursor:
@@ -120,14 +130,21 @@ def _opened(place: str) -> Database:
             from adbc_driver_postgresql import dbapi
 
             with as_data_error("the PostgreSQL database", dbapi.Error):
-                return Postgres(dbapi.connect(place, autocommit=True))
+                return _closed_in_time(Postgres, dbapi.connect(place, autocommit=True))
         import duckdb
     except ImportError as error:
         raise SpecError(
             f"{error.name} is not installed; install it: pip install 'hedgerow[sql]'."
         ) from None
     with as_data_error(f"the DuckDB file {Path(place).name!r}", duckdb.Error):
-        return DuckDb(duckdb.connect(place, read_only=True))
+        return _closed_in_time(DuckDb, duckdb.connect(place, read_only=True))
+
+
+def _closed_in_time(kind: type[Database], connection: Any) -> Database:
+    """What was opened here is closed when nobody has it any more."""
+    database = kind(connection)
+    weakref.finalize(database, connection.close)
+    return database
 
 
 class Selected:

@@ -1,0 +1,121 @@
+"""From what a query selects to a table of cells, inside the database.
+
+Numbers become cells by CASE. Every other value becomes one by a table of its distinct values,
+whose codes this process makes exactly as a reader of files would. A row without a usable label is
+left out, as everywhere. All that decides whether a column can be used is its type, never a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from hedgerow.errors import DataError, SpecError
+from hedgerow.site.elsewhere import words
+from hedgerow.site.reading.databases import Database, Selected, quoted
+from hedgerow.values.grids import ColumnKind, Grid
+from hedgerow.values.schema import Schema
+from hedgerow.values.tokens import token_of
+
+
+@dataclass
+class _Making:
+    """One column of cells after the other."""
+
+    database: Database
+    raw: str
+    cells: list[str] = field(default_factory=list)
+    joins: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+
+
+def snapshot(selected: Selected, schema: Schema, target: str, name: str) -> tuple[int, int]:
+    """Makes the table `name`: cells of each feature, and `y`. How many rows are in it, and not."""
+    if schema.classes is None and schema.target is None:
+        raise SpecError("the schema declares neither classes nor a target; add one of them.")
+    database, raw = selected.database, f"{name}_raw"
+    columns = [*schema.names, target]
+    missing = [column for column in columns if column not in selected.names]
+    if missing:
+        raise DataError(
+            f"{selected.where} has no column {missing[0]!r}; it has {selected.names}. Name it so "
+            "in the query (AS), or change the schema at all sites."
+        )
+    database.run(f"CREATE TEMP TABLE {raw} AS {selected.of(columns)}")
+    kinds = database.schema(f"SELECT * FROM {raw}")
+    making = _Making(database, raw)
+    for place, grid in enumerate(schema.grids):
+        _add_feature(making, selected.where, grid, kinds.field(grid.feature).type, place)
+    y = _label(making, selected.where, schema, target, kinds.field(target).type)
+    database.run(
+        f"CREATE TEMP TABLE {name} AS SELECT {', '.join([*making.cells, f'{y} AS {words.Y}'])} "
+        f"FROM {raw} {' '.join(making.joins)} WHERE ({y}) IS NOT NULL"
+    )
+    database.run(f"ANALYZE {name}")  # else engines plan for a table of unknown size
+    all_rows, used = (_count(database, table) for table in (raw, name))
+    for table in (raw, *making.made):
+        database.run(f"DROP TABLE {table}")
+    return used, all_rows - used
+
+
+def _count(database: Database, table: str) -> int:
+    return int(database.table(f"SELECT COUNT(*) AS n FROM {table}")["n"][0].as_py())
+
+
+def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int) -> None:
+    column = f"{making.raw}.{quoted(grid.feature)}"
+    if grid.kind is ColumnKind.NUMERIC:
+        value = _number(column, where, grid.feature, kind)
+        inside = words.interval(value, grid.edges)
+        code = f"CASE WHEN {words.is_no_number(value)} THEN {grid.missing} ELSE {inside} END"
+    else:
+        codes = _codes(making, where, grid.feature, kind, grid.category_code)
+        code = f"COALESCE({codes}, {grid.missing})"
+    making.cells.append(f"CAST({code} AS SMALLINT) AS {words.cell(place)}")
+
+
+def _label(making: _Making, where: str, schema: Schema, target: str, kind: Any) -> str:
+    """NULL for a row that has none."""
+    if schema.target is None:
+        return _codes(making, where, target, kind, schema.class_code)
+    value = _number(f"{making.raw}.{quoted(target)}", where, target, kind)
+    low, high = words.number(schema.target.low), words.number(schema.target.high)
+    clipped = f"LEAST(GREATEST({value}, {low}), {high})"
+    return f"CASE WHEN {words.is_no_number(value)} THEN NULL ELSE {clipped} END"
+
+
+def _number(column: str, where: str, name: str, kind: Any) -> str:
+    is_a = pa.types
+    if is_a.is_boolean(kind):
+        return f"CAST(CAST({column} AS INTEGER) AS float8)"
+    if is_a.is_integer(kind) or is_a.is_float32(kind) or is_a.is_float64(kind):
+        return f"CAST({column} AS float8)"
+    raise DataError(
+        f"{where}, column {name!r} is {kind}, and numbers are wanted; cast it in the query: "
+        f"CAST({name} AS DOUBLE PRECISION)."
+    )
+
+
+def _codes(making: _Making, where: str, name: str, kind: Any, code_of: Any) -> str:
+    """A column of codes: NULL for NULL, and for values that have none."""
+    column, table = f"{making.raw}.{quoted(name)}", f"{making.raw}_{len(making.made)}"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column = f'CAST({column} AS TEXT) COLLATE "C"'  # equal are equal bytes, and nothing else
+    elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or _is_float(kind)):
+        raise DataError(
+            f"{where}, column {name!r} is {kind}; numbers, texts or booleans are wanted. Cast it "
+            "in the query."
+        )
+    found = making.database.table(f"SELECT DISTINCT {column} AS value FROM {making.raw}")
+    values = found["value"].drop_null()
+    codes = pa.array([code_of(token_of(value)) for value in values.to_pylist()], pa.int16())
+    making.database.put(table, pa.table({"value": values, "code": codes}))
+    making.made.append(table)
+    making.joins.append(f"LEFT JOIN {table} ON {column} = {table}.value")
+    return f"{table}.code"
+
+
+def _is_float(kind: Any) -> bool:
+    return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))

@@ -1,0 +1,130 @@
+"""Answers do not depend on where rows are: memory, DuckDB, PostgreSQL, Dask."""
+
+from __future__ import annotations
+
+import itertools
+
+import dask
+import numpy as np
+import pytest
+from hypothesis import given
+
+from contract.databases import address, postgres_server
+from contract.places import in_duckdb, in_memory, in_postgres, on_dask, table_of
+from effort import IS_LONG, examples
+from hedgerow.queries import (
+    GROUPINGS,
+    LATTICE,
+    STATISTICS,
+    Binning,
+    BoundQuery,
+    LabelReports,
+    Score,
+    Scoring,
+    SelectQuery,
+    SumQuery,
+    Whole,
+)
+from hedgerow.site.answer import Answering
+from hedgerow.site.elsewhere.holding import AnsweringElsewhere
+from hedgerow.values.regions import EVERYONE, Fold, Step
+from property.examples import (
+    BY_CLASS,
+    BY_TWO,
+    BY_VALUE,
+    CLASS_STATISTICS,
+    GROUPS,
+    OTHER,
+    SHARE,
+    SPLIT,
+    STEP_ON_CURVES,
+    TWO_CLASS_STATISTICS,
+    VALUE_GROUPS,
+    VALUE_STATISTICS,
+    records,
+)
+
+REGIONS = (
+    EVERYONE,
+    (Step(SPLIT, 0),),
+    (Step(SPLIT, 1), Step(OTHER, 0)),
+    (Step(Fold("tree 1", 2), 1), Step(SPLIT, 0)),
+)
+UNITS = (LATTICE, 10_007, 3)  # such as are no power of two, so that a part is rounded
+
+
+def all_of(statistics, groups):
+    """Every statistic by every grouping; in one region each, or in the long suite in all."""
+    pairs = list(itertools.product(statistics, groups))
+    asked = [(pair, region) for pair in pairs for region in REGIONS]
+    turns = [(pair, REGIONS[k % len(REGIONS)]) for k, pair in enumerate(pairs)]
+    return [SumQuery(region, *pair, SHARE) for pair, region in (asked if IS_LONG else turns)]
+
+
+BOUND = BoundQuery(REGIONS[1], (0, 2), Binning.of_cells(BY_CLASS), SHARE)
+WORLDS = {
+    "classes": (BY_CLASS, [*all_of(CLASS_STATISTICS, GROUPS), BOUND]),
+    "two classes": (
+        BY_TWO,
+        [*all_of(TWO_CLASS_STATISTICS, GROUPS), SumQuery(EVERYONE, STEP_ON_CURVES, Whole(), SHARE)],
+    ),
+    "values": (BY_VALUE, all_of(VALUE_STATISTICS, VALUE_GROUPS)),
+}
+CHOICES = {
+    "classes": [Score.GINI, Score.ENTROPY, Score.BALANCE],
+    "two classes": [],
+    "values": [Score.SQUARED_ERROR, Score.BALANCE],
+}
+
+
+def compare(world, data, held):
+    schema, queries = WORLDS[world]
+    table = table_of(data, schema)
+    here = Answering(in_memory(table, schema), schema)
+    there = AnsweringElsewhere(held(table, schema))
+    units = {id(query): unit for query, unit in zip(queries, itertools.cycle(UNITS), strict=False)}
+    expected = here.integers_of_all(queries, lambda query: units[id(query)])
+    found = there.integers_of_all(queries, lambda query: units[id(query)])
+    for query, one, two in zip(queries, expected, found, strict=True):
+        assert np.array_equal(one, two), query
+    for score, region in zip(CHOICES[world], itertools.cycle(REGIONS), strict=False):
+        chosen = SelectQuery(region, (SPLIT, OTHER), Scoring(score), SHARE)
+        assert np.array_equal(here.tables(chosen, [0, 2]), there.tables(chosen, [0, 2])), chosen
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@examples(2, 20)
+@given(data=records())
+def test_duckdb_answers_as_memory_does(world, data):
+    compare(world, data, in_duckdb)
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    from adbc_driver_postgresql import dbapi
+
+    with postgres_server() as words, dbapi.connect(address(words), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@examples(2, 10)
+@given(data=records())
+def test_postgres_answers_as_memory_does(world, data, postgres):
+    compare(world, data, lambda table, schema: in_postgres(postgres, table, schema))
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@examples(1, 10)
+@given(data=records(least=4))
+def test_dask_answers_as_memory_does(world, data):
+    """Without a cluster here; tests/contract/test_rows_elsewhere.py starts one."""
+    with dask.config.set(scheduler="synchronous"):
+        compare(world, data, on_dask)
+
+
+def test_every_statistic_and_grouping_is_among_the_examples():
+    asked = [query for _, queries in WORLDS.values() for query in queries]
+    sums = [query for query in asked if isinstance(query, SumQuery)]
+    assert {type(query.statistic) for query in sums} | {LabelReports} == set(STATISTICS.values())
+    assert {type(query.by) for query in sums} == set(GROUPINGS.values())
