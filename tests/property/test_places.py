@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from unittest.mock import patch
 
 import dask
 import numpy as np
@@ -25,6 +26,7 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
+from hedgerow.site import answer
 from hedgerow.site.answer import Answering
 from hedgerow.site.elsewhere.holding import AnsweringElsewhere
 from hedgerow.values.regions import EVERYONE, Fold, Step
@@ -121,6 +123,20 @@ def test_dask_answers_as_memory_does(world, data):
     """Without a cluster here; tests/contract/test_rows_elsewhere.py starts one."""
     with dask.config.set(scheduler="synchronous"):
         compare(world, data, on_dask)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@examples(3, 20)
+@given(data=records())
+def test_sums_that_are_merged_are_those_of_bins(world, data):
+    """Many rows are not kept a second time as bins."""
+    schema, queries = WORLDS[world]
+    rows = in_memory(table_of(data, schema), schema)
+    expected = Answering(rows, schema).integers_of_all(queries, lambda _: LATTICE)
+    with patch.object(answer, "MOST_RECODED_BYTES", 0):
+        found = Answering(rows, schema).integers_of_all(queries, lambda _: LATTICE)
+    for query, one, two in zip(queries, expected, found, strict=True):
+        assert np.array_equal(one, two), query
 
 
 def test_every_statistic_and_grouping_is_among_the_examples():

@@ -50,6 +50,9 @@ from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import pack
 
+MOST_RECODED_BYTES = 1 << 27
+"""Of codes that are kept a second time as bins; the sums of more are merged instead."""
+
 
 class Answering:
     """One site's rows, ready to be summed. Caches are values recomputed, never a protocol."""
@@ -124,6 +127,10 @@ class Answering:
         self, statistic: Statistic, by: Groups, nodes: Selections, unit: int
     ) -> IntArray:
         """(N, G, B, C) for each selection of rows."""
+        if isinstance(by, Cells) and self.rows.codes.nbytes > MOST_RECODED_BYTES:
+            cells = Cells(by.features, Binning.of_cells(self.schema))
+            if by.binning.bins != cells.binning.bins:
+                return merged(self._cell_sums(statistic, cells, nodes, unit), by)
         features, codes = by.cells(self)
         if self._is_counted(statistic):
             labels = statistic.channel(self)
@@ -248,6 +255,15 @@ class Answering:
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
         """(f, 256, C) what scores of splits are made of."""
         return tables_of(query, self.rows, features)
+
+
+def merged(sums: IntArray, by: Cells) -> IntArray:
+    """(N, G, cells, C) -> (N, G, B, C): cells of one bin add up."""
+    out = np.zeros((*sums.shape[:2], by.n_cells, sums.shape[3]), np.int64)
+    for group, feature in enumerate(by.features):
+        bins = np.asarray(by.binning.bins[feature])
+        np.add.at(out[:, group], (slice(None), bins), sums[:, group, : len(bins)])
+    return out
 
 
 def counts_for(query: BoundQuery, schema: Schema) -> SumQuery:
