@@ -29,6 +29,8 @@ from hedgerow.queries import (
 from hedgerow.site import answer
 from hedgerow.site.answer import Answering
 from hedgerow.site.elsewhere.holding import AnsweringElsewhere
+from hedgerow.site.reading.encoding import encode
+from hedgerow.site.reading.report import report_of
 from hedgerow.values.regions import EVERYONE, Fold, Step
 from property.examples import (
     BY_CLASS,
@@ -82,8 +84,9 @@ CHOICES = {
 def compare(world, data, held):
     schema, queries = WORLDS[world]
     table = table_of(data, schema)
-    here = Answering(in_memory(table, schema), schema)
-    there = AnsweringElsewhere(held(table, schema))
+    here, other = Answering(in_memory(table, schema), schema), held(table, schema)
+    there = AnsweringElsewhere(other)
+    assert other.report == report_of([encode(table, schema, target="y")], schema, "y")
     units = {id(query): unit for query, unit in zip(queries, itertools.cycle(UNITS), strict=False)}
     expected = here.integers_of_all(queries, lambda query: units[id(query)])
     found = there.integers_of_all(queries, lambda query: units[id(query)])

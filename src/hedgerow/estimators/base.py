@@ -163,6 +163,8 @@ class PrivateEstimator(CommonParameters):
         """Trains on rows that an engine holds and sums where they are."""
         study, recipe, held = open_elsewhere(self, source, columns)
         self.data_report_ = held.report
+        if not study.schema.unconfirmed:
+            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
         self._fit_held(study, recipe, [held], Circumstances(total=self._reserve(study, False)))
         return self._named()
 

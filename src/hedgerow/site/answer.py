@@ -261,8 +261,8 @@ def merged(sums: IntArray, by: Cells) -> IntArray:
     """(N, G, cells, C) -> (N, G, B, C): cells of one bin add up."""
     out = np.zeros((*sums.shape[:2], by.n_cells, sums.shape[3]), np.int64)
     for group, feature in enumerate(by.features):
-        bins = np.asarray(by.binning.bins[feature])
-        np.add.at(out[:, group], (slice(None), bins), sums[:, group, : len(bins)])
+        for cell, place in enumerate(by.binning.bins[feature]):
+            out[:, group, place] += sums[:, group, cell]
     return out
 
 

@@ -10,6 +10,7 @@ The site's secret travels to the workers, which are the site's own machines: fol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from hedgerow.errors import SpecError
 from hedgerow.site.answer import Answering
 from hedgerow.site.elsewhere.holding import Elsewhere, Work, added
 from hedgerow.site.reading.encoding import Encoded, encode
+from hedgerow.site.reading.report import Told
 from hedgerow.site.rows import Draws, Rows, copies_among
 from hedgerow.values.arrays import IntArray
 from hedgerow.values.schema import Schema
@@ -29,6 +31,8 @@ BUCKETS = 16
 ADDED_AT_ONCE = 8
 
 Names = NDArray[np.uint64]
+Block = tuple[Rows, Encoded]
+"""The rows of a partition, and what reading them told."""
 
 
 def is_dask(source: Any) -> bool:
@@ -50,7 +54,7 @@ class OnCluster(Elsewhere):
         absent = [name for name in (*schema.names, target) if name not in set(frame.columns)]
         if absent:
             raise SpecError(f"{self.where} has no column {absent[0]!r}; it has {[*frame.columns]}.")
-        self.schema = schema
+        self.schema, self.target = schema, target
         read = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
         cells = [read(part) for part in frame[[*schema.names, target]].to_delayed()]
         if draws is not None:
@@ -59,7 +63,10 @@ class OnCluster(Elsewhere):
             cells = [delayed(partial(_rows_of, schema=schema), pure=True)(part) for part in cells]
         persist: Any = dask.base.persist
         self._blocks = list(persist(*cells))
-        self.n, self.skipped = map(int, self._summed([delayed(_sizes)(b) for b in self._blocks])[0])
+        names = (*schema.names, target)
+        counted = delayed(partial(_counted, names=names))
+        (counts,) = self._summed([counted(block) for block in self._blocks])
+        self.told = _told(counts, names)
 
     def total(self, work: Work) -> list[IntArray]:
         from dask.delayed import delayed
@@ -124,20 +131,28 @@ def _rows_of(
     *,
     schema: Schema,
     draws: Draws | None = None,
-) -> tuple[Rows, int]:
-    """The partition's rows, and how many had no usable label."""
+) -> Block:
     if names is None or numbers is None:
-        return Rows(part, schema), part.skipped
+        return Rows(part, schema), part
     bucket, copies = _bucket_of(names), np.empty(len(names), np.uint64)
     for k, some in enumerate(numbers):
         copies[bucket == k] = some
-    return Rows(part, schema, draws, copies=copies), part.skipped
+    return Rows(part, schema, draws, copies=copies), part
 
 
-def _sizes(block: tuple[Rows, int]) -> list[IntArray]:
-    return [np.array([block[0].n, block[1]], np.int64)]
+def _counted(block: Block, names: Sequence[str]) -> list[IntArray]:
+    rows, read = block
+    by_kind = (read.clamped, read.unknown, read.missing)
+    counts = [rows.n, read.skipped, *(kind.get(name, 0) for kind in by_kind for name in names)]
+    return [np.array(counts, np.int64)]
 
 
-def _worked(work: Work, block: tuple[Rows, int]) -> list[IntArray]:
+def _told(counts: IntArray, names: Sequence[str]) -> Told:
+    n, skipped, *rest = counts.tolist()
+    parts = [dict(zip(names, rest[k * len(names) :], strict=False)) for k in range(3)]
+    return Told(n=n, skipped=skipped, clamped=parts[0], unknown=parts[1], missing=parts[2])
+
+
+def _worked(work: Work, block: Block) -> list[IntArray]:
     rows, _ = block
     return work(Answering(rows, rows.schema))

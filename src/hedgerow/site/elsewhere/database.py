@@ -58,10 +58,10 @@ class InDatabase(Elsewhere):
     def __init__(
         self, selected: Selected, schema: Schema, target: str, draws: Draws | None = None
     ) -> None:
-        self.where, self.schema = selected.where, schema
+        self.where, self.schema, self.target = selected.where, schema, target
         self._database, self._draws = selected.database, draws
         self._cells = f"hedgerow_cells_{secrets.token_hex(6)}"
-        self.n, self.skipped = snapshot(selected, schema, target, self._cells)
+        self.told = snapshot(selected, schema, target, self._cells)
 
     # ------------------------------------------------------------------------------------ answers
     def sums(self, asked: Sequence[Asked]) -> list[IntArray]:

@@ -31,7 +31,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.site.answer import Answering, best_impurities, counts_for
-from hedgerow.site.reading.report import DataReport
+from hedgerow.site.reading.report import DataReport, Told, report_of
 from hedgerow.site.tables import is_of_target
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import N_CODES, IntArray
@@ -50,14 +50,17 @@ class Elsewhere(ABC):
 
     where: str
     schema: Schema
-    n: int
-    """How many rows can be used: for the site's own eyes, as is `skipped`."""
-    skipped: int
+    target: str
+    told: Told
+    """What the engine counted: for the site's own eyes."""
+
+    @property
+    def n(self) -> int:
+        return self.told.n
 
     @property
     def report(self) -> DataReport:
-        """Of rows alone: values are not looked at one by one where they are."""
-        return DataReport((), self.skipped)
+        return report_of([self.told], self.schema, self.target)
 
     @abstractmethod
     def total(self, work: Work) -> list[IntArray]:

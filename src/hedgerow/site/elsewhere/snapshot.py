@@ -7,6 +7,7 @@ left out, as everywhere. All that decides whether a column can be used is its ty
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,10 @@ import pyarrow as pa
 from hedgerow.errors import DataError, SpecError
 from hedgerow.site.elsewhere import words
 from hedgerow.site.reading.databases import Database, Selected, quoted
+from hedgerow.site.reading.report import Told
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.schema import Schema
-from hedgerow.values.tokens import token_of
+from hedgerow.values.tokens import Token, token_of
 
 
 @dataclass
@@ -29,10 +31,15 @@ class _Making:
     cells: list[str] = field(default_factory=list)
     joins: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
+    counted: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By what is counted and of which column: a condition."""
+
+    def count(self, what: str, name: str, condition: str) -> None:
+        self.counted[what, name] = condition
 
 
-def snapshot(selected: Selected, schema: Schema, target: str, name: str) -> tuple[int, int]:
-    """Makes the table `name`: cells of each feature, and `y`. How many rows are in it, and not."""
+def snapshot(selected: Selected, schema: Schema, target: str, name: str) -> Told:
+    """Makes the table `name`: a column of cells for each feature, and `y`."""
     if schema.classes is None and schema.target is None:
         raise SpecError("the schema declares neither classes nor a target; add one of them.")
     database, raw = selected.database, f"{name}_raw"
@@ -54,14 +61,26 @@ def snapshot(selected: Selected, schema: Schema, target: str, name: str) -> tupl
         f"FROM {raw} {' '.join(making.joins)} WHERE ({y}) IS NOT NULL"
     )
     database.run(f"ANALYZE {name}")  # else engines plan for a table of unknown size
-    all_rows, used = (_count(database, table) for table in (raw, name))
+    told = _told(making, y)
     for table in (raw, *making.made):
         database.run(f"DROP TABLE {table}")
-    return used, all_rows - used
+    return told
 
 
-def _count(database: Database, table: str) -> int:
-    return int(database.table(f"SELECT COUNT(*) AS n FROM {table}")["n"][0].as_py())
+def _told(making: _Making, y: str) -> Told:
+    """What became of values, counted in one scan of all rows, as a reader counts them."""
+    conditions = [f"({y}) IS NOT NULL", f"({y}) IS NULL", *making.counted.values()]
+    sums = [f"COUNT(CASE WHEN {part} THEN 1 END) AS n{k}" for k, part in enumerate(conditions)]
+    found = making.database.table(
+        f"SELECT {', '.join(sums)} FROM {making.raw} {' '.join(making.joins)}"
+    )
+    used, skipped, *counts = (int(column[0].as_py()) for column in found.columns)
+    by = dict(zip(making.counted, counts, strict=True))
+    clamped, unknown, missing = (
+        {name: count for (what, name), count in by.items() if what == kind}
+        for kind in ("clamped", "unknown", "missing")
+    )
+    return Told(n=used, skipped=skipped, clamped=clamped, unknown=unknown, missing=missing)
 
 
 def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int) -> None:
@@ -69,21 +88,32 @@ def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int)
     if grid.kind is ColumnKind.NUMERIC:
         value = _number(column, where, grid.feature, kind)
         inside = words.interval(value, grid.edges)
+        making.count("missing", grid.feature, words.is_no_number(value))
+        making.count("clamped", grid.feature, _outside(value, grid.low, grid.high))
         code = f"CASE WHEN {words.is_no_number(value)} THEN {grid.missing} ELSE {inside} END"
     else:
-        codes = _codes(making, where, grid.feature, kind, grid.category_code)
-        code = f"COALESCE({codes}, {grid.missing})"
+        codes = _codes(making, where, grid.feature, kind, grid.category_code, grid.knows)
+        code, known = f"COALESCE({codes}.code, {grid.missing})", f"COALESCE({codes}.known, 1)"
+        making.count("missing", grid.feature, f"{code} = {grid.missing} AND {known} = 1")
+        making.count("unknown", grid.feature, f"{known} = 0")
     making.cells.append(f"CAST({code} AS SMALLINT) AS {words.cell(place)}")
 
 
 def _label(making: _Making, where: str, schema: Schema, target: str, kind: Any) -> str:
     """NULL for a row that has none."""
     if schema.target is None:
-        return _codes(making, where, target, kind, schema.class_code)
+        return f"{_codes(making, where, target, kind, schema.class_code)}.code"
     value = _number(f"{making.raw}.{quoted(target)}", where, target, kind)
     low, high = words.number(schema.target.low), words.number(schema.target.high)
+    making.count("clamped", target, _outside(value, schema.target.low, schema.target.high))
     clipped = f"LEAST(GREATEST({value}, {low}), {high})"
     return f"CASE WHEN {words.is_no_number(value)} THEN NULL ELSE {clipped} END"
+
+
+def _outside(value: str, low: float, high: float) -> str:
+    """PostgreSQL takes NaN to be larger than any number."""
+    bounds = f"{value} < {words.number(low)} OR {value} > {words.number(high)}"
+    return f"NOT ({words.is_no_number(value)}) AND ({bounds})"
 
 
 def _number(column: str, where: str, name: str, kind: Any) -> str:
@@ -98,8 +128,15 @@ def _number(column: str, where: str, name: str, kind: Any) -> str:
     )
 
 
-def _codes(making: _Making, where: str, name: str, kind: Any, code_of: Any) -> str:
-    """A column of codes: NULL for NULL, and for values that have none."""
+def _codes(
+    making: _Making,
+    where: str,
+    name: str,
+    kind: Any,
+    code_of: Callable[[Token], int | None],
+    knows: Callable[[Token], bool] = lambda token: True,
+) -> str:
+    """A table of the values, joined: the code of each, if it has one, and whether it is known."""
     column, table = f"{making.raw}.{quoted(name)}", f"{making.raw}_{len(making.made)}"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = f'CAST({column} AS TEXT) COLLATE "C"'  # equal are equal bytes, and nothing else
@@ -110,11 +147,13 @@ def _codes(making: _Making, where: str, name: str, kind: Any, code_of: Any) -> s
         )
     found = making.database.table(f"SELECT DISTINCT {column} AS value FROM {making.raw}")
     values = found["value"].drop_null()
-    codes = pa.array([code_of(token_of(value)) for value in values.to_pylist()], pa.int16())
-    making.database.put(table, pa.table({"value": values, "code": codes}))
+    tokens = [token_of(value) for value in values.to_pylist()]
+    codes = pa.array([code_of(token) for token in tokens], pa.int16())
+    known = pa.array([int(knows(token)) for token in tokens], pa.int16())
+    making.database.put(table, pa.table({"value": values, "code": codes, "known": known}))
     making.made.append(table)
     making.joins.append(f"LEFT JOIN {table} ON {column} = {table}.value")
-    return f"{table}.code"
+    return table
 
 
 def _is_float(kind: Any) -> bool:

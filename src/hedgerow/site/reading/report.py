@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from hedgerow.errors import DataWarning
-from hedgerow.site.reading.encoding import LABEL, Encoded
+from hedgerow.site.reading.encoding import LABEL
 from hedgerow.values.grids import ColumnKind, Grid, short_number, wide_edges
 from hedgerow.values.notebook import html_table
 from hedgerow.values.schema import Schema
@@ -100,7 +101,39 @@ class DataReport:
         return "\n".join([head, *lines, f"rows left out: {self.skipped}"])
 
 
-def report_of(parts: Sequence[Encoded], schema: Schema, label: str = LABEL) -> DataReport:
+class Counts(Protocol):
+    """What reading counted; see `Encoded`, which is read here, and `Told`, which an engine read."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def y(self) -> object: ...
+    @property
+    def clamped(self) -> dict[str, int]: ...
+    @property
+    def unknown(self) -> dict[str, int]: ...
+    @property
+    def missing(self) -> dict[str, int]: ...
+    @property
+    def reach(self) -> dict[str, tuple[float, float]]: ...
+    @property
+    def skipped(self) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What an engine counted of rows that stay with it."""
+
+    n: int
+    skipped: int
+    clamped: dict[str, int]
+    unknown: dict[str, int]
+    missing: dict[str, int]
+    reach: dict[str, tuple[float, float]] = field(default_factory=dict)
+    y: object = True
+
+
+def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> DataReport:
     """Of all holders together; only where one process holds them all are there several."""
     rows = sum(part.n for part in parts)
     columns = [_column(parts, grid.feature, allowed(grid), rows) for grid in schema.grids]
@@ -113,7 +146,7 @@ def report_of(parts: Sequence[Encoded], schema: Schema, label: str = LABEL) -> D
     return DataReport(tuple(columns), sum(part.skipped for part in parts))
 
 
-def _column(parts: Sequence[Encoded], name: str, words: str, rows: int) -> ColumnReport:
+def _column(parts: Sequence[Counts], name: str, words: str, rows: int) -> ColumnReport:
     counts = (
         sum(getattr(part, kind).get(name, 0) for part in parts)
         for kind in ("clamped", "unknown", "missing")
@@ -126,7 +159,7 @@ def _width(grid: Grid) -> float:
     return 0.0 if grid.edges == wide_edges() else grid.high - grid.low
 
 
-def _reach(parts: Sequence[Encoded], name: str) -> tuple[float, float] | None:
+def _reach(parts: Sequence[Counts], name: str) -> tuple[float, float] | None:
     met = [part.reach[name] for part in parts if name in part.reach]
     return (min(low for low, _ in met), max(high for _, high in met)) if met else None
 
