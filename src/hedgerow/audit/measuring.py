@@ -46,7 +46,7 @@ class KindOfSum:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditVerdict:
     """What an audit found."""
 
     claimed: float
@@ -63,7 +63,7 @@ class Verdict:
         return below and all(kind.is_sound for kind in self.kinds)
 
 
-def verdict(fits: Sequence[Watched]) -> Verdict:
+def verdict(fits: Sequence[Watched]) -> AuditVerdict:
     study = fits[0].study
     if study.placement in (Placement.LABEL, Placement.NOWHERE):
         raise SpecError(
@@ -72,7 +72,7 @@ def verdict(fits: Sequence[Watched]) -> Verdict:
         )
     kinds = _by_kind(fits)
     right, total = _guesses(fits)
-    return Verdict(
+    return AuditVerdict(
         claimed=float(study.epsilon),
         delta=float(study.delta),
         white_box=_whole_path(fits),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.audit.measuring import Verdict, verdict
+from hedgerow.audit.measuring import AuditVerdict, verdict
 from hedgerow.audit.watching import watched_fit
 from hedgerow.errors import SpecError
 from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
@@ -38,7 +38,7 @@ def audited(
     canaries: int = 60,
     fits: int = 1,
     **parameters: Any,
-) -> Verdict:
+) -> AuditVerdict:
     """Audits an estimator on made-up rows; more fits and canaries make the bounds tighter."""
     parties = 1 if placement == "curator" else 3
     rng = np.random.default_rng()
@@ -70,7 +70,7 @@ def _made_up(
     return np.concatenate([X.astype(object), group[:, None].astype(object)], axis=1), labels
 
 
-def lines(name: str, placement: str, found: Verdict) -> Iterator[str]:
+def lines(name: str, placement: str, found: AuditVerdict) -> Iterator[str]:
     """The verdict for a terminal, with a picture."""
     yield f"{name}, noise added by {placement}"
     yield f"  claim      epsilon = {found.claimed:g}, delta = {found.delta:g}"

@@ -30,7 +30,7 @@ Kit = Annotated[
     Path | None, typer.Option("--flare", help="The admin's FLARE kit, instead of --listen.")
 ]
 User = Annotated[str, typer.Option("--flare-user", help="The admin's name in FLARE.")]
-Json = Annotated[bool, typer.Option("--json", help="Every event as a line of JSON.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Every event as a line of JSON.")]
 Watching = Annotated[
     bool, typer.Option("--watch", help="Also show the run to a browser of this machine.")
 ]
@@ -124,7 +124,7 @@ def run(
     host: Hosts = None,
     flare: Kit = None,
     flare_user: User = ADMIN,
-    as_json: Json = False,
+    as_json: JsonLines = False,
     watch: Watching = False,
 ) -> None:
     """Trains over all sites; the folder then holds the model and its statement."""
@@ -138,7 +138,7 @@ def resume(
     host: Hosts = None,
     flare: Kit = None,
     flare_user: User = ADMIN,
-    as_json: Json = False,
+    as_json: JsonLines = False,
     watch: Watching = False,
 ) -> None:
     """Goes on with a run that was stopped; what was answered is not asked, or charged, again."""

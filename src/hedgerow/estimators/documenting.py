@@ -21,7 +21,7 @@ ATTRIBUTES = (
 CLASSES = ("classes_", "array", "The classes, in the type of the labels.")
 
 
-class Described(Protocol):
+class DescribedParameter(Protocol):
     """What is shown of a parameter."""
 
     @property
@@ -34,7 +34,7 @@ class Described(Protocol):
     def words(self) -> str: ...
 
 
-def documented(own: str, parameters: Sequence[Described], has_classes: bool) -> str:
+def documented(own: str, parameters: Sequence[DescribedParameter], has_classes: bool) -> str:
     story, found, examples = inspect.cleandoc(own).partition(EXAMPLES)
     entries = [(p.name, f"{p.kind}, default={p.default!r}", p.words) for p in parameters]
     attributes = (CLASSES, *ATTRIBUTES) if has_classes else ATTRIBUTES

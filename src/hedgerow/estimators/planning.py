@@ -46,7 +46,7 @@ TIE = 0.01
 
 
 @dataclass(frozen=True)
-class Noise:
+class PlannedNoise:
     """One kind of release: its rounds, what it is, and the deviation of the noise on each sum."""
 
     rounds: str
@@ -66,7 +66,7 @@ class Trial:
     estimator: str
     epsilon: float
     quality: float
-    noise: tuple[Noise, ...]
+    noise: tuple[PlannedNoise, ...]
     rounds: int
     bytes_per_site: int
     seconds: float
@@ -91,7 +91,7 @@ class Plan:
         return next(t for t in self.trials if self._is(t, self.estimator, self.epsilon))
 
     @property
-    def noise(self) -> tuple[Noise, ...]:
+    def noise(self) -> tuple[PlannedNoise, ...]:
         return self.chosen.noise
 
     @property
@@ -148,7 +148,7 @@ class Plan:
         return "\n".join([*lines, "", f"  {took} on this machine, the network not counted."])
 
 
-def vars_of(noise: Noise) -> dict[str, Any]:
+def vars_of(noise: PlannedNoise) -> dict[str, Any]:
     return {"rounds": noise.rounds, "what": noise.what, "deviation": noise.deviation}
 
 
@@ -256,9 +256,9 @@ class _Watching:
         return replies
 
     @property
-    def noise(self) -> tuple[Noise, ...]:
+    def noise(self) -> tuple[PlannedNoise, ...]:
         return tuple(
-            Noise(_rounds(numbers), what, deviation)
+            PlannedNoise(_rounds(numbers), what, deviation)
             for (what, deviation), numbers in self.seen.items()
         )
 

@@ -19,8 +19,8 @@ from contextvars import ContextVar
 from itertools import pairwise
 from typing import TypeVar
 
-Part = TypeVar("Part")
-Found = TypeVar("Found")
+_Part = TypeVar("_Part")
+_Found = TypeVar("_Found")
 
 LEAST_ROWS = 1 << 16
 """Of a block: below, handing it over costs more than it saves."""
@@ -47,7 +47,7 @@ def count() -> int:
     return _USED.get()[1]
 
 
-def each(work: Callable[[Part], Found], parts: Iterable[Part]) -> list[Found]:
+def each(work: Callable[[_Part], _Found], parts: Iterable[_Part]) -> list[_Found]:
     """What is found for each part, in their order; the first one that fails is raised."""
     (pool, _), waiting = _USED.get(), list(parts)
     if pool is None or len(waiting) < 2:

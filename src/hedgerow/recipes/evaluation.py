@@ -38,7 +38,7 @@ SMALLEST_ERROR = 1e-3
 
 
 @dataclass(frozen=True)
-class Tables:
+class EvaluationTables:
     """Noisy counts of one group of records: by model, by cell, by class; and their variance."""
 
     group: str
@@ -68,7 +68,7 @@ def regions_by(grid: Grid | None) -> dict[str, Region]:
     return {**found, grid.describe(1 << grid.missing): way}
 
 
-def flow(models: Sequence[Model], schema: Schema, by: Grid | None) -> Flow[list[Tables]]:
+def flow(models: Sequence[Model], schema: Schema, by: Grid | None) -> Flow[list[EvaluationTables]]:
     """All groups in one round."""
     regions = regions_by(by)
     asked = [q for region in regions.values() for q in _queries(models, schema, region)]
@@ -95,9 +95,9 @@ def _queries(models: Sequence[Model], schema: Schema, region: Region) -> list[Su
     return [SumQuery(region, Count(), one, share) for one in groups]
 
 
-def _tables(name: str, answers: Sequence[Answer]) -> Tables:
+def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:
     values = [group for answer in answers for group in answer.values]
-    return Tables(name, tuple(values), answers[0].variance)
+    return EvaluationTables(name, tuple(values), answers[0].variance)
 
 
 def error_edges(schema: Schema) -> tuple[float, ...]:

@@ -37,7 +37,7 @@ from hedgerow.queries import (
 )
 from hedgerow.site.answer import Answering
 from hedgerow.site.elsewhere import words
-from hedgerow.site.elsewhere.holding import Asked, Elsewhere, Work, added
+from hedgerow.site.elsewhere.holding import Elsewhere, QueryInUnit, Work, added
 from hedgerow.site.elsewhere.snapshot import snapshot
 from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.encoding import Encoded
@@ -64,7 +64,7 @@ class InDatabase(Elsewhere):
         self.told = snapshot(selected, schema, target, self._cells)
 
     # ------------------------------------------------------------------------------------ answers
-    def sums(self, asked: Sequence[Asked]) -> list[IntArray]:
+    def sums(self, asked: Sequence[QueryInUnit]) -> list[IntArray]:
         streamed = [pair for pair in asked if not self._is_pushed(pair[0])]
         rest = iter(super().sums(streamed))
         return [
