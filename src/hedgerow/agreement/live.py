@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Thread
 from urllib.parse import parse_qs, urlsplit
 
-from hedgerow.agreement.watching import RunEvent, in_words
+from hedgerow.agreement.watching import RunEvent, event_in_words
 from hedgerow.report.page.live import live_page
 
 LOOPBACK = "127.0.0.1"
@@ -48,7 +48,7 @@ class LiveView:
 
     def tell(self, event: RunEvent) -> None:
         with self._changed:
-            self._events.append({**event, "words": in_words(event)})
+            self._events.append({**event, "words": event_in_words(event)})
             self._changed.notify_all()
 
     def stream(self) -> Iterator[RunEvent | None]:

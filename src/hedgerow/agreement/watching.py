@@ -85,7 +85,7 @@ class Watch:
             )
 
 
-def in_words(event: RunEvent) -> str:
+def event_in_words(event: RunEvent) -> str:
     """One line for people."""
     match event["event"]:
         case "round":

@@ -19,7 +19,7 @@ FEATURES: tuple[Feature, ...] = (
 WIDTH = 40
 
 
-def estimators(name: str) -> list[type[Any]]:
+def estimators_named(name: str) -> list[type[Any]]:
     """The class of that name, or all of them."""
     import hedgerow
 

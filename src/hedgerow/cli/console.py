@@ -39,7 +39,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON value instead
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what was asked for.")]
 
 
-def code_of(error: HedgerowError) -> int:
+def exit_code_of(error: HedgerowError) -> int:
     return next((code for kind, code in CODES if isinstance(error, kind)), MISTAKE)
 
 
@@ -52,7 +52,7 @@ def guarded(command: Callable[[], Any]) -> None:
         command()
     except HedgerowError as error:
         complain(str(error))
-        raise SystemExit(code_of(error)) from None
+        raise SystemExit(exit_code_of(error)) from None
     except BrokenPipeError:  # the reader of a pipe had enough
         sys.stderr.close()
         raise SystemExit(0) from None

@@ -160,7 +160,7 @@ def join(
 @app.command()
 def status(state: State) -> None:
     """Who this site is, what it has given away, what it serves, what happened last."""
-    from hedgerow.agreement.approving import ledger_of, shown
+    from hedgerow.agreement.approving import ledger_of, printed_cost
     from hedgerow.site.audit import in_words, lines_of
     from hedgerow.site.state import StateFolder
 
@@ -168,10 +168,16 @@ def status(state: State) -> None:
     _show_identity(folder.name, folder.identity())
     with ledger_of(folder) as ledger, ledger.current() as books:
         if books.lifetime is not None:
-            words = f"{shown(books.committed)} of {shown(books.lifetime.limit)}"
+            words = f"{printed_cost(books.committed)} of {printed_cost(books.lifetime.limit)}"
             print(f"{'lifetime':>14}  {words} ({books.lifetime.measure.value}) is given away")
         rows = [
-            (a.name or "-", study[:16], "open" if a.open else "ended", shown(a.spent), shown(a.cap))
+            (
+                a.name or "-",
+                study[:16],
+                "open" if a.open else "ended",
+                printed_cost(a.spent),
+                printed_cost(a.cap),
+            )
             for study, a in books.accounts.items()
         ]
     _table(("study", "hash", "state", "spent", "cap"), rows)

@@ -75,15 +75,15 @@ def init(
         folder,
         name=name or _asked("name", "Name of the study"),
         estimator=estimator or _asked("estimator", "Estimator, for example TreeClassifier"),
-        parameters=dict(drafting.parameter(one) for one in parameter or ()),
+        parameters=dict(drafting.typed_parameter(one) for one in parameter or ()),
         schema=schema or Path(_asked("schema", "Schema file")),
         privacy={
-            "epsilon": drafting.number(epsilon),
-            "delta": drafting.number(delta),
+            "epsilon": drafting.typed_number(epsilon),
+            "delta": drafting.typed_number(delta),
             "unit": unit,
             "placement": placement,
             "records_per_person": records_per_person,
-            "retry_reserve": drafting.number(retry_reserve),
+            "retry_reserve": drafting.typed_number(retry_reserve),
         },
         sums={key: value for key, value in sums.items() if value is not None},
         sites=dict(drafting.site(one) for one in site or _asked_sites()),
@@ -295,12 +295,12 @@ def _listener(as_json: bool) -> Listen:
     """JSON for programs, words for a terminal, nothing where nobody looks."""
     import json
 
-    from hedgerow.agreement.watching import ignore, in_words
+    from hedgerow.agreement.watching import event_in_words, ignore
 
     if as_json:
         return lambda event: print(json.dumps(event, ensure_ascii=False), flush=True)
     if sys.stdout.isatty():
-        return lambda event: print(in_words(event), flush=True)
+        return lambda event: print(event_in_words(event), flush=True)
     return ignore
 
 

@@ -255,7 +255,7 @@ def _measured(
             values[k][:, 0],
             recipe.error_edges(schema),
             values[-1][:, 0],
-            recipe.target_edges(schema),
+            recipe.coarse_target_edges(schema),
             variance,
             confidence,
             (schema.target.low, schema.target.high),

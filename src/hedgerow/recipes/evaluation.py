@@ -32,7 +32,7 @@ from hedgerow.values.regions import EVERYONE, Region, Step
 from hedgerow.values.schema import Schema
 
 NAME = "evaluation"
-ERROR_CELLS, TARGET_CELLS = 24, 24
+ERROR_CELLS, COARSE_TARGET_CELLS = 24, 24
 SMALLEST_ERROR = 1e-3
 """Of the target's range: the end of the first cell of errors."""
 
@@ -91,7 +91,7 @@ def _queries(models: Sequence[Model], schema: Schema, region: Region) -> list[Su
     share = Fraction(1, len(models) + 1)
     edges = error_edges(schema)
     groups: list[Groups] = [ResidualCells(predictor(model), edges) for model in models]
-    groups.append(TargetCells(target_edges(schema)))
+    groups.append(TargetCells(coarse_target_edges(schema)))
     return [SumQuery(region, Count(), one, share) for one in groups]
 
 
@@ -106,10 +106,10 @@ def error_edges(schema: Schema) -> tuple[float, ...]:
     return tuple(float(e) for e in width * np.geomspace(SMALLEST_ERROR, 0.9, ERROR_CELLS - 1))
 
 
-def target_edges(schema: Schema) -> tuple[float, ...]:
+def coarse_target_edges(schema: Schema) -> tuple[float, ...]:
     assert schema.target is not None
     ends = schema.target.low, schema.target.high
-    return tuple(float(e) for e in np.linspace(*ends, TARGET_CELLS + 1)[1:-1])
+    return tuple(float(e) for e in np.linspace(*ends, COARSE_TARGET_CELLS + 1)[1:-1])
 
 
 def _width(schema: Schema) -> float:

@@ -110,7 +110,7 @@ def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
     return {prefix + "confirmed_by": mark.confirmed_by, prefix + "confirmed_on": mark.confirmed_on}
 
 
-def spelled_out(spec: Feature | Target) -> dict[str, Any]:
+def spec_entries(spec: Feature | Target) -> dict[str, Any]:
     names = [field.name for field in fields(spec) if field.name != "mark"]
     values = {name: _plain(getattr(spec, name)) for name in names}
     known = {name: value for name, value in values.items() if value is not None}

@@ -39,7 +39,7 @@ def importance_bars(model: Readable) -> Html:
     return tag("div", *rows, class_="shares", id="importances")
 
 
-def shapes(model: Readable) -> list[Html]:
+def shape_figures(model: Readable) -> list[Html]:
     """One figure for each of the most important columns, all on one scale."""
     columns = shown_columns(model)[:MOST_SHAPES]
     found = [shape(model, name) for name in columns]
