@@ -19,7 +19,7 @@ from hedgerow.secagg.envelope import SignedHeader
 from hedgerow.secagg.keys import is_signed
 from hedgerow.study.terms import Study
 
-NEAR = 1e-9
+SUM_TOLERANCE = 1e-9
 """Parts of a budget are told as floats; their sums are right to this."""
 
 
@@ -58,15 +58,17 @@ def _arithmetic(said: PrivacyStatement) -> Iterator[CheckResult]:
     left = math.fsum(part.part for part in said.unspent)
     yield CheckResult(
         "rounds",
-        abs(parts - said.spent_fraction) < NEAR,
+        abs(parts - said.spent_fraction) < SUM_TOLERANCE,
         f"rounds add up to {parts:.1%} of the budget; {said.spent_fraction:.1%} were spent",
     )
     yield CheckResult(
-        "rest", abs(said.spent_fraction + left - 1.0) < NEAR, f"{left:.1%} of the budget were left"
+        "rest",
+        abs(said.spent_fraction + left - 1.0) < SUM_TOLERANCE,
+        f"{left:.1%} of the budget were left",
     )
     yield CheckResult(
         "promise",
-        said.spent_epsilon <= said.epsilon * (1.0 + NEAR),
+        said.spent_epsilon <= said.epsilon * (1.0 + SUM_TOLERANCE),
         f"what was released has epsilon {said.spent_epsilon:.4g}; {said.epsilon:.4g} is promised",
     )
 
@@ -129,4 +131,4 @@ def _largest(
     largest = max((Fraction(one) for one in told), default=Fraction(0))
     part = float(largest / study.total)
     words = f"the largest receipt is {part:.1%} of the budget, as the statement says"
-    return CheckResult("receipts", abs(part - said.spent_fraction) < NEAR, words)
+    return CheckResult("receipts", abs(part - said.spent_fraction) < SUM_TOLERANCE, words)

@@ -24,7 +24,7 @@ from hedgerow.privacy.accounting.budget import Measure, Placement
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
 
-DEVIATIONS = 4.9
+QUIET_DEVIATIONS = 4.9
 """One-sided: sound noise is called quiet less than once in a million audits of a kind of sum."""
 ERROR = 5e-7
 ROUNDING = 1.005
@@ -94,7 +94,7 @@ def _by_kind(fits: Sequence[Watched]) -> list[KindOfSum]:
 
 def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfSum:
     seen = _noise(group)
-    louder = seen.at_most(DEVIATIONS)
+    louder = seen.at_most(QUIET_DEVIATIONS)
     passed = [_losses(s, one, louder).max() / float(s.cost(one.query)) for s, one in group]
     return KindOfSum(
         what=name,
@@ -153,7 +153,7 @@ def _counted_part(study: Study) -> float:
 def _whole_path(fits: Sequence[Watched]) -> float:
     """Epsilon of the canary that lost most over all sums, at least."""
     study = fits[0].study
-    louder = _noise([(f.study, one) for f in fits for one in f.released]).at_most(DEVIATIONS)
+    louder = _noise([(f.study, one) for f in fits for one in f.released]).at_most(QUIET_DEVIATIONS)
     paths = [np.sum([_losses(f.study, one, louder) for one in f.released], axis=0) for f in fits]
     lost = max(float(path.max()) for path in paths)
     return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)

@@ -12,11 +12,11 @@ from hedgerow.audit.watching import watched_fit
 from hedgerow.errors import SpecError
 from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
 
-FEATURES: tuple[Feature, ...] = (
+AUDIT_FEATURES: tuple[Feature, ...] = (
     *(Numeric(f"number {k}", 0.0, 1.0, bins=24) for k in range(6)),
     Categorical("group", ("a", "b", "c", "d")),
 )
-WIDTH = 40
+CLAIM_WIDTH = 40
 
 
 def estimators_named(name: str) -> list[type[Any]]:
@@ -43,9 +43,9 @@ def audited(
     parties = 1 if placement == "curator" else 3
     rng = np.random.default_rng()
     number = kind()._regression
-    schema = Schema(FEATURES, classes=("no", "yes"))
+    schema = Schema(AUDIT_FEATURES, classes=("no", "yes"))
     if number:
-        schema = Schema(FEATURES, target=Target(0.0, 1.0))
+        schema = Schema(AUDIT_FEATURES, target=Target(0.0, 1.0))
     found = []
     for _ in range(fits):
         model = kind(schema, epsilon=epsilon, delta=delta, placement=placement, **parameters)
@@ -88,6 +88,11 @@ def lines(name: str, placement: str, found: AuditVerdict) -> Iterator[str]:
 
 def _bar(measured: float, claimed: float) -> str:
     """Measured against claimed; the claim is the upright line."""
-    reach = min(round(WIDTH * measured / claimed), WIDTH + 10)
-    bar = "#" * min(reach, WIDTH) + "." * max(WIDTH - reach, 0) + "|" + "#" * max(reach - WIDTH, 0)
+    reach = min(round(CLAIM_WIDTH * measured / claimed), CLAIM_WIDTH + 10)
+    bar = (
+        "#" * min(reach, CLAIM_WIDTH)
+        + "." * max(CLAIM_WIDTH - reach, 0)
+        + "|"
+        + "#" * max(reach - CLAIM_WIDTH, 0)
+    )
     return f"[{bar}]"

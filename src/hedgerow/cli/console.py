@@ -28,7 +28,7 @@ from hedgerow.errors import (
 )
 
 FOUND_SOMETHING, MISTAKE, NO_BUDGET, BAD_LEDGER, NO_ANSWER, STOPPED = 1, 2, 3, 4, 5, 130
-CODES: tuple[tuple[type[HedgerowError], int], ...] = (
+EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
     (BudgetExceeded, NO_BUDGET),
     (LedgerError, BAD_LEDGER),
     (PartyRefused, NO_ANSWER),
@@ -40,7 +40,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but wh
 
 
 def exit_code_of(error: HedgerowError) -> int:
-    return next((code for kind, code in CODES if isinstance(error, kind)), MISTAKE)
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), MISTAKE)
 
 
 def guarded(command: Callable[[], Any]) -> None:

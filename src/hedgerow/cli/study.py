@@ -217,7 +217,7 @@ def _run(
     resume: bool,
 ) -> None:
     from hedgerow.agreement.run_folder import RunFolder
-    from hedgerow.agreement.running import run as train
+    from hedgerow.agreement.running import run_study as train
 
     folder = RunFolder(path)
     with (

@@ -15,7 +15,7 @@ from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import SpecError
 from hedgerow.estimators.checking import checked_labels, checked_rows
 from hedgerow.estimators.holders import (
-    HELD_OUT,
+    HELD_OUT_DRAW,
     declared_parties,
     secret_draws,
     split_by_party,
@@ -242,7 +242,7 @@ def _held_out(model: Any, schema: Schema, parts: Any, persons: Any) -> list[Rows
     ]
     if kept is None:
         return rows
-    return [one.part(Fold(HELD_OUT, int(model.hold_out)), 0, inside=True) for one in rows]
+    return [one.part(Fold(HELD_OUT_DRAW, int(model.hold_out)), 0, inside=True) for one in rows]
 
 
 def _measured(

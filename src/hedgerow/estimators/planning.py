@@ -33,7 +33,7 @@ from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.schema import Schema
 
-CANDIDATES = ("BoostedTrees", "Forest", "Tree")
+OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 """Our own methods: the best in most cells of the measured tables, the one with fewest rounds, and
 the one that people can read."""
 FACTORS = (0.25, 1.0, 4.0)
@@ -191,7 +191,7 @@ def plan(
     if not isinstance(n, int) or n < 8:
         raise SpecError(f"n is {n!r}; give the number of records, 8 or more.")
     kind = "Regressor" if schema.target is not None else "Classifier"
-    names = list(estimators) or [name + kind for name in CANDIDATES]
+    names = list(estimators) or [name + kind for name in OWN_METHODS]
     rows = [stand_in_rows(schema, n, stand_in, seed) for seed in range(repeats)]
     first = [_trial(name, schema, one, epsilon, delta, parties) for name in names for one in rows]
     best = _best(names, first)

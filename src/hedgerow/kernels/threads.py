@@ -22,7 +22,7 @@ from typing import TypeVar
 _Part = TypeVar("_Part")
 _Found = TypeVar("_Found")
 
-LEAST_ROWS = 1 << 16
+LEAST_BLOCK = 1 << 16
 """Of a block: below, handing it over costs more than it saves."""
 
 _ALONE = (None, 1)
@@ -55,7 +55,7 @@ def each(work: Callable[[_Part], _Found], parts: Iterable[_Part]) -> list[_Found
     return list(pool.map(work, waiting))
 
 
-def blocks(n: int, least: int = LEAST_ROWS) -> list[slice]:
+def blocks(n: int, least: int = LEAST_BLOCK) -> list[slice]:
     """Rows, or other things, in as many blocks as there are threads, of `least` or more each."""
     n_blocks = max(1, min(count(), n // least))
     ends = [n * k // n_blocks for k in range(n_blocks + 1)]

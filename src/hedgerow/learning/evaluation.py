@@ -20,12 +20,12 @@ import numpy as np
 
 from hedgerow.values.arrays import FloatArray
 
-EDGES = (
+PROBABILITY_EDGES = (
     *(0.005, 0.01, 0.02, 0.035, 0.055, 0.08, 0.12, 0.17, 0.23, 0.3, 0.4, 0.5),
     *(0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.98, 0.99),
 )
 """Public, the same for every model: about even in log-odds, and one at a half."""
-LEAST_CLASS = 4.0
+CLASS_STANDS_OUT = 4.0
 """Deviations of noise that a class must stand out by, or nothing is said of it."""
 STEP = 1.0
 
@@ -89,7 +89,7 @@ def two_class_measures(
     counts: FloatArray,
     variance: float,
     confidence: float,
-    edges: Sequence[float] = EDGES,
+    edges: Sequence[float] = PROBABILITY_EDGES,
     is_tied: bool = False,
 ) -> dict[str, EstimatedMeasure]:
     """(B, 2) counts by the probability of the second class.
@@ -117,7 +117,7 @@ def two_class_measures(
 
 def _classes_stand_out(counts: FloatArray, variance: float) -> bool:
     noise = math.sqrt(variance * len(counts))
-    return bool((counts.sum(axis=0) > LEAST_CLASS * noise).all())
+    return bool((counts.sum(axis=0) > CLASS_STANDS_OUT * noise).all())
 
 
 def middles_of(edges: Sequence[float]) -> FloatArray:
@@ -174,7 +174,7 @@ def calibration(
     counts: FloatArray,
     variance: float | FloatArray,
     confidence: float,
-    edges: Sequence[float] = EDGES,
+    edges: Sequence[float] = PROBABILITY_EDGES,
 ) -> tuple[CalibrationBin, ...]:
     """(B, 2) counts of wrong and right, or of the first and the second class."""
     ends = [0.0, *edges, 1.0]
@@ -186,7 +186,7 @@ def calibration(
             estimate(_second_share, row, variance, confidence, (0.0, 1.0)),
         )
         for k, row in enumerate(counts)
-        if row.sum() > LEAST_CLASS * math.sqrt(float(np.broadcast_to(variance, 2).sum()))
+        if row.sum() > CLASS_STANDS_OUT * math.sqrt(float(np.broadcast_to(variance, 2).sum()))
     )
 
 

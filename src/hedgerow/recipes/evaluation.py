@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.evaluation import EDGES
+from hedgerow.learning.evaluation import PROBABILITY_EDGES
 from hedgerow.learning.flow import Flow
 from hedgerow.queries import (
     Answer,
@@ -85,7 +85,7 @@ def _queries(models: Sequence[Model], schema: Schema, region: Region) -> list[Su
             tuple(model.output for model in models),
             tuple(model.sharpness for model in models),
             len(schema.classes),
-            EDGES,
+            PROBABILITY_EDGES,
         )
         return [SumQuery(region, ClassCounts(len(schema.classes)), by, Fraction(1))]
     share = Fraction(1, len(models) + 1)

@@ -11,12 +11,12 @@ from hedgerow.values.grids import Grid
 from hedgerow.values.tokens import token_of
 from hedgerow.version import __version__
 
-TEMPLATE = "python_template.txt"
+CODE_TEMPLATE = "python_template.txt"
 """The code around the numbers; no module of this package, so that nobody imports it."""
 
 
 def written(model: PlainModel) -> str:
-    template = files("hedgerow.report.exports").joinpath(TEMPLATE).read_text("utf-8")
+    template = files("hedgerow.report.exports").joinpath(CODE_TEMPLATE).read_text("utf-8")
     data = {
         "release": __version__,
         "estimator": model.name,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hedgerow.report.plain import OutputLink, PlainBranch, PlainLeaf, PlainModel, PlainNode
+from hedgerow.report.text import INDENT
 from hedgerow.report.view import readable
-
-INDENT = "  "
 
 
 def written(model: PlainModel) -> str:

@@ -28,7 +28,7 @@ from hedgerow.report.plain import (
 )
 from hedgerow.values.grids import ColumnKind, Grid
 
-VERSION = [3, 2, 0]
+XGBOOST_VERSION = [3, 2, 0]
 NO_PARENT = 2**31 - 1
 NUMBER, CATEGORY = 0, 1
 HIGHEST = float(np.finfo(np.float32).max)
@@ -45,7 +45,7 @@ def written(model: PlainModel) -> str:
     else:
         targets = [0]
     trees = [_tree(model, root, output) for root in model.terms for output in targets]
-    return json.dumps({"learner": _learner(model, trees, targets), "version": VERSION})
+    return json.dumps({"learner": _learner(model, trees, targets), "version": XGBOOST_VERSION})
 
 
 def _learner(model: PlainModel, trees: list[Any], targets: list[int]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hedgerow.report.reading import CellParts, part_inside
 from hedgerow.report.view import readable
 from hedgerow.values.grids import ColumnKind, Grid
 
-DIGITS = 9
+VALUE_DIGITS = 9
 """Significant digits of a value; sums of a hundred of them are right to far more than 1e-6."""
 
 
@@ -48,7 +48,10 @@ def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
         "clip": model.clip,
         "link": model.link.name,
         "questions": [
-            [*_question(model, turns[j], j, cells), round(part_inside(j, cells, parts), DIGITS)]
+            [
+                *_question(model, turns[j], j, cells),
+                round(part_inside(j, cells, parts), VALUE_DIGITS),
+            ]
             for j, cells in questions
         ],
     }
@@ -102,4 +105,4 @@ def _tree(root: PlainNode, questions: dict[tuple[int, int], int]) -> list[Any]:
 
 
 def _rounded(values: tuple[float, ...]) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+    return [float(f"{value:.{VALUE_DIGITS}g}") for value in values]
