@@ -90,7 +90,7 @@ def _estimator(progress: bool = False) -> BoostedTreesClassifier:
     )
 
 
-TOGETHER, ALONE, POOLED, BARE = (
+ALL_TOGETHER, EACH_ALONE, POOLED, BARE = (
     "all hospitals together, rows stay",
     "each hospital alone (mean)",
     "all rows in one place",
@@ -113,8 +113,8 @@ def _compared(
     bare = HistGradientBoostingClassifier(max_iter=60, learning_rate=0.05, random_state=DEMO_SEED)
     bare.fit(_numbers(X), y == "returns")
     return {
-        TOGETHER: auc(together),
-        ALONE: float(np.mean([auc(model) for model in alone])),
+        ALL_TOGETHER: auc(together),
+        EACH_ALONE: float(np.mean([auc(model) for model in alone])),
         POOLED: auc(_estimator().fit(X, y)),
         BARE: float(roc_auc_score(labels, bare.predict_proba(_numbers(rows))[:, 1])),
     }

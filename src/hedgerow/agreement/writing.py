@@ -12,24 +12,26 @@ HEADING = """\
 # What all parties of this study agree on. Its content has the hash that sites approve: change
 # anything but [timing], and everybody has to approve it anew.
 """
-MODEL = "# An estimator of hedgerow, and those of its parameters that are not its defaults."
+MODEL_HEADING = "# An estimator of hedgerow, and those of its parameters that are not its defaults."
 SCHEMA_HEADING = """\
 # Public facts: ranges, categories and classes that are known without looking at a row.
 # `file = "schema.toml"` instead takes them from a file beside this one.\
 """
-PRIVACY = """\
+PRIVACY_HEADING = """\
 # The promise. `unit = "person"` makes each site keep `records_per_person` records of a person.
 # `placement`: shares (each site adds a part of the noise), silo (each adds enough for itself),
 # label (labels are told at random), nowhere (no noise, no promise).
 # `retry_reserve` is the part of the budget that pays for rounds that fail.\
 """
-SUM = """\
+SUM_HEADING = """\
 # `threshold`: the fewest sites whose sum may be opened. `colluders`: how many sites may work with
 # the coordinator without breaking the promise. `slot_seconds`: replies leave at the end of a slot,
 # so that their time does not tell how many records a site has; 0 does not protect that.\
 """
-SITES = "# Every site's public key, as `hedgerow site init` shows it, compared by telephone."
-TIMING = """\
+SITES_HEADING = (
+    "# Every site's public key, as `hedgerow site init` shows it, compared by telephone."
+)
+TIMING_HEADING = """\
 # The coordinator's own, not part of the agreement: seconds for one exchange, how often the silent
 # are asked again before a round goes on without them, how long a run waits while too few are
 # there, how often a lost site is asked whether it is back.\
@@ -41,14 +43,14 @@ def as_text(agreed: StudyFile) -> str:
     content = agreed.model_dump(by_alias=True, exclude_none=True)
     parts = [
         HEADING + _lines({name: content[name] for name in ("version", "name", "public_seed")}),
-        f"{MODEL}\n[model]\n" + _lines({"estimator": agreed.model.estimator}),
+        f"{MODEL_HEADING}\n[model]\n" + _lines({"estimator": agreed.model.estimator}),
         "[model.parameters]\n" + _lines(agreed.model.parameters),
         f"{SCHEMA_HEADING}\n{_schema(agreed.schema_given)}",
-        f"{PRIVACY}\n[privacy]\n{_lines(content['privacy'])}",
-        f"{SUM}\n[sum]\n{_lines(content['sum'])}",
+        f"{PRIVACY_HEADING}\n[privacy]\n{_lines(content['privacy'])}",
+        f"{SUM_HEADING}\n[sum]\n{_lines(content['sum'])}",
         f"[coordinator]\n{_lines(content['coordinator'])}",
-        SITES + "\n" + "\n".join(f"[[site]]\n{_lines(one)}" for one in content["site"]),
-        f"{TIMING}\n[timing]\n{_lines(content['timing'])}",
+        SITES_HEADING + "\n" + "\n".join(f"[[site]]\n{_lines(one)}" for one in content["site"]),
+        f"{TIMING_HEADING}\n[timing]\n{_lines(content['timing'])}",
     ]
     return "\n".join(parts)
 

@@ -21,7 +21,7 @@ HELD_OUT_DRAW = "held out"
 """The name of the draw that keeps records out of training."""
 FULL_GRAPH = 200
 """Up to so many sites share masks each with each (docs/privacy.md)."""
-FEW, LEAST_ROWS = 20, 5
+FEW, ROWS_A_HOLDER = 20, 5
 """More holders than that, with fewer rows each, are hardly sites."""
 
 
@@ -111,7 +111,7 @@ def _parties_in(who: list[Any]) -> list[Any]:
 
 def _warn_of_crowds(parties: int, rows: int) -> None:
     """Before masks between all of them are made, which takes minutes."""
-    if parties > FULL_GRAPH or (parties > FEW and rows < parties * LEAST_ROWS):
+    if parties > FULL_GRAPH or (parties > FEW and rows < parties * ROWS_A_HOLDER):
         warnings.warn(
             f"party names {parties} holders of {rows} rows. A party is a site with rows of its "
             "own, which shares masks with every other; if each of these is a person, leave party "

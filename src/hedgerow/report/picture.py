@@ -19,7 +19,7 @@ from hedgerow.report.view import Fitted, Leaf, Mean, Question, Verdict, View, vi
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
 """Told apart by most eyes (Tol's bright scheme); later classes share the last grey."""
 INK, FAINT, LINE = "#222222", "#6b6b6b", "#9a9a9a"
-STEP, ROW, BOX = 3.05, 0.62, 2.1
+LEVEL_STEP, ROW, BOX = 3.05, 0.62, 2.1
 BAR_START, BAR_WIDTH = 0.35, 2.2
 LETTERS = 22
 PICTURE_KINDS = (".svg", ".png", ".pdf")
@@ -41,10 +41,10 @@ class Layout:
             self.leaves.append((y, view))
             return y
         heights = [self.place(child, level + 1) for child in view.children]
-        y, x = sum(heights) / 2.0, STEP * level
+        y, x = sum(heights) / 2.0, LEVEL_STEP * level
         self.questions.append((x, y, view))
         for child, height, word in zip(view.children, heights, ("yes", "no"), strict=True):
-            end = STEP * (level + 1 if isinstance(child, Question) else self.depth)
+            end = LEVEL_STEP * (level + 1 if isinstance(child, Question) else self.depth)
             self.edges.append((x, y, end, height, word))
         return y
 
@@ -64,7 +64,7 @@ def draw_tree(model: Fitted, path: str | Path) -> Path:
     view = view_of(model)
     layout = Layout(_depth(view))
     layout.place(view, 0)
-    right = STEP * layout.depth + BAR_START + BAR_WIDTH + 2.4
+    right = LEVEL_STEP * layout.depth + BAR_START + BAR_WIDTH + 2.4
     bottom = -ROW * (len(layout.leaves) - 1)
     figure, axis = plt.subplots(figsize=(0.92 * (right + 1.6), 0.92 * (2.3 - bottom)))
     axis.set(xlim=(-1.25, right), ylim=(bottom - 1.0, 1.25))
@@ -116,7 +116,7 @@ def _draw_questions(axis: Any, layout: Layout) -> None:
 
 
 def _draw_leaves(axis: Any, layout: Layout) -> None:
-    left = STEP * layout.depth + BAR_START
+    left = LEVEL_STEP * layout.depth + BAR_START
     means = [said.value for _, said in layout.leaves if isinstance(said, Mean)]
     for y, said in layout.leaves:
         if isinstance(said, Mean):
@@ -175,7 +175,7 @@ def _draw_notes(axis: Any, layout: Layout, model: Fitted, bottom: float) -> None
 
 
 def _draw_names(axis: Any, layout: Layout, names: tuple[str, ...]) -> None:
-    left = STEP * layout.depth + BAR_START
+    left = LEVEL_STEP * layout.depth + BAR_START
     for k, name in enumerate(names):
         x, y = left + 1.6 * (k % 2), 0.62 + 0.24 * ((len(names) - 1) // 2 - k // 2)
         axis.barh(y, 0.16, left=x, height=0.13, color=COLOURS[k])

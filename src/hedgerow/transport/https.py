@@ -39,7 +39,7 @@ HOLD_SECONDS = 25.0
 HANDSHAKE_SECONDS = 10.0
 BODY_SECONDS = 60.0
 """For a whole answer to arrive once its first byte has."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+FIRST_CALL_PAUSE, LONGEST_CALL_PAUSE = 0.1, 5.0
 
 
 # --------------------------------------------------------------------------- the coordinator's end
@@ -226,17 +226,17 @@ class Caller:
 
     def run(self) -> None:
         """Returns once `stop` was called."""
-        pause = FIRST_PAUSE
+        pause = FIRST_CALL_PAUSE
         while not self._stopped.is_set():
             try:
                 self._call()
-                pause = FIRST_PAUSE
+                pause = FIRST_CALL_PAUSE
             except Exception as error:  # whatever a line or a proxy does, a site calls again
                 LOG.debug("a call failed", exc_info=error)
                 self._hang_up()
                 self._tell(_why(error))
                 self._stopped.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, LONGEST_CALL_PAUSE)
         self._hang_up()
 
     def stop(self) -> None:

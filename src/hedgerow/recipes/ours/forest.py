@@ -47,7 +47,7 @@ SCREEN_FROM = 300.0  # signal from which columns that look like noise are kept o
 NOISE_PENALTY, WEAK_PENALTY = 2.0, 0.5
 """Times the gain that noise alone would show, taken off a feature's gains before its chances are
 made. Where the signal is weak the larger one would leave nothing to go by."""
-BLIND_TREES, BLIND_DEPTH = 4, 4
+BLIND_TREES, BLIND_FOREST_DEPTH = 4, 4
 """Of a forest that is drawn without looking."""
 
 
@@ -150,7 +150,7 @@ class GuidedForest:
         return Trained(_votes(said, goal, prior, constants.sharpness))
 
     def _blind(self, opened: Opening, schema: Schema, rng: np.random.Generator) -> Flow[Trained]:
-        n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or BLIND_DEPTH
+        n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or BLIND_FOREST_DEPTH
         rest = 1 - opened.spent
         drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
         return Trained(mean_of([grown.tree for grown in drawn]))

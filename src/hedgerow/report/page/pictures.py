@@ -8,7 +8,7 @@ from hedgerow.report.page.html import Html, tag
 from hedgerow.report.reading import ColumnShape, Readable, importances, shape
 from hedgerow.values.grids import ColumnKind, Grid
 
-WIDTH, HEIGHT, MARGIN = 280.0, 120.0, 8.0
+WIDE, HIGH, MARGIN = 280.0, 120.0, 8.0
 MOST_SHAPES = 12
 MOST_BARS = 20
 
@@ -60,13 +60,13 @@ def _figure(one: ColumnShape, grid: Grid, reach: float) -> Html:
         else ("first category", "last")
     )
     inner = (
-        f'<line class="axis" x1="0" x2="{WIDTH}" y1="{HEIGHT / 2}" y2="{HEIGHT / 2}"/>{drawn}'
-        f'<text x="0" y="{HEIGHT + 14}">{_escaped(ends[0])}</text>'
-        f'<text x="{WIDTH}" y="{HEIGHT + 14}" text-anchor="end">{_escaped(ends[1])}</text>'
-        f'<text x="0" y="12">{reach:+.2g}</text><text x="0" y="{HEIGHT - 3}">{-reach:+.2g}</text>'
+        f'<line class="axis" x1="0" x2="{WIDE}" y1="{HIGH / 2}" y2="{HIGH / 2}"/>{drawn}'
+        f'<text x="0" y="{HIGH + 14}">{_escaped(ends[0])}</text>'
+        f'<text x="{WIDE}" y="{HIGH + 14}" text-anchor="end">{_escaped(ends[1])}</text>'
+        f'<text x="0" y="12">{reach:+.2g}</text><text x="0" y="{HIGH - 3}">{-reach:+.2g}</text>'
     )
     picture = Html(
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 20}" role="img" aria-label="{_escaped(words)}">'
+        f'<svg viewBox="0 0 {WIDE} {HIGH + 20}" role="img" aria-label="{_escaped(words)}">'
         f"{inner}</svg>"
     )
     missing = one.values[-1]
@@ -77,9 +77,9 @@ def _figure(one: ColumnShape, grid: Grid, reach: float) -> Html:
 def _steps(one: ColumnShape, reach: float) -> str:
     """A line per output; bins are set side by side, each as wide as the others."""
     values = one.values[:-1] if len(one.values) > 1 else one.values
-    width, lines = WIDTH / len(values), []
+    width, lines = WIDE / len(values), []
     for output in range(values.shape[1]):
-        places = HEIGHT / 2 - values[:, output] / reach * (HEIGHT / 2 - MARGIN)
+        places = HIGH / 2 - values[:, output] / reach * (HIGH / 2 - MARGIN)
         points = [
             f"{x:.1f},{y:.1f}" for k, y in enumerate(places) for x in (k * width, (k + 1) * width)
         ]
