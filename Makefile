@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo demo-network demo-flare test test-all mutants check format docs wheel-check bench clean
+.PHONY: help demo demo-network demo-flare test test-all mutants check format docs wheel-check bench bench-quick \
+	clean
 
 help:
 	@echo "make demo         five parties in one process: accuracy, tree, privacy statement"
@@ -17,7 +18,8 @@ help:
 	@echo "make format       rewrite files in the house style"
 	@echo "make docs         the documentation as a site, in docs/_build/html"
 	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
-	@echo "make bench        speed, each as a ratio to a named reference"
+	@echo "make bench        speed, each as a ratio to a named reference, and how cost grows"
+	@echo "make bench-quick  the same works on small sizes: minutes, to see that they run"
 
 $(READY): pyproject.toml constraints.txt studies/requirements.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -65,6 +67,13 @@ wheel-check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.works after
+	$(BIN)/python -m benchmarks.works page
+
+bench-quick: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/python -m benchmarks.growth --quick
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.timing import Row
 from hedgerow.kernels.warming import warm
 
-NAMES = ("kernels", "predict", "noise", "masks", "cold_start", "ours")
+NAMES = ("kernels", "predict", "noise", "masks", "guards", "cold_start", "ours")
 RESULTS = Path(__file__).with_name("results.md")
 HEADER = (
     "| work | CPU s | reference | CPU s | ratio | target | met |",

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+import hedgerow
 from hedgerow.transport.flare_locks import lock
 
 ADMIN = "admin@coordinator.org"
@@ -93,8 +94,9 @@ class FlareNetwork:
 
     def _environment(self) -> dict[str, str]:
         """The present Python and hedgerow; nothing is written under the user's own HOME."""
-        path = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-        return {**os.environ, "PATH": os.pathsep.join(path), "HOME": str(self.folder)}
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        ours = str(Path(hedgerow.__file__).parents[1])
+        return {**os.environ, "PATH": path, "PYTHONPATH": ours, "HOME": str(self.folder)}
 
     def _wait_for_sites(self) -> None:
         from nvflare.fuel.flare_api.flare_api import new_secure_session

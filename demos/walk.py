@@ -35,7 +35,7 @@ delta = "1e-5"
 [trusted_sites]
 {pins}"""
 RECIPE = "histogram_tree"
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 
 Say = Callable[[str], None]
 
@@ -129,19 +129,17 @@ def _environment() -> dict[str, str]:
 # ---------------------------------------------------------------------------------- the consortium
 def write_rows(folder: Path) -> None:
     """What each hospital has already: a table of its own, and a schema on which all agree."""
+    import numpy as np
     import pandas as pd
 
-    from hedgerow.demo import demo_schema, rows
+    from hedgerow.demo import SCHEMA, patients
 
-    X, y, hospital, X_test, y_test = rows()
-    schema = demo_schema()
-    (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
-    for k, name in enumerate(SITES):
-        mine = hospital % len(SITES) == k
-        table = pd.DataFrame(X[mine], columns=list(schema.names)).assign(diagnosis=y[mine])
+    rng = np.random.default_rng(0)
+    (folder / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
+    for name, n in {**dict.fromkeys(SITES, 1000), "test": 5000}.items():
+        X, y = patients(n, rng)
+        table = pd.DataFrame(X, columns=list(SCHEMA.names)).assign(outcome=y)
         table.to_csv(folder / f"{name}.csv", index=False)
-    test = pd.DataFrame(X_test, columns=list(schema.names)).assign(diagnosis=y_test)
-    test.to_csv(folder / "test.csv", index=False)
 
 
 def found_sites(walk: Walk) -> dict[str, dict[str, str]]:
@@ -165,7 +163,7 @@ def agree(walk: Walk, told: dict[str, dict[str, str]], *, epsilon: str = "2") ->
     """The coordinator writes the study; every site writes down what it allows."""
     sites = " ".join(f"--site {name}={told[name]['public key']}" for name in SITES)
     walk.do(
-        "hedgerow study init study --name biopsies --estimator HistogramTreeClassifier "
+        "hedgerow study init study --name readmission --estimator HistogramTreeClassifier "
         f"--parameter max_depth=2 --schema schema.toml --epsilon {epsilon} --delta 1e-6 --seed 7 "
         f"{sites}"
     )
@@ -190,7 +188,7 @@ def certify(walk: Walk) -> None:
 
 
 def approve(walk: Walk, coordinator: str = "") -> None:
-    rows = {name: f"study/study.toml --data {name}.csv --target diagnosis" for name in SITES}
+    rows = {name: f"study/study.toml --data {name}.csv --target outcome" for name in SITES}
     walk.do_all([f"hedgerow site check {rows[name]}" for name in SITES])
     more = f"{coordinator} --yes".strip()
     walk.do_all([f"hedgerow site approve {name} {rows[name]} {more}" for name in SITES])
@@ -203,7 +201,8 @@ def join(walk: Walk) -> None:
 
 
 def look_back(walk: Walk) -> None:
-    """What a site's own people can see afterwards."""
+    """The model, and what a site's own people can see afterwards."""
+    walk.do("hedgerow show study/model.json")
     walk.do("hedgerow study status study")
     walk.do("hedgerow site status north")
     walk.do("hedgerow ledger verify north")
@@ -233,9 +232,9 @@ def over_https(walk: Walk, port: int) -> None:
 HEAD = """\
 # Three sites on one machine, word for word
 
-Made by `python -m demos.walk docs/network_walk.md`; a test walks it again. Keys, hashes and times are
-other ones each time and stand here as `<64 digits>`, `<16 digits>` and `<time>`. A command that ends
-in `&` goes on running. What each step is for: [network.md](network.md).
+Made by `python -m demos.walk docs/network_walk.md`; a test walks it again. Keys, hashes and
+times are other ones each time and stand here as `<64 digits>`, `<16 digits>` and `<time>`. What
+ends in `&` goes on running. What each step is for: [network.md](network.md).
 
 """
 LONG = 30
@@ -245,7 +244,7 @@ LONG = 30
 def transcript(walk: Walk, port: int) -> str:
     parts = []
     for command, output in walk.told:
-        lines = masked(output, port).rstrip().splitlines()
+        lines = masked(output.replace(f"{walk.folder.resolve()}/", ""), port).rstrip().splitlines()
         more = [f"... {len(lines) - LONG} lines more"] if len(lines) > LONG else []
         said = "\n".join([f"$ {masked(command, port)}", *lines[:LONG], *more])
         parts.append(f"```\n{said}\n```\n")
@@ -265,7 +264,9 @@ def masked(text: str, port: int) -> str:
 
 def main() -> None:
     from demos.flare_network import free_port
+    from hedgerow.kernels.warming import warm
 
+    warm()  # or three sites would all compile at once
     with tempfile.TemporaryDirectory() as name, walking(Path(name)) as walk:
         port = free_port()
         over_https(walk, port)

@@ -101,11 +101,15 @@ def which(
     workers: Workers = None,
     splits: Annotated[int, typer.Option(help="Fresh splits of the default classifier.")] = 5,
     tasks: Annotated[int, typer.Option(help="Splits of every task of the overview.")] = 3,
+    page_only: Annotated[
+        bool, typer.Option("--page-only", help="Run nothing; the page from what is finished.")
+    ] = False,
 ) -> None:
     """Which estimator for which data and epsilon, and the default classifier on fresh splits."""
-    from studies.which.run import run
+    from studies.which.run import Wanted, run
 
-    run(place("which", out, quick), data, quick, workers, splits, tasks)
+    wanted = Wanted(1, 1, True) if quick else Wanted(splits, tasks, False)
+    run(place("which", out, quick), data, wanted, workers, page_only)
 
 
 @app.command("extra-trees")

@@ -41,6 +41,11 @@ def run_grid(
     return _table(results, cells)
 
 
+def finished(results: Path) -> pd.DataFrame:
+    """All cells that are there, whoever asked for them."""
+    return pd.read_csv(results)
+
+
 def _run(title: str, work: Work, waiting: Sequence[Cell], results: Path, workers: int) -> None:
     columns = (
         TextColumn("{task.description}"),
@@ -49,9 +54,10 @@ def _run(title: str, work: Work, waiting: Sequence[Cell], results: Path, workers
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
+    _one_thread()
     context = multiprocessing.get_context("spawn")
     with (
-        ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool,
+        ProcessPoolExecutor(workers, mp_context=context) as pool,
         Progress(*columns) as progress,
     ):
         task = progress.add_task(title, total=len(waiting))
@@ -66,7 +72,10 @@ def _run(title: str, work: Work, waiting: Sequence[Cell], results: Path, workers
 
 
 def _one_thread() -> None:
-    """Workers share the cores; a library that starts threads of its own would fight over them."""
+    """Workers share the cores; a library that starts threads of its own would fight over them.
+
+    Said before they start: a library reads it once, when it is imported.
+    """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
 

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
         UnsupportedQuery,
     )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.estimators.evaluation import Evaluation, evaluate
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
     from hedgerow.estimators.ledger import Ledger
     from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+    from hedgerow.estimators.planning import Plan, plan
     from hedgerow.estimators.saving import load
     from hedgerow.estimators.topdown import TopDownTreeClassifier
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
@@ -71,11 +73,13 @@ _HOMES = {
         "UnsupportedQuery",
     ),
     "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
+    "hedgerow.estimators.evaluation": ("Evaluation", "evaluate"),
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
     "hedgerow.estimators.ledger": ("Ledger",),
     "hedgerow.estimators.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
+    "hedgerow.estimators.planning": ("Plan", "plan"),
     "hedgerow.estimators.saving": ("load",),
     "hedgerow.estimators.topdown": ("TopDownTreeClassifier",),
     "hedgerow.estimators.tree": ("TreeClassifier", "TreeRegressor"),
@@ -106,6 +110,7 @@ __all__ = [
     "DataError",
     "DataWarning",
     "EngineLost",
+    "Evaluation",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "ForestClassifier",
@@ -123,6 +128,7 @@ __all__ = [
     "MedianForestRegressor",
     "Numeric",
     "PartyRefused",
+    "Plan",
     "Policy",
     "PrivacyWarning",
     "QualityWarning",
@@ -140,9 +146,11 @@ __all__ = [
     "TreeRegressor",
     "UnsupportedQuery",
     "draw_tree",
+    "evaluate",
     "explain",
     "importances",
     "load",
+    "plan",
     "shape",
     "show_tree",
 ]

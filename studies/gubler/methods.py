@@ -42,7 +42,7 @@ class SavingAsPrinted:
 
     @property
     def needs(self) -> Needs:
-        return Needs(tasks=frozenset({Task.CLASSES}), sites_decide=True)
+        return Needs(tasks=frozenset({Task.CLASSES}))
 
     def asks(self, schema: Schema) -> QueryKinds:
         return sums(ClassCounts, Cells, Whole) | bounds()

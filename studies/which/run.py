@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -18,13 +19,12 @@ from studies.boosted.recipes import DEFAULT, DEFAULT_SETS, SHARES_PARTIES
 from studies.boosted.run import TEST_PART, loaded, measures
 from studies.boosted.run import work as fit_default
 from studies.datasets import FOLDER_VARIABLE, folder
-from studies.harness import Cell, run_grid
+from studies.harness import Cell, Work, finished, run_grid
 from studies.ours.run import NO_PROMISE, cells
 from studies.ours.tasks import NUMBERS, fit_classes, fit_numbers
 from studies.which.page import write
 
 FIRST_SPLIT = 800  # no choice was ever made on the splits from here on
-ALL_SPLITS = 5
 EPSILONS = (8.0, 1.0, 3.0, 0.1, 0.5, 100.0)
 OURS = ("boosted", "forest", "tree")
 TASKS = (
@@ -46,24 +46,41 @@ TASK_SEED = 40  # of splits that no page uses
 TASK_EPSILONS = (1.0, 0.1, 8.0)
 
 
-def run(
-    out: Path, data: Path | None, quick: bool, workers: int | None, splits: int, tasks: int
-) -> None:
+@dataclass(frozen=True)
+class Wanted:
+    """How much of the grids: splits of the default classifier, and of every task."""
+
+    splits: int
+    tasks: int
+    quick: bool
+
+
+def run(out: Path, data: Path | None, wanted: Wanted, workers: int | None, page_only: bool) -> None:
     os.environ[FOLDER_VARIABLE] = str(folder(str(data) if data else None))
-    wanted = 1 if quick else splits
-    fresh = list(fresh_cells(wanted, DEFAULT_SETS[-2:] if quick else DEFAULT_SETS))
-    tables = {"fresh": run_grid("fresh splits", fit_default, fresh, out / "fresh.csv", workers)}
-    limits = [
-        {"dataset": name, "split": split}
-        for split, name in product(_splits(wanted), dict.fromkeys(c["dataset"] for c in fresh))
+    jobs = _jobs(wanted)
+    if page_only:
+        tables = {name: finished(out / f"{name}.csv") for name in jobs}
+    else:
+        tables = {
+            name: run_grid(name, work, cells, out / f"{name}.csv", workers)
+            for name, (work, cells) in jobs.items()
+        }
+    command = f"python -m studies which --splits {wanted.splits} --tasks {wanted.tasks} --data DIR"
+    write(out, tables, command + (" --page-only" if page_only else ""))
+
+
+def _jobs(wanted: Wanted) -> dict[str, tuple[Work, list[Cell]]]:
+    """By the name of the table: what makes a cell, and the cells."""
+    sets = DEFAULT_SETS[-2:] if wanted.quick else DEFAULT_SETS
+    limits: list[Cell] = [
+        {"dataset": name, "split": split} for split, name in product(_splits(wanted.splits), sets)
     ]
-    tables["limits"] = run_grid("LightGBM", fit_lightgbm, limits, out / "limits.csv", workers)
-    for name, work, asked in (
-        ("classes", fit_classes, class_cells(tasks, quick)),
-        ("numbers", fit_numbers, number_cells(tasks, quick)),
-    ):
-        tables[name] = run_grid(name, work, asked, out / f"{name}.csv", workers)
-    write(out, tables, f"python -m studies which --splits {wanted} --tasks {tasks} --data DIR")
+    return {
+        "fresh": (fit_default, list(fresh_cells(wanted.splits, sets))),
+        "limits": (fit_lightgbm, limits),
+        "classes": (fit_classes, class_cells(wanted.tasks, wanted.quick)),
+        "numbers": (fit_numbers, number_cells(wanted.tasks, wanted.quick)),
+    }
 
 
 def _splits(wanted: int) -> range:

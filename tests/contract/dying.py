@@ -10,26 +10,31 @@ import os
 import resource
 import signal
 import sys
+from dataclasses import dataclass
 
 from hedgerow.cli.main import entry
 from hedgerow.secagg.envelope import Envelope
 from hedgerow.transport.endpoint import Endpoint
 from hedgerow.transport.post import Post
 
-kind, number, when, *words = sys.argv[1:]
-met = 0
+
+@dataclass
+class Moment:
+    """The letter to die at: the so-manyth of its kind."""
+
+    kind: str
+    number: int
+    met: int = 0
+
+    def has_come(self, letter: bytes) -> bool:
+        mine = Envelope.parse(letter).header.kind.name == self.kind
+        self.met += mine
+        return mine and self.met == self.number
 
 
-def counted(letter: bytes) -> bool:
-    """Whether this is the letter to die at."""
-    global met
-    met += Envelope.parse(letter).header.kind.name == kind
-    return met == int(number) and Envelope.parse(letter).header.kind.name == kind
-
-
-def dying(step, letter_of):
+def dying(step, letter_of, moment, when):
     def killed(self, *given):
-        here = counted(letter_of(*given))
+        here = moment.has_come(letter_of(*given))
         if here and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         if here and when == "full":
@@ -51,8 +56,15 @@ def with_full_disk(step, *given):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-Endpoint.step = dying(Endpoint.step, lambda kind, message: message)
-if words[0] == "study":
-    Post.once = dying(Post.once, lambda letters, *seconds: next(iter(letters.values())))
-sys.argv = ["hedgerow", *words]
-entry()
+def main(kind: str, number: str, when: str, *words: str) -> None:
+    moment = Moment(kind, int(number))
+    Endpoint.step = dying(Endpoint.step, lambda kind, message: message, moment, when)
+    if words[0] == "study":
+        first = lambda letters, *seconds: next(iter(letters.values()))  # noqa: E731
+        Post.once = dying(Post.once, first, moment, when)
+    sys.argv = ["hedgerow", *words]
+    entry()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -121,7 +121,9 @@ class Network:
         began = time.monotonic()
         hurt = self._hurt_site if fault.who == "site" else self._hurt_coordinator
         running = hurt(folder, fault, dying)
-        assert running.wait(150) == 0, said_by(folder)
+        assert running.wait(400) == 0, said_by(folder)
+        if fault.when == "full":
+            assert "LedgerUnavailable" in self.world.sites[VICTIM].audit_file.read_text()
         return self.outcome(folder, time.monotonic() - began)
 
     def _hurt_site(self, folder: RunFolder, fault: Fault, dying: tuple[str, ...]):
@@ -129,12 +131,12 @@ class Network:
         if fault.when == "frozen":
             self._freeze(folder)
         elif fault.when != "full":
-            assert self.sites[VICTIM].wait(90) == -9
+            assert self.sites[VICTIM].wait(300) == -9
             self.sites[VICTIM] = self._join(VICTIM)
         return running
 
     def _hurt_coordinator(self, folder: RunFolder, fault: Fault, dying: tuple[str, ...]):
-        assert self.coordinator(folder, "run", *dying).wait(90) == -9
+        assert self.coordinator(folder, "run", *dying).wait(300) == -9
         step = "resume" if folder.is_begun else "run"
         if fault.when != "clock":
             return self.coordinator(folder, step)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """python make_faults_page.py: plays every fault with real processes and writes docs/faults.md."""
 
 from __future__ import annotations
@@ -13,7 +14,20 @@ from contract.faults import FAULTS, Outcome, network  # noqa: E402
 
 PAGE = ROOT / "docs" / "faults.md"
 HEAD = """\
-# What happens when a process dies
+# When something goes wrong
+
+| what | what happens | what to do |
+|---|---|---|
+| a site is silent | it is asked the same again, at no charge; with enough others the run goes on without it, and takes it back later | start its process again |
+| too few are there | the run waits as long as `[timing]` says, then ends and names the silent | `hedgerow study resume` once they are back: the same round, at no charge |
+| the coordinator dies | nothing is lost: what was answered is on disk before it is used | `hedgerow study resume` |
+| a site's process dies in a round | if its answer was stored, it is sent again; if not, the others paid for that round, and it is asked once more out of `retry_reserve` | start it again |
+| a site refuses | the run ends and names the site and a constant code; the reason is in the site's own log | ask the site, then `resume` |
+| a site lost its file | it refuses until it knows what it forgot | `hedgerow site restore`, with what `hedgerow study receipts` prints for it |
+
+Why in this order: [decision 81](decisions/0081-the-cheapest-remedy-first.md).
+
+## Played with real processes
 
 Three site processes and a coordinator on one machine, over HTTPS, grow one tree in three rounds;
 nobody may be missing when a sum is opened. In each line one process is hurt once: killed by

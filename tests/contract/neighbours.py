@@ -7,7 +7,7 @@ sum, the codes, the lengths of the replies, and how often the site wrote to its 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -56,9 +56,9 @@ class WatchedLink(DurableLink):
     def _count(self, step: str) -> None:
         self.writes += step == "committed"
 
-    def ask(self, letters: Any) -> dict[int, bytes]:
-        answers = super().ask(letters)
-        self.lengths.append(len(answers.get(0, b"")))
+    def ask(self, letters: Mapping[str, bytes], timeout: float) -> dict[str, bytes]:
+        answers = super().ask(letters, timeout)
+        self.lengths.append(len(answers.get("0", b"")))
         return answers
 
 

@@ -128,7 +128,7 @@ class World:
 
     def approve_at(self, site: StateFolder, study: Path, url: str | None = None) -> None:
         authority = self.certify(site) if url else None
-        place = DataPlace(str(self.data_of(site)), "target", None, url, authority)
+        place = DataPlace(str(self.data_of(site)), "target", coordinator=url, authority=authority)
         approve(site, study, place, Audit(site.audit_file))
 
     def certify(self, site: StateFolder) -> str:
@@ -182,14 +182,21 @@ class Processes:
         self.folder = folder
         self.running: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *words: str | Path, **env: str) -> subprocess.Popen[bytes]:
+    @staticmethod
+    def environment(**more: str) -> dict[str, str]:
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+        return {**os.environ, "PYTHONPATH": path, **more}
+
+    def start(
+        self, *words: str | Path, folder: Path | None = None, **env: str
+    ) -> subprocess.Popen[bytes]:
         log = (self.folder / f"process-{len(self.running)}.log").open("wb")
         process = subprocess.Popen(
             [sys.executable, *map(str, words)],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": path, **env},
+            env=self.environment(**env),
+            cwd=folder,
         )
         log.close()
         self.running.append(process)

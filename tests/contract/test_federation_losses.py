@@ -390,3 +390,18 @@ def site_of(link, the_study):
     memory, pins = link.vaults[0].memory(the_study.account), link.roster.fingerprints
     numbers = link.parameters
     return Site(link.identities[0], link.roster, 0, numbers, the_study.hash, memory, pins=pins)
+
+
+def test_a_site_that_is_started_anew_while_an_epoch_forms_is_in_the_next_one(link, monkeypatch):
+    real, done = link.coordinator.open, []
+
+    def opened(keys):
+        letters = real(keys)
+        if not done:
+            done.append(started_anew(link, 1))
+        return letters
+
+    monkeypatch.setattr(link.coordinator, "open", opened)
+    link.enter()
+    assert link.present == frozenset(range(PARTIES))
+    assert link.round(1, [COUNT]).members == tuple(range(PARTIES))

@@ -21,8 +21,10 @@ from hedgerow.values.schema import Schema
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
 ]
-FREE = {"random_state", "n_jobs", "progress", "schema", "ledger"}
-"""Public randomness, threads, the terminal and a file, which no plan knows; and the columns."""
+FREE = {"random_state", "n_jobs", "progress", "schema", "ledger", "hold_out"}
+"""Public randomness, threads, the terminal and a file, which no plan knows; the columns; and which
+rows are trained on (tests/contract/test_evaluation.py).
+"""
 BLOOM = BloomReports.for_epsilon(2, 4, 2, Fraction(1))
 
 OTHERS = {

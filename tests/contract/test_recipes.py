@@ -18,7 +18,7 @@ from hedgerow.errors import BudgetExceeded, HedgerowError
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import MemoryLedger, worst_total
-from hedgerow.queries import kind_of
+from hedgerow.queries import LocalChoice, kind_of
 from hedgerow.recipes import catalog
 from hedgerow.recipes.ours import plain
 from hedgerow.recipes.recipe import Task, check_needs
@@ -73,10 +73,17 @@ def also_slow(wanted, others):
     return [*wanted, *(pytest.param(*other, marks=pytest.mark.slow) for other in others)]
 
 
+def sites_decide(recipe, schema):
+    """Whether a site's own choice or draw takes part: then the model depends on who holds what."""
+    chosen = any(kind.query == LocalChoice.__name__ for kind in recipe.asks(schema))
+    drawn = getattr(recipe, "folds", None) is True or getattr(recipe, "subsample", None)
+    return chosen or bool(drawn) or getattr(recipe, "save_budget", False)
+
+
 @RECIPES
 @pytest.mark.parametrize("parties", also_slow([5], [(2,), (20,)]))
 def test_without_noise_the_federated_model_is_the_pooled_model(recipe, schema, parties):
-    if recipe.needs.one_holder or recipe.needs.sites_decide:
+    if recipe.needs.one_holder or sites_decide(recipe, recipe.grid(schema)):
         pytest.skip("this recipe is for one holder, or lets each site decide on its own rows")
     rng = np.random.default_rng(parties)
     uneven = rng.choice(parties, 300, p=rng.dirichlet(np.full(parties, 0.3)))

@@ -19,8 +19,22 @@ from contract.browser import Watched, chromium
 from contract.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labelled, rows
 from hedgerow.cli.main import app
 from hedgerow.report.reading import contributions
+from hedgerow.report.view import leaf_of
 
-EACH = pytest.mark.parametrize(("name", "task"), CASES, ids=lambda value: value.replace(" ", "-"))
+QUICK = {
+    ("TreeClassifier", "two classes"),
+    ("TreeRegressor", "number"),
+    ("BoostedTreesClassifier", "three classes"),
+    ("BoostedTreesRegressor", "number"),
+    ("ForestClassifier", "two classes"),
+    ("MedianForestClassifier", "three classes"),
+}
+"""One of each kind of sum, link and leaf; the others are asked with the slow tests."""
+EACH = pytest.mark.parametrize(
+    ("name", "task"),
+    [pytest.param(*c, marks=[] if c in QUICK else pytest.mark.slow) for c in CASES],
+    ids=lambda value: value.replace(" ", "-"),
+)
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
@@ -125,14 +139,10 @@ def test_numbers_of_the_tree_are_the_model_s(hospital_tree, tmp_path, browser):
     page = opened(browser, hospital_tree, tmp_path).page
     page.locator("#open-all").click()
     texts = page.locator("#tree-view .leaf").all_inner_texts()
-    lines = hr.show_tree(hospital_tree, max_depth=None).splitlines()
-    expected = [re.search(r"(\w+) +(\d+%)(\??) +(\d+) \+- (\d+) rows", line) for line in lines]
-    found = [match for match in expected if match]
-    assert len(found) == len(texts)
-    for match, text in zip(found, texts, strict=True):
-        name, part, mark, count, spread = match.groups()
-        assert f"{name} {part}{' ?' if mark else ''}" in text
-        assert f"{count} ± {spread} records" in text
+    leaves = [leaf_of(hospital_tree.schema_, leaf) for leaf in hospital_tree.grown_[0].leaves]
+    for leaf, text in zip(leaves, texts, strict=True):
+        assert f"{leaf.name} {leaf.probability:.0%}{'' if leaf.is_sure else ' ?'}" in text
+        assert f"{leaf.rows:.0f} ± {leaf.rows_spread:.0f} records".replace("-0 ", "0 ") in text
     for name, part in list(hr.importances(hospital_tree).items())[:3]:
         assert f"{part:.1%}" in page.locator("#importances", has_text=name).inner_text()
     assert hospital_tree.privacy_.unit in page.locator(".promise-card").inner_text()
@@ -156,8 +166,15 @@ def test_a_text_that_is_no_number_is_told(hospital_tree, tmp_path, browser):
     assert "mean radius: not a number" in watched.page.locator("#why-answer").inner_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["tree", "boosted"])
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [
+        ("tree", "light"),
+        ("boosted", "dark"),
+        pytest.param("tree", "dark", marks=pytest.mark.slow),
+        pytest.param("boosted", "light", marks=pytest.mark.slow),
+    ],
+)
 def test_contrast_labels_and_roles_pass_axe(kind, scheme, hospital_tree, tmp_path, browser):
     pytest.importorskip("axe_core_python")
     script = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
@@ -203,6 +220,16 @@ def test_sizes(hospital_tree, tmp_path):
     X, y = labelled(300, SCHEMAS["three classes"])
     boosted = hr.BoostedTreesClassifier(SCHEMAS["three classes"], epsilon=50.0, n_trees=100)
     assert boosted.fit(X, y).report(tmp_path / "hundred.html").stat().st_size < 1_000_000
+
+
+def test_a_model_that_is_too_large_shows_its_first_trees(tmp_path, browser, monkeypatch):
+    monkeypatch.setattr("hedgerow.report.page.data.MOST_NUMBERS", 60)
+    watched = opened(browser, fitted("ForestClassifier", "three classes"), tmp_path)
+    page = watched.page
+    assert "The page holds the first 2" in page.locator("#tree").inner_text()
+    assert page.locator("#tree-number").get_attribute("max") == "2"
+    assert "hedgerow.explain" in page.locator("#why").inner_text()
+    assert watched.complaints == []
 
 
 def test_the_command_writes_the_page_and_a_notebook_shows_a_card(hospital_tree, tmp_path):

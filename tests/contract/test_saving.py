@@ -249,7 +249,7 @@ def test_a_content_without_one_of_its_entries_names_it(saved, tmp_path, name):
 @pytest.mark.parametrize(
     ("version", "release", "words"),
     [
-        (3, "9.9.9", "written by hedgerow 9.9.9.*update hedgerow"),
+        (4, "9.9.9", "written by hedgerow 9.9.9.*update hedgerow"),
         (1, None, "written by hedgerow before 0.1.0.*fit and save the model again"),
         ("two", "0.1.0", "version 'two'"),
     ],

@@ -125,6 +125,33 @@ def test_a_coordinator_killed_anywhere_goes_on_in_the_same_run(world, kind, numb
     world.verify()
 
 
+@pytest.mark.parametrize("kind", [MessageKind.SURVIVORS, MessageKind.UNMASK])
+def test_a_round_is_opened_for_those_it_was_closed_with(tmp_path, kind):
+    """Sites sign one set a round: one that comes back meanwhile is not taken in."""
+    world = World(tmp_path, parties=4, threshold=3)
+
+    def leave(event):
+        if event.get("what", "").startswith("epoch"):
+            world.away.add("site-4")
+
+    with pytest.raises(Died):
+        run(world.folder, dies_at(world, kind, 1, after=True), listen=leave)
+    del world.ask
+    world.away.clear()
+    seen = []
+    run(world.folder, world, resume=True, listen=seen.append)
+    assert [e["sites"] for e in seen if e["event"] == "round"] == [3, 4, 4]
+    assert [len(rounds) for rounds in world.charged()] == [3, 3, 3, 2]
+    world.close()
+
+
+def test_without_that_line_of_the_journal_sites_would_refuse(tmp_path, monkeypatch):
+    """Twin."""
+    monkeypatch.setattr(FileJournal, "closed", lambda *given: None)
+    with pytest.raises(PartyRefused, match="SecondSet"):
+        test_a_round_is_opened_for_those_it_was_closed_with(tmp_path, MessageKind.SURVIVORS)
+
+
 STEPS = ["joining", "epoch", "asked", "closed", "answered"]
 
 

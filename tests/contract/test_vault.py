@@ -38,6 +38,7 @@ from vault_rehearsal import (
     charge,
     ledger_alone,
     open_vault,
+    opened_set,
     record_of,
     release,
     signed,
@@ -121,13 +122,13 @@ def test_a_memory_forgets_the_secrets_of_old_rounds_and_of_closed_runs(memory):
 def test_a_memory_opens_one_set_a_round(memory):
     memory.open_run(RUN)
     keep(memory, 1, 2)
-    assert memory.opened_set(RUN, 1) is None
+    assert opened_set(memory, 1) is None
     end = memory.open_set(RUN, 1, (0, 2, 5))
     assert memory.open_set(RUN, 1, (0, 2, 5)) == end
     with refuses("SecondSet"):
         memory.open_set(RUN, 1, (0, 2))
     assert memory.open_set(RUN, 2, (0, 2)) != end or isinstance(memory, MemoryInRam)
-    assert memory.opened_set(RUN, 1) == set_hash((0, 2, 5))
+    assert opened_set(memory, 1) == set_hash((0, 2, 5))
 
 
 def test_a_memory_keeps_the_highest_head_of_each_peer(memory):
@@ -155,7 +156,7 @@ def test_what_a_vault_promised_outlives_the_process(tmp_path):
     memory = vault.memory(STUDY)
     assert (memory.current_run(), memory.high_water(RUN)) == (RUN, 1)
     assert memory.outbox(RUN, 1).message == message
-    assert memory.opened_set(RUN, 1) == set_hash((0, 1))
+    assert opened_set(memory, 1) == set_hash((0, 1))
     assert memory.open_set(RUN, 1, (0, 1)) == end
     assert end.position == head == vault.ledger.head()
     assert memory.highest_head(b"p" * 32) == (5, b"5" * 32)
@@ -172,7 +173,7 @@ def test_studies_share_a_vault_but_neither_runs_nor_sets_nor_secrets(vault):
     release(vault, 1)
     vault.memory(STUDY).open_set(RUN, 1, (0, 1))
     other = vault.memory("another")
-    assert (other.high_water(RUN), other.outbox(RUN, 1), other.opened_set(RUN, 1)) == (
+    assert (other.high_water(RUN), other.outbox(RUN, 1), opened_set(other, 1)) == (
         0,
         None,
         None,
@@ -281,10 +282,10 @@ def test_a_full_disk_signs_no_set(vault):
         approve_many(vault)  # until the last page is full
     with pytest.raises(LedgerUnavailable):
         memory.open_set(RUN, 1, (0, 1))
-    assert memory.opened_set(RUN, 1) is None
+    assert opened_set(memory, 1) is None
     vault._store.execute("PRAGMA max_page_count = 1000000")
     memory.open_set(RUN, 1, (0, 2))
-    assert memory.opened_set(RUN, 1) == set_hash((0, 2))
+    assert opened_set(memory, 1) == set_hash((0, 2))
 
 
 def approve_many(vault):

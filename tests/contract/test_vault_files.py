@@ -29,6 +29,7 @@ from vault_rehearsal import (
     STUDY,
     charge,
     open_vault,
+    opened_set,
     release,
     signed,
     started,
@@ -58,7 +59,7 @@ def everything(vault):
         (vault.head(STUDY), vault.ledger.cap(STUDY), vault.ledger.committed()),
         (memory.current_run(), memory.high_water(RUN)),
         [memory.outbox(RUN, round) for round in rounds],
-        [memory.opened_set(RUN, round) for round in rounds],
+        [opened_set(memory, round) for round in rounds],
         (memory.highest_head(PEER), memory.signed_head(PEER), vault.receipts()),
         vault.secret(STUDY),
     )

@@ -22,7 +22,16 @@ from hedgerow.secagg.memory import set_hash
 from hedgerow.site import vault as vaults
 
 sys.path.insert(0, str(Path(__file__).parent))
-from vault_rehearsal import COST, IDENTITY, RUN, STUDY, open_vault, release, started
+from vault_rehearsal import (
+    COST,
+    IDENTITY,
+    RUN,
+    STUDY,
+    open_vault,
+    opened_set,
+    release,
+    started,
+)
 
 apsw = pytest.importorskip("apsw")
 
@@ -161,7 +170,7 @@ class Experiment:
                 assert kept is not None, "bytes that were sent are forgotten"
                 assert kept.message == self.sent[round], "other bytes than those that were sent"
             for round, members in self.opened.items():
-                assert memory.opened_set(RUN, round) == set_hash(members), "a set is forgotten"
+                assert opened_set(memory, round) == set_hash(members), "a set is forgotten"
         finally:
             vault.close()
 

@@ -23,7 +23,8 @@ from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import no_hook
 from hedgerow.secagg.envelope import Author, Envelope, LedgerHead, MessageKind, SignedHeader
 from hedgerow.secagg.keys import EVERYBODY, Identity
-from hedgerow.secagg.memory import StoredRound
+from hedgerow.secagg.memory import MemoryInRam, StoredRound
+from hedgerow.site.study_memory import StudyMemory, round_name
 from hedgerow.site.vault import Vault, open_ledger
 
 IDENTITY = Identity.from_bytes(bytes(range(32)))
@@ -45,6 +46,14 @@ def started(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1
     vault = approved(directory, hook, cap)
     vault.memory(STUDY).open_run(RUN)
     return vault
+
+
+def opened_set(memory: StudyMemory | MemoryInRam, round: int) -> bytes | None:
+    """The hash of the set that the site has signed or opened in a round."""
+    if isinstance(memory, MemoryInRam):
+        return memory._sets.get((RUN, round))
+    found = memory._ledger.opened(memory._study, round_name(RUN, round))
+    return None if found is None else found.members
 
 
 def approved(directory: Path, hook: Callable[[str], None] = no_hook, cap: Q = Q(1)) -> Vault:
@@ -155,9 +164,7 @@ def remembered(directory: Path) -> dict[str, object]:
         "spent": str(vault.ledger.spent(STUDY)),
         "high_water": top,
         "outbox": {r: rec.message.decode() for r, rec in outbox.items() if rec},
-        "sets": {
-            r: opened.hex() for r in range(1, top + 1) if (opened := memory.opened_set(RUN, r))
-        },
+        "sets": {r: opened.hex() for r in range(1, top + 1) if (opened := opened_set(memory, r))},
     }
     vault.close()
     return found

@@ -7,7 +7,8 @@ import time
 
 from hedgerow.cli.main import entry
 
-real = time.time
-time.time = lambda: real() - 86_400.0
-sys.argv = ["hedgerow", *sys.argv[1:]]
-entry()
+if __name__ == "__main__":
+    real = time.time
+    time.time = lambda: real() - 86_400.0
+    sys.argv = ["hedgerow", *sys.argv[1:]]
+    entry()

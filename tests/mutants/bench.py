@@ -96,20 +96,25 @@ class Bench:
         options = ("-x", "-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}")
         short = ("-m", "not slow")  # a slip must be seen by `make test`
         ids = [f"tests/{test}" for test in tests]
-        self._python("-m", "pytest", *options, *short, *ids, seconds=seconds)
-        return read_report(report)
+        said = self._python("-m", "pytest", *options, *short, *ids, seconds=seconds)
+        return read_report(report, said)
 
-    def _python(self, *arguments: str, seconds: float | None = None) -> None:
+    def _python(self, *arguments: str, seconds: float | None = None) -> str:
+        """Runs the interpreter in a session of its own; what it said went through a file."""
+        output = self.root / "output.txt"
         paths = os.pathsep.join(str(self.root / part) for part in ("src", "tests", "."))
-        subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.root,
-            env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=seconds,
-            check=False,
-        )
+        with output.open("wb") as file:
+            subprocess.run(
+                [sys.executable, *arguments],
+                cwd=self.root,
+                env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                check=False,
+                start_new_session=True,
+            )
+        return output.read_text(encoding="utf-8", errors="replace")
 
 
 def judged(slip: Slip, outcome: Outcome, seconds: float) -> Verdict:
@@ -122,11 +127,12 @@ def judged(slip: Slip, outcome: Outcome, seconds: float) -> Verdict:
     return Verdict(slip, CAUGHT.match(seen) is not None, seen, seconds)
 
 
-def read_report(report: Path) -> Outcome:
-    """A run that left no report was stopped before any test: an error, not a catch."""
-    if not report.exists():
-        return Outcome(0, (), ("pytest wrote no report",))
-    cases = list(ElementTree.parse(report).iter("testcase"))
+def read_report(report: Path, said: str = "") -> Outcome:
+    """A run that came to no test is an error, not a catch: a test's name may have changed."""
+    cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
+    if not cases:
+        reasons = [line for line in said.splitlines() if line.startswith("ERROR")]
+        return Outcome(0, (), tuple(reasons) or ("pytest ran no test",))
     failures, errors = (_messages(cases, kind) for kind in ("failure", "error"))
     skipped = len(_messages(cases, "skipped"))
     return Outcome(len(cases) - len(failures) - len(errors) - skipped, failures, errors)

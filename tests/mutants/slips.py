@@ -10,7 +10,9 @@ from mutants.slips_of_queries import QUERIES
 from mutants.slips_of_secagg import SECAGG
 from mutants.slips_of_site import READING, SITE
 from mutants.slips_of_study import COORDINATOR, STUDY
+from mutants.slips_of_transport import ADMITTING, ENDPOINT, READING_LETTERS
 
 SLIPS: Final[tuple[Slip, ...]] = (
-    *NOISE, *ACCOUNTING, *LEDGER, *QUERIES, *SITE, *READING, *SECAGG, *STUDY, *COORDINATOR
+    *NOISE, *ACCOUNTING, *LEDGER, *QUERIES, *SITE, *READING, *SECAGG, *STUDY, *COORDINATOR,
+    *ENDPOINT, *READING_LETTERS, *ADMITTING
 )  # fmt: skip

@@ -44,8 +44,8 @@ STUDY: Final = (
     Slip(
         "noise is not made for the finer units",
         "study/terms.py",
-        "return self._sensitivity(query).of_person(self.refinement(query))",
-        "return self._sensitivity(query)",
+        "whole = _law(self.measure, cost, sensitivity.of_person(factor))",
+        "whole = _law(self.measure, cost, sensitivity)",
         "unit/test_study_terms.py::test_finer_units_carry_noise_that_is_as_much_finer",
     ),
     Slip(
@@ -58,8 +58,8 @@ STUDY: Final = (
     Slip(
         "a silo divides its noise as if others added theirs",
         "study/terms.py",
-        "return law.share(self.honest) if self.placement is Placement.SHARES else law",
-        "return law.share(self.honest) if self.parties > 1 else law",
+        "divided = self.placement is Placement.SHARES\n        shares, factor",
+        "divided = self.parties > 1\n        shares, factor",
         "statistical/test_pipeline_noise.py"
         "::test_every_placement_that_promises_something_adds_its_own_noise",
     ),
@@ -208,8 +208,8 @@ COORDINATOR: Final = (
     Slip(
         "an answer states the noise of the honest sites only",
         "study/terms.py",
-        "return self.site_law(query).variance * self.parties / unit**2",
-        "return self.site_law(query).variance * self.honest / unit**2",
+        "summands = self.parties if members is None else members",
+        "summands = self.honest",
         "statistical/test_pipeline_noise.py"
         "::test_the_variance_an_answer_states_is_that_of_all_shares",
     ),

@@ -23,7 +23,9 @@ from hedgerow.queries import (
     Hessians,
     LabelReports,
     Leaves,
+    PredictionCells,
     ResidualCells,
+    ScoreCells,
     Sides,
     TargetCells,
     TargetClassCounts,
@@ -33,7 +35,7 @@ from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Rows
 from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
-from hedgerow.values.models import Additive, Curve
+from hedgerow.values.models import Additive, Curve, Output
 from hedgerow.values.regions import Split, Step
 from hedgerow.values.schema import Categorical, Numeric, Schema, Target
 from hedgerow.values.trees import Tree
@@ -147,5 +149,14 @@ GROUPS = [
     Leaves((STUMP, STUMP)),
     Sides(ROOT_LAYER, TESTS),
     Sides(BELOW, cuts_of([SPLIT, OTHER], [OTHER, None])),
+    PredictionCells(RAW, (-1.0, 0.0, 0.5)),
+]
+TWO_CLASS_GROUPS = [
+    *GROUPS,
+    ScoreCells((RAW, *BROKEN), (Output.SIGMOID,) * 3, (1.0,) * 3, 2, (0.2, 0.9)),
+]
+CLASS_GROUPS = [
+    *GROUPS,
+    ScoreCells((Additive((0.0, 1.0, -1.0), curves(3)),), (Output.SOFTMAX,), (1.0,), 3, (0.5,)),
 ]
 VALUE_GROUPS = [*GROUPS, TargetCells((0.0, 0.5, 2.0)), ResidualCells(RAW, (0.1, 1.0))]

@@ -36,12 +36,13 @@ from property.examples import (
     BY_CLASS,
     BY_TWO,
     BY_VALUE,
+    CLASS_GROUPS,
     CLASS_STATISTICS,
-    GROUPS,
     OTHER,
     SHARE,
     SPLIT,
     STEP_ON_CURVES,
+    TWO_CLASS_GROUPS,
     TWO_CLASS_STATISTICS,
     VALUE_GROUPS,
     VALUE_STATISTICS,
@@ -67,10 +68,13 @@ def all_of(statistics, groups):
 
 BOUND = BoundQuery(REGIONS[1], (0, 2), Binning.of_cells(BY_CLASS), SHARE)
 WORLDS = {
-    "classes": (BY_CLASS, [*all_of(CLASS_STATISTICS, GROUPS), BOUND]),
+    "classes": (BY_CLASS, [*all_of(CLASS_STATISTICS, CLASS_GROUPS), BOUND]),
     "two classes": (
         BY_TWO,
-        [*all_of(TWO_CLASS_STATISTICS, GROUPS), SumQuery(EVERYONE, STEP_ON_CURVES, Whole(), SHARE)],
+        [
+            *all_of(TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),
+            SumQuery(EVERYONE, STEP_ON_CURVES, Whole(), SHARE),
+        ],
     ),
     "values": (BY_VALUE, all_of(VALUE_STATISTICS, VALUE_GROUPS)),
 }

@@ -49,6 +49,7 @@ from property.examples import (
     BY_CLASS,
     BY_TWO,
     BY_VALUE,
+    CLASS_GROUPS,
     CLASS_STATISTICS,
     FEATURES,
     GROUPS,
@@ -58,6 +59,7 @@ from property.examples import (
     SHARED,
     SPLIT,
     STEP_ON_CURVES,
+    TWO_CLASS_GROUPS,
     TWO_CLASS_STATISTICS,
     VALUE_GROUPS,
     VALUE_STATISTICS,
@@ -68,8 +70,8 @@ from property.examples import (
 )
 
 ASKED = [
-    *itertools.product([BY_CLASS], CLASS_STATISTICS, GROUPS),
-    *itertools.product([BY_TWO], TWO_CLASS_STATISTICS, GROUPS),
+    *itertools.product([BY_CLASS], CLASS_STATISTICS, CLASS_GROUPS),
+    *itertools.product([BY_TWO], TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),
     *itertools.product([BY_VALUE], VALUE_STATISTICS, VALUE_GROUPS),
     (BY_TWO, STEP_ON_CURVES, Whole()),
 ]

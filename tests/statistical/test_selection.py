@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from fractions import Fraction
 from functools import cache
 
@@ -12,6 +13,7 @@ from scipy import stats
 from contract.choices import exponential_pmf, permute_and_flip_pmf
 from hedgerow.errors import SpecError
 from hedgerow.privacy.noise import selection
+from hedgerow.privacy.noise.fixed_point import exp_bounds
 from hedgerow.privacy.noise.randomness import SecretRandomness
 
 ALPHA = 1e-12
@@ -151,10 +153,25 @@ class Scripted:
         return self.integers.pop(0).to_bytes(count, "little")
 
 
+def test_bounds_of_a_weight_hold_the_weight_and_are_close():
+    """Against one exponential of the whole gap, at twice the bits."""
+    draw = random.Random(7)
+    for _ in range(300):
+        coefficient = Fraction(
+            draw.randrange(1, 1000), draw.randrange(1, 2 ** draw.randrange(2, 40))
+        )
+        gap = draw.randrange(2 ** draw.randrange(1, 62))
+        low, high = selection._weight_bounds(gap, selection._factors(coefficient))
+        least, most = exp_bounds(coefficient * gap, 128)
+        assert low << 64 <= most
+        assert least <= high << 64
+        assert high - low <= 2
+
+
 def test_the_integer_between_the_bounds_of_a_weight_is_settled_by_a_coin():
     """Two candidates, gaps 0 and 1: the second owns [2^64, 2^64 + high), its last ones in doubt."""
     coefficient = Fraction(1)
-    low, high = selection._weight_bounds(1, selection._factors(coefficient, 1))
+    low, high = selection._weight_bounds(1, selection._factors(coefficient))
     assert low < 2**64 * math.exp(-1) * (1 + 1e-15)
     assert high > 2**64 * math.exp(-1) * (1 - 1e-15)
     assert high - low == 1

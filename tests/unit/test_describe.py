@@ -23,8 +23,10 @@ from hedgerow.queries import (
     LabelReports,
     Leaves,
     LocalChoice,
+    PredictionCells,
     ResidualCells,
     Score,
+    ScoreCells,
     Scoring,
     SelectQuery,
     Sides,
@@ -37,7 +39,7 @@ from hedgerow.queries.words import Phrase, condensed
 from hedgerow.study.describe import describe, phrase_of
 from hedgerow.values.layers import ROOT_LAYER, NodeTests
 from hedgerow.values.losses import LogLoss
-from hedgerow.values.models import Additive, Curve
+from hedgerow.values.models import Additive, Curve, Output
 from hedgerow.values.regions import EVERYONE, Fold, Step
 from hedgerow.values.schema import Numeric, Schema
 from hedgerow.values.trees import Tree
@@ -67,7 +69,11 @@ PIECES = {
     Leaves((STUMP, STUMP)): "in the leaves of 2 trees",
     Sides(ROOT_LAYER, TESTS): "on both sides of 3 tests at each of 1 node",
     TargetCells((0.0, 1.0)): "in 3 ranges of the target",
+    ScoreCells(
+        (MODEL,), (Output.SIGMOID,), (1.0,), 2, (0.5,)
+    ): "in 2 ranges of the predicted probability",
     ResidualCells(MODEL, (0.5,)): "in 2 ranges of the size of the prediction error",
+    PredictionCells(MODEL, (0.0, 0.5)): "in 3 ranges of the prediction",
 }
 
 

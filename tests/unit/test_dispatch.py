@@ -59,6 +59,13 @@ def test_a_new_loop_is_compiled_when_its_own_plain_work_has_paid_for_it(clock: C
         assert rare.run() == "plain"
 
 
+def test_a_long_loop_is_compiled_when_as_much_more_is_paid(clock: Clock) -> None:
+    kernel = kernel_of(clock, 1.0, on_disk=False)
+    kernel.effort = 4
+    with priced(start=0.0, compile=1.0):
+        assert [kernel.run() for _ in range(5)] == ["plain"] * 4 + ["compiled"]
+
+
 @pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.parametrize("calls", [1, 5, 20, 1000])
 def test_no_process_takes_twice_as_long_as_plain_forms_would(
@@ -128,6 +135,25 @@ def test_a_disk_that_cannot_be_written_costs_time_and_one_warning_but_no_answer(
     recode(cells, table, out)
     assert recode.stats.cache_path is None
     np.testing.assert_array_equal(out, 255)
+
+
+def test_who_waits_for_a_compiler_is_told_once_where_the_result_is_kept(tmp_path: Any) -> None:
+    work = """
+import numpy as np
+from hedgerow.kernels import encoding
+from hedgerow.kernels.dispatch import priced
+with priced(0, 0):
+    encoding.recode(np.zeros((1, 1), np.uint8), np.zeros((1, 256), np.uint8))
+    encoding.split_rows(np.zeros(1, np.uint8), None, 1)
+"""
+    for expected in (1, 0):  # the second process finds the loops
+        command = [sys.executable, "-c", work]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment
+        ).stderr
+        assert done.count("hedgerow compiles loops") == expected
+        assert done.count(str(tmp_path)) == expected
 
 
 def test_a_loop_that_another_process_compiled_is_found_on_the_disk(tmp_path: Any) -> None:

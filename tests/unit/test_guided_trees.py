@@ -14,6 +14,7 @@ from hedgerow.learning.forests.guided import (
     shapes_of,
 )
 from hedgerow.queries import Binning
+from hedgerow.recipes.ours.forest import root_weights
 from hedgerow.values.candidates import Grids
 from hedgerow.values.regions import Split
 from hedgerow.values.schema import Categorical, Numeric, Schema
@@ -88,3 +89,25 @@ def test_a_feature_without_gain_keeps_a_small_chance():
     weights = feature_weights(np.array([100.0, 25.0, -np.inf]))
     assert weights == pytest.approx([1.1, 0.6, 0.1])
     assert feature_weights(np.array([-np.inf, -np.inf])) == pytest.approx([1.1, 1.1])
+
+
+def test_a_hundred_columns_of_noise_take_few_places_where_they_are_screened():
+    """Three columns tell the classes apart; the others hold the same shares in every bin."""
+    rng, n = np.random.default_rng(0), 103
+    masses = np.full((n, 6, 2), 500.0)
+    masses[:3, :, 0] = np.linspace(100.0, 900.0, 6)
+    masses[:3, :, 1] = np.linspace(900.0, 100.0, 6)
+    noisy = masses + rng.normal(0.0, 10.0, masses.shape)
+    belief = Belief(
+        tuple(range(n)),
+        noisy,
+        np.full(masses.shape, 100.0),
+        np.ones((n, 6), bool),
+        np.array([3000.0, 3000.0]),
+        1.0,
+    )
+    for screens, most in ((True, 0.5), (False, 1.0)):
+        weights = root_weights(belief, screens)
+        of_noise = float(weights[3:].sum() / weights.sum())
+        assert of_noise < most
+        assert screens or of_noise > 0.7  # what screening is there for

@@ -256,7 +256,7 @@ def test_skipped_rows_leave_no_gap(tmp_path) -> None:
         ("rows.csv", b"age,sex,died,sex\n1,f,no,f\n", "2 columns named 'sex'"),
         ("rows.parquet", b"", "rows.parquet' cannot be read"),
         ("rows.parquet", b"age,sex,died\n1,f,no\n", "rows.parquet' cannot be read"),
-        ("rows.xls", b"", "rows.xls' is neither a .csv nor a .parquet"),
+        ("rows.xls", b"", "rows.xls' is no .csv, .parquet or .arrow file"),
     ],
 )
 def test_a_file_that_is_empty_or_something_else_is_refused(name, content, says, tmp_path) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hedgerow.errors import DataError
 from hedgerow.site.reading import encoding, files
 from hedgerow.site.reading.encoding import (
     Encoded,
@@ -53,6 +54,14 @@ def as_parquet(tmp_path: Path) -> Path:
     return tmp_path / "rows.parquet"
 
 
+def as_folder(tmp_path: Path) -> Path:
+    """The first rows as CSV, the others as Parquet; what is neither is not looked at."""
+    frame()[:2].to_csv(tmp_path / "1.csv", index=False)
+    frame()[2:].to_parquet(tmp_path / "2.parquet")
+    (tmp_path / "notes.txt").write_text("mine")
+    return tmp_path
+
+
 def read(kind: str, tmp_path: Path, **how: Any) -> Encoded:
     if kind == "list":
         return encode(ROWS, SCHEMA, y=LABELS, **how)
@@ -60,12 +69,12 @@ def read(kind: str, tmp_path: Path, **how: Any) -> Encoded:
         return encode(np.array(ROWS, dtype=object), SCHEMA, y=np.array(LABELS), **how)
     if kind == "frame and y":
         return encode(frame(), SCHEMA, y=frame()["died"], **how)
-    files = {"csv": as_csv, "parquet": as_parquet}
+    files = {"csv": as_csv, "parquet": as_parquet, "folder": as_folder}
     source = files[kind](tmp_path) if kind in files else frame()
     return encode(source, SCHEMA, target="died", **how)
 
 
-KINDS = ["list", "array", "frame", "frame and y", "csv", "parquet"]
+KINDS = ["list", "array", "frame", "frame and y", "csv", "parquet", "folder"]
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -197,6 +206,11 @@ def test_a_parquet_column_with_a_dot_in_its_name_is_found(tmp_path) -> None:
     pq.write_table(pa.table({"a.b": [1.0, 9.0], "a": [0, 0]}), tmp_path / "rows.parquet")
     schema = Schema((Numeric("a.b", 0, 10, bins=2),))
     assert encode(tmp_path / "rows.parquet", schema).codes.tolist() == [[0, 1]]
+
+
+def test_a_folder_without_a_table_says_so(tmp_path) -> None:
+    with pytest.raises(DataError, match="put some there"):
+        encode(tmp_path, SCHEMA, target="died")
 
 
 def test_features_to_predict_need_no_label() -> None:

@@ -277,7 +277,7 @@ def test_a_crash_around_the_opened_set_loses_no_answer_and_allows_no_second(step
         getattr(site, step)(messages[0])
     memory.armed = False
     site = restarted(group, 0)
-    kept = memory.opened_set(group.coordinator.run_id, secure.round)
+    kept = memory._sets.get((group.coordinator.run_id, secure.round))
     assert kept == (None if before else set_hash(secure.members))
     assert getattr(site, step)(messages[0]) == getattr(site, step)(messages[0])
 

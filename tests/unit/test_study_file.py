@@ -7,7 +7,9 @@ from fractions import Fraction
 import pytest
 
 import hedgerow as hr
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.agreement.study_file import ELSEWHERE, StudyFile
+from hedgerow.estimators.common import CommonParameters
+from hedgerow.estimators.parameters import declared
 from hedgerow.secagg.keys import Identity
 
 SITES = [Identity.from_bytes(bytes([k]) * 32).public.hex() for k in (1, 2, 3)]
@@ -136,6 +138,7 @@ def read_hash(write) -> bytes:
         ("epsilon = 1\n", "epsilon = -1\n", r"line 21: epsilon is -1; use a finite number above"),
         ("max_depth = 2", "max_deep = 2", r"line 9: max_deep is no parameter of Histogram"),
         ("max_depth = 2", "epsilon = 2", r"line 9: epsilon stands among the parameters"),
+        ("max_depth = 2", "hold_out = 5", r"line 9: hold_out stands among .* leave records out"),
         ("max_depth = 2", "max_depth = 0", r"line 9: max_depth is 0; use a whole number"),
         ("HistogramTreeClassifier", "Tree", r"line 6: estimator is 'Tree'; use one of"),
         ("HistogramTreeClassifier", "Schema", r"line 6: estimator is 'Schema'; use one of"),
@@ -162,3 +165,8 @@ def test_an_error_names_the_line_and_what_to_do(write, old, new, said):
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
     with pytest.raises(hr.SpecError, match="cannot be read"):
         StudyFile.read(tmp_path / "nowhere.toml")
+
+
+def test_every_parameter_that_all_estimators_have_has_its_place_in_a_study():
+    """One that stood among the model's own would be accepted, and no site would heed it."""
+    assert {p.name for p in declared(CommonParameters)} == set(ELSEWHERE)

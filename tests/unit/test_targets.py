@@ -10,8 +10,8 @@ from hedgerow.learning.goal import TARGET_CELLS, target_edges, target_shape
 from hedgerow.queries import Answer
 from hedgerow.recipes.ours.boost_numbers import class_cuts, class_means
 from hedgerow.recipes.ours.forest import forest_constants
-from hedgerow.recipes.ours.tree import tree_constants
-from hedgerow.values.schema import Target
+from hedgerow.recipes.ours.tree import tree_constants, usual_depth
+from hedgerow.values.schema import Numeric, Schema, Target
 
 TARGET = Target(0.0, 100.0)
 
@@ -85,3 +85,11 @@ def test_more_signal_never_means_coarser_bins_or_shallower_trees(is_pure):
     for read in (lambda c: c.pieces.cells, lambda c: c.pieces.bins, lambda c: c.max_depth):
         assert [read(c) for c in trees] == sorted(read(c) for c in trees)
     assert [c.depth for c in forests] == sorted(c.depth for c in forests)
+
+
+@pytest.mark.parametrize(("n_classes", "depth"), [(0, 6), (2, 6), (3, 6), (4, 7), (10, 8), (26, 9)])
+def test_a_tree_is_one_level_deeper_whenever_the_classes_double(n_classes, depth):
+    classes = tuple(str(k) for k in range(n_classes)) or None
+    target = None if classes else TARGET
+    schema = Schema((Numeric("x", 0.0, 1.0),), classes=classes, target=target)
+    assert usual_depth(schema) == depth

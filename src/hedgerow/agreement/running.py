@@ -8,6 +8,7 @@ from contextlib import closing
 import numpy as np
 
 from hedgerow.agreement.run_folder import RunFolder, coordinator_of
+from hedgerow.agreement.signing import sign_model
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.agreement.watching import Listen, Watch, ignore
 from hedgerow.coordinator.federation import Federation
@@ -59,9 +60,8 @@ def _trained(
     folder: RunFolder, agreed: StudyFile, carrier: Carrier, journal: FileJournal, watch: Watch
 ) -> PrivateEstimator:
     study = agreed.study
-    coordinator = coordinator_of(
-        agreed, folder.identity(agreed), journal, first_attempt=int(time.time())
-    )
+    identity = folder.identity(agreed)
+    coordinator = coordinator_of(agreed, identity, journal, first_attempt=int(time.time()))
     post = Post(carrier, agreed.names, agreed.timing, watch.note)
     link = SecureLink(study, coordinator, post, journal)
     federation = Federation(study, link, MemoryLedger(study.limit), watch.progress)
@@ -76,6 +76,7 @@ def _trained(
         raise
     _name(model)
     model.save(folder.model_file)
+    sign_model(folder, agreed, identity)
     folder.statement_file.write_text(f"{model.privacy_}\n", encoding="utf-8")
     watch.say("finished", model=folder.model_file.name)
     return model

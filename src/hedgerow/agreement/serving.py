@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,11 +30,13 @@ from hedgerow.site.state import DataPlace, StateFolder, StudyFolder
 from hedgerow.study.terms import Study
 from hedgerow.transport.certificates import client_context
 from hedgerow.transport.https import Caller
-from hedgerow.transport.service import Service
+from hedgerow.transport.service import Service, note_quietly
 from hedgerow.transport.socket import SocketDoor
 
 LOOK_SECONDS = 2.0
 """How often the folder of studies is looked at."""
+AGAIN_SECONDS = 60.0
+"""How often a study that could not be served is tried again."""
 
 
 class Serving:
@@ -53,6 +56,7 @@ class Serving:
         self._served: dict[StudyFolder, Study] = {}
         self._calls: dict[tuple[str, str], tuple[Caller, threading.Thread]] = {}
         self._failed: dict[StudyFolder, str] = {}
+        self._not_before: dict[StudyFolder, float] = {}
         with ExitStack() as opened:
             self.vault = state.vault()
             opened.callback(self.vault.close)
@@ -70,7 +74,10 @@ class Serving:
     def run(self, stopped: threading.Event) -> None:
         """Until `stopped` is set."""
         while not stopped.wait(LOOK_SECONDS):
-            self.look()
+            try:
+                self.look()
+            except (HedgerowError, OSError) as error:  # a full disk must not end the service
+                LOG.error("the folder of studies could not be looked at", exc_info=error)
 
     def look(self) -> None:
         """Takes up what was approved, lets go what was revoked."""
@@ -79,7 +86,8 @@ class Serving:
             self.service.close(self._served.pop(folder).hash)
             self.audit.note("let go", what=folder.path.name)
         for folder in sorted(approved - set(self._served), key=lambda folder: folder.path):
-            self._take_up(folder)
+            if time.monotonic() >= self._not_before.get(folder, 0.0):
+                self._take_up(folder)
         self._call_coordinators()
 
     def close(self) -> None:
@@ -105,7 +113,8 @@ class Serving:
         self.audit.note("serves", study=study.account, name=study.name, what=f"{rows.n} rows")
 
     def _note_failure(self, folder: StudyFolder, reason: str) -> None:
-        """Once, however often it is tried."""
+        """Once, however often it is tried; reading rows again takes a while."""
+        self._not_before[folder] = time.monotonic() + AGAIN_SECONDS
         if self._failed.get(folder) != reason:
             self.audit.note("cannot serve", what=f"{folder.path.name}: {reason}")
         self._failed[folder] = reason
@@ -135,7 +144,7 @@ class Serving:
             self._state.tls / "site.key", folder / "site.crt", folder / "authority.crt"
         )
         caller = Caller(
-            url, tls, self.service.handle, lambda text: self.audit.note("call", what=text)
+            url, tls, self.service.handle, lambda text: note_quietly(self.audit, "call", what=text)
         )
         thread = threading.Thread(target=caller.run, name=url, daemon=True)
         thread.start()

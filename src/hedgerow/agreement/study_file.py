@@ -18,6 +18,7 @@ from hedgerow.agreement.places import line_of, line_of_name
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.estimators.assembling import Terms, agree
 from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import declared
 from hedgerow.estimators.saving import read_parameters
 from hedgerow.privacy.accounting.budget import exact
@@ -40,6 +41,8 @@ ELSEWHERE = {
     "random_state": "public_seed",
     "ledger": "each site's own vault",
     "progress": "the command line",
+    "n_jobs": "each site's own machine",
+    "hold_out": "`fit`; a study over sites cannot leave records out of training yet",
 }
 """Parameters of an estimator that a study says in another place."""
 
@@ -62,7 +65,7 @@ class ModelTable(_Table):
 
 class PrivacyTable(_Table):
     epsilon: Number
-    delta: Number = 0
+    delta: Number = DEFAULT_DELTA
     unit: Literal["record", "person"] = "record"
     """`person`: each site counts whose records it has and keeps `records_per_person` of each."""
     placement: Literal["shares", "silo", "label", "nowhere"] = "shares"

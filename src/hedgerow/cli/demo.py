@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,10 @@ def demo(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also save the model to this file.")
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write the model's report page to this .html file.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open that page in a browser.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -26,5 +30,18 @@ def demo(
     result = run_demo(shown, show_progress=on_terminal(quiet or json))
     if output is not None:
         result.model.save(output)
+    if page is not None:
+        result.model.report(page)
+    if show:
+        typer.launch(str(page if page is not None else _page_of(result.model)))
     if json:
         say_json({"auc": result.auc, "privacy": result.model.privacy_.to_dict()})
+
+
+def _page_of(model: Any) -> Path:
+    """A page nobody named stays in the folder for such things until the system clears it."""
+    import tempfile
+
+    page = Path(tempfile.mkdtemp(prefix="hedgerow-demo-")) / "report.html"
+    model.report(page)
+    return page

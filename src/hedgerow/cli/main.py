@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import demo, export, fitting, ledger, models, schema, site, study
+from hedgerow.cli import (
+    audit,
+    demo,
+    export,
+    fitting,
+    ledger,
+    models,
+    planning,
+    schema,
+    site,
+    study,
+    verify,
+    warming,
+)
 from hedgerow.cli.console import guarded
 
 app = typer.Typer(
@@ -20,8 +33,13 @@ app.command()(fitting.fit)
 app.command()(models.predict)
 app.command()(models.show)
 app.command()(models.explain)
+app.command()(models.evaluate)
+app.command()(planning.plan)
 app.command()(export.export)
 app.command()(export.report)
+app.command()(verify.verify)
+app.command()(audit.audit)
+app.command()(warming.warm)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site.app, name="site")
 app.add_typer(study.app, name="study")

@@ -118,3 +118,47 @@ def explain(
         return
     for number, words in enumerate(said, 1):
         print(f"{number}. {words}")
+
+
+def evaluate(
+    model: ModelPath,
+    data: Annotated[
+        list[str], typer.Option("--data", "-d", help="Rows of one site, never trained on; repeat.")
+    ],
+    epsilon: Annotated[float, typer.Option(help="The promise to these records.")],
+    delta: Annotated[float, typer.Option(help="0 has the smallest noise here.")] = 0.0,
+    target: Annotated[str | None, typer.Option(help="The column with the truth.")] = None,
+    by: Annotated[str | None, typer.Option(help="A column: each of its values by itself.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="A file in which all adds up.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """How good a model is, by one private query over records it was not trained on."""
+    import numpy as np
+
+    from hedgerow.estimators.evaluation import evaluate as measured
+    from hedgerow.estimators.files import whole_table
+    from hedgerow.estimators.saving import load
+    from hedgerow.estimators.sources import Columns, the_other_column
+
+    loaded = load(model)
+    label = target or the_other_column(data[0], loaded.schema_, Columns())
+    tables = [whole_table(source, [*loaded.schema_.names, label]) for source in data]
+    sites = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    rows = np.concatenate(tables)
+    with warnings_as_lines(quiet):
+        found = measured(
+            loaded,
+            rows[:, :-1],
+            rows[:, -1],
+            epsilon=epsilon,
+            delta=delta,
+            party=None if len(tables) == 1 else sites,
+            parties=None if len(tables) == 1 else range(len(tables)),
+            by=by,
+            ledger=ledger,
+        )
+    if json:
+        say_json(found.to_dict())
+    else:
+        print(found if quiet else f"{found}\n\n{found.privacy_}")

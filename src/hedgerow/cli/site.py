@@ -87,6 +87,9 @@ def approve(
         str | None,
         typer.Option(help="Whom to call, https://host:port; none if FLARE brings the letters."),
     ] = None,
+    authority: Annotated[
+        str | None, typer.Option(help="Whose certificate to show, if there are several.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; somebody has read it.")] = False,
 ) -> None:
     """Shows what will leave and what it costs, asks, and reserves the whole cap."""
@@ -97,7 +100,8 @@ def approve(
 
     folder = StateFolder.open(state)
     agreed = StudyFile.read(study)
-    place = _called(folder, _rows_at(data, target, person, sql, push_down), coordinator)
+    place = _rows_at(data, target, person, sql, push_down)
+    place = _called(folder, place, coordinator, authority)
     for what, words in approving.what_leaves(agreed):
         print(f"{what:>14}  {words}")
     print(
@@ -290,7 +294,10 @@ def _rows_at(
     return DataPlace(place, target, person, sql=sql, push_down=push_down)
 
 
-def _called(folder: StateFolder, place: DataPlace, coordinator: str | None) -> DataPlace:
+def _called(
+    folder: StateFolder, place: DataPlace, coordinator: str | None, authority: str | None
+) -> DataPlace:
+    """With whom to call, and which certificate to show there."""
     from dataclasses import replace
 
     from hedgerow.errors import SpecError
@@ -300,12 +307,18 @@ def _called(folder: StateFolder, place: DataPlace, coordinator: str | None) -> D
         return place
     address_of(coordinator)
     known = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
-    if len(known) != 1:
+    if not known:
         raise SpecError(
-            f"this site has certificates of {len(known)} authorities; get one with "
-            "`hedgerow site request` and `hedgerow site certify`."
+            "this site has no certificate to show; get one with `hedgerow site request` and "
+            "`hedgerow site certify`."
         )
-    return replace(place, coordinator=coordinator, authority=known[0])
+    chosen = authority or (known[0] if len(known) == 1 else None)
+    if chosen not in known:
+        raise SpecError(
+            f"this site has certificates of the authorities {known}; name one of them with "
+            "--authority."
+        )
+    return replace(place, coordinator=coordinator, authority=chosen)
 
 
 def _show_identity(name: str, identity: Identity) -> None:

@@ -31,6 +31,9 @@ Kit = Annotated[
 ]
 User = Annotated[str, typer.Option("--flare-user", help="The admin's name in FLARE.")]
 Json = Annotated[bool, typer.Option("--json", help="Every event as a line of JSON.")]
+Watching = Annotated[
+    bool, typer.Option("--watch", help="Also show the run to a browser of this machine.")
+]
 ADMIN = "admin@coordinator"
 
 
@@ -43,7 +46,7 @@ def init(
         Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="The promise.")] = None,
-    delta: Annotated[str, typer.Option(help="0, or a very small number.")] = "0",
+    delta: Annotated[str, typer.Option(help="0, or a very small number.")] = "1e-6",
     site: Annotated[
         list[str] | None, typer.Option(help="name=PUBLIC_KEY, once for each site.")
     ] = None,
@@ -122,9 +125,10 @@ def run(
     flare: Kit = None,
     flare_user: User = ADMIN,
     as_json: Json = False,
+    watch: Watching = False,
 ) -> None:
     """Trains over all sites; the folder then holds the model and its statement."""
-    _run(folder, listen, host, flare, flare_user, as_json, resume=False)
+    _run(folder, listen, host, flare, flare_user, as_json, watch=watch, resume=False)
 
 
 @app.command()
@@ -135,9 +139,10 @@ def resume(
     flare: Kit = None,
     flare_user: User = ADMIN,
     as_json: Json = False,
+    watch: Watching = False,
 ) -> None:
     """Goes on with a run that was stopped; what was answered is not asked, or charged, again."""
-    _run(folder, listen, host, flare, flare_user, as_json, resume=True)
+    _run(folder, listen, host, flare, flare_user, as_json, watch=watch, resume=True)
 
 
 @app.command()
@@ -208,15 +213,19 @@ def _run(
     user: str,
     as_json: bool,
     *,
+    watch: bool,
     resume: bool,
 ) -> None:
     from hedgerow.agreement.run_folder import RunFolder
     from hedgerow.agreement.running import run as train
 
     folder = RunFolder(path)
-    with _carrier(folder, listen, hosts, kit, user) as carrier:
+    with (
+        _carrier(folder, listen, hosts, kit, user) as carrier,
+        _told(folder, as_json, watch) as tell,
+    ):
         try:
-            model = train(folder, carrier, resume=resume, listen=_listener(as_json))
+            model = train(folder, carrier, resume=resume, listen=tell)
         except KeyboardInterrupt:
             print("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(130) from None
@@ -261,6 +270,25 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isdigit():
         raise SpecError(f"--listen is {text!r}; write an address and a port, 0.0.0.0:8443.")
     return host.strip("[]"), int(port)
+
+
+@contextmanager
+def _told(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
+    """Whoever listens to the run: the terminal, and with `watch` a browser."""
+    terminal = _listener(as_json)
+    if not watch:
+        yield terminal
+        return
+    from hedgerow.agreement.live import live_view
+
+    with live_view(folder.agreed().study.name) as view:
+        print(f"watch the run at {view.address}", file=sys.stderr, flush=True)
+
+        def both(event: dict[str, Any]) -> None:
+            terminal(event)
+            view.tell(event)
+
+        yield both
 
 
 def _listener(as_json: bool) -> Listen:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hedgerow.values.notebook import html_table
+
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
@@ -49,6 +51,13 @@ class RunRecord:
     def __repr__(self) -> str:
         rounds = "1 round" if len(self.rounds) == 1 else f"{len(self.rounds)} rounds"
         return f"RunRecord({rounds}, {self.bytes_per_party} bytes per party)"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (f"round {r.number}", f"{r.bytes_out + r.bytes_in} bytes", "; ".join(r.manifest))
+            for r in self.rounds
+        ]
+        return html_table(repr(self), lines, is_open=False)
 
 
 @dataclass(frozen=True, slots=True)

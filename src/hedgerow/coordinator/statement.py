@@ -26,6 +26,7 @@ from hedgerow.privacy.accounting.meaning import Meaning, meaning_of
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.study.describe import CHOICES
 from hedgerow.study.terms import Study
+from hedgerow.values.notebook import html_table
 from hedgerow.version import __version__, source_digest
 
 ACCOUNTANTS = {
@@ -43,6 +44,8 @@ TOGETHER = (
     "epsilons add, deltas add, and what inexact draws add to delta comes on top.",
     "fits that do not name this ledger are not in it.",
 )
+TITLE = "Privacy statement (this fit only)"
+HELD_OUT = "one record in {}, by a secret draw of its own, was left out of training."
 OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 
@@ -109,7 +112,16 @@ class PrivacyStatement:
         return f"PrivacyStatement({self.promise}, unit = {self.unit})"
 
     def __str__(self) -> str:
-        lines = [
+        lines = self._lines()
+        width = max(len(title) for title, _ in lines)
+        body = [f"  {title:<{width}}  {words}" for title, words in lines]
+        return "\n".join([TITLE, *body])
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{TITLE}: {self.promise}", self._lines())
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [
             ("promise", self.promise),
             *([("all fits", self.total.promise)] if self.total else []),
             ("unit", self.unit),
@@ -132,9 +144,6 @@ class PrivacyStatement:
             ("code", f"hedgerow {self.release}, source {self.source[:16]}"),
             *(("note", caveat) for caveat in self.caveats),
         ]
-        width = max(len(title) for title, _ in lines)
-        body = [f"  {title:<{width}}  {words}" for title, words in lines]
-        return "\n".join(["Privacy statement (this fit only)", *body])
 
     def _sampler_words(self) -> list[str]:
         if self.spent_fraction is None:
@@ -190,6 +199,7 @@ def statement(
     slack: Fraction = Fraction(0),
     parties_met: bool = False,
     persons_told: bool = False,
+    held_out: int | None = None,
     total: Total | None = None,
     instead: str | None = None,
 ) -> PrivacyStatement:
@@ -198,8 +208,9 @@ def statement(
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
     the total variation between all noise and its laws; `parties_met` says that nobody named the
     parties beforehand: those take part that hold rows; `persons_told` that sites knew whose each
-    record is, and kept no more of a person than the study says; `total` is what all fits of a
-    shared ledger promise; `instead` says what was trained where noise left no choice.
+    record is, and kept no more of a person than the study says; `held_out` that one record in so
+    many was not trained on; `total` is what all fits of a shared ledger promise; `instead` says
+    what was trained where noise left no choice.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = bool(study.schema.unconfirmed)
@@ -230,6 +241,7 @@ def statement(
             *([instead] if instead else []),
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
             *_of_persons(study, persons_told),
+            *([HELD_OUT.format(held_out)] if held_out else []),
             *(TOGETHER if total else [ALONE]),
             OUTSIDE,
         ),

@@ -59,6 +59,7 @@ class Circumstances:
     simulated: bool = True
     parties_met: bool = False
     persons_told: bool = False
+    held_out: int | None = None
     total: Total | None = field(default=None)
 
 
@@ -66,9 +67,14 @@ def agree(
     estimator: PrivateEstimator, given: Schema, parties: int, terms: Terms | None = None
 ) -> tuple[Study, Recipe]:
     """The study that an estimator's parameters mean for so many holders, and its recipe."""
-    terms = terms or Terms()
     read = checked(estimator)
     check_task(given, estimator._regression, type(estimator).__name__)
+    if terms is not None and read.hold_out is not None:
+        raise SpecError(
+            f"hold_out is {read.hold_out}, which sites of a study do not do yet; leave it out, and "
+            "evaluate on records that no site trains on."
+        )
+    terms = terms or Terms()
     placement: Placement | None = read.placement
     epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     if placement is Placement.LABEL and estimator.delta == DEFAULT_DELTA:
@@ -162,6 +168,7 @@ def train(
         slack=federation.slack,
         parties_met=circumstances.parties_met,
         persons_told=circumstances.persons_told,
+        held_out=circumstances.held_out,
         total=circumstances.total,
         instead=trained.instead,
     )

@@ -31,8 +31,9 @@ from hedgerow.estimators.checking import (
     name_columns,
     warn_of_marks,
 )
-from hedgerow.estimators.common import CommonParameters
+from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.holders import (
+    HELD_OUT,
     declared_parties,
     draws_of_holders,
     split_by_party,
@@ -62,14 +63,17 @@ from hedgerow.report.page import page
 from hedgerow.site.member import Held
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
-from hedgerow.site.rows import Rows
+from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import Codes
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Model
-from hedgerow.values.regions import Region
+from hedgerow.values.regions import Fold, Region
 from hedgerow.values.schema import Schema
+
+OWNERS = ("data_report_", "_held_out_draws")
+"""What stays with whoever has the rows."""
 
 
 class PrivateEstimator(CommonParameters):
@@ -86,6 +90,7 @@ class PrivateEstimator(CommonParameters):
     data_report_: DataReport
     classes_: NDArray[Any]
     feature_names_in_: NDArray[np.object_]
+    _held_out_draws: list[Draws] | None
     _callers = 2  # frames between the user and `fit`, for warnings
 
     def _recipe(self, schema: Schema) -> Recipe:
@@ -183,11 +188,15 @@ class PrivateEstimator(CommonParameters):
         self.data_report_ = report_of(read, study.schema)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
-        holders = [
-            Rows(part, study.schema, own)
-            for part, own in zip(read, draws_of_holders(study), strict=True)
-        ]
+        draws = draws_of_holders(study)
+        holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
+        held_out: int | None = checked(self).hold_out
+        self._held_out_draws = draws if held_out else None
+        if held_out:
+            test = Fold(HELD_OUT, held_out)
+            holders = [rows.part(test, 0, inside=False) for rows in holders]
         circumstances = Circumstances(
+            held_out=held_out,
             parties_met=parties_met,
             persons_told=persons_told,
             total=self._reserve(study, persons_told=persons_told),
@@ -206,8 +215,10 @@ class PrivateEstimator(CommonParameters):
             train(self, study, recipe, federation, circumstances)
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
-        given: Schema | None = checked(self).schema
-        if given is not None:
+        given: Schema | str | None = checked(self).schema
+        if given == PRIVATE:
+            given = inferring.declared_schema(X, y)
+        if isinstance(given, Schema):
             warn_of_marks(given)
             return given
         warnings.warn(
@@ -273,8 +284,8 @@ class PrivateEstimator(CommonParameters):
         return encoding.encode_features(checked_rows(X), self.schema_)
 
     def __getstate__(self) -> Any:
-        """A pickled model leaves its owner's side, and exact counts of records do not."""
-        return {k: v for k, v in super().__getstate__().items() if k != "data_report_"}
+        """A pickled model leaves its owner's side; exact counts and the holders' secrets do not."""
+        return {k: v for k, v in super().__getstate__().items() if k not in OWNERS}
 
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
@@ -338,6 +349,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         return self._outputs(X)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithms of `predict_proba`; minus infinity for what is ruled out."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         best = np.argmax(self.predict_proba(X), axis=1)

@@ -18,6 +18,7 @@ DELTA = rules.fraction(
     "there could be)",
     lambda delta: 0 <= delta < 1,
 )
+PRIVATE = "private"
 DEFAULT_DELTA = 1e-6
 DELTA_TEXT = (
     "Probability with which the promise of epsilon may fail; well below 1 / (100 x the largest "
@@ -34,12 +35,13 @@ PLACEMENTS = rules.one_of({p.name.lower(): p for p in Placement})
 class CommonParameters(BaseEstimator):  # type: ignore[misc]
     """The promise, where noise is added, and what is public randomness."""
 
-    schema: Schema | None = parameter(
+    schema: Schema | str | None = parameter(
         default=None,
         kw_only=False,
-        rule=rules.or_none(rules.a(Schema)),
-        text="Public facts: ranges, categories, classes; see docs/schema.md. None reads them from "
-        "the rows and warns: the statement then says that epsilon is infinite.",
+        rule=rules.or_none(rules.either(rules.a(Schema), rules.one_of({PRIVATE: PRIVATE}))),
+        text="Public facts: ranges, categories, classes; see docs/schema.md. 'private' takes types "
+        "from a typed table and finds bins by private counts. None reads all from the rows and "
+        "warns: the statement then says that epsilon is infinite.",
     )
     epsilon: float = parameter(
         default=1.0,
@@ -77,6 +79,12 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         rule=rules.whole(1),
         text="How many records one person may have; noise grows in proportion, and the promise is "
         "then one to a person.",
+    )
+    hold_out: int | None = parameter(
+        default=None,
+        rule=rules.or_none(rules.whole(2)),
+        text="One record in so many is left out of training, drawn by a secret of its holder, for "
+        "hedgerow.evaluate to measure the model on. None leaves out nothing.",
     )
     ledger: Any = parameter(
         default=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hedgerow.errors import DataError
@@ -43,3 +44,21 @@ def first_rows(source: Source, schema: Schema, count: int) -> Any:
         raise DataError(f"{source} holds no rows; give at least one.")
     arrays = [pa.array(column[:count]) for column in columns]
     return pa.table(dict(zip(schema.names, arrays, strict=True)))
+
+
+def whole_table(source: Source, names: Sequence[str]) -> Any:
+    """(n, columns) of a source as objects."""
+    parts = [
+        np.stack([_objects(column) for column in columns], axis=1)
+        for columns in open_table(source, names).chunks(names, 65_536)
+    ]
+    if not parts:
+        raise DataError(f"{source} holds no rows; give at least one.")
+    return np.concatenate(parts)
+
+
+def _objects(column: Any) -> Any:
+    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

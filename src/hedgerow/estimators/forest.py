@@ -31,7 +31,9 @@ class _Forest(PrivateEstimator):
 
 @estimator
 class ForestClassifier(_Forest, PrivateClassifier):
-    """A private forest in three rounds: structure from one noisy table, leaves from one sum.
+    """A private forest: structure from one noisy table, all leaves from one sum.
+
+    For two classes a last round asks what the votes mean, so that probabilities come true.
 
     Few rounds matter where sites are far apart: here two of them train one forest together.
 
@@ -47,7 +49,7 @@ class ForestClassifier(_Forest, PrivateClassifier):
     >>> model.predict([[25, 1], [75, 9]])
     array(['no', 'yes'], dtype='<U3')
     >>> len(model.run_.rounds)
-    3
+    4
 
     """
 

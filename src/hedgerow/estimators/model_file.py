@@ -1,6 +1,6 @@
 """The file a model lives in: JSON that says what it is, how it is written, and what it held.
 
-    {"format": "hedgerow-model", "version": 2, "release": "0.1.0", "digest": ..., "content": {...}}
+    {"format": "hedgerow-model", "version": 3, "release": "0.1.0", "digest": ..., "content": {...}}
 
 `digest` is over the content as it is read, so spelling does not matter and every number does. It
 finds damage and careless edits; it is no signature, since whoever edits can count it anew.
@@ -18,23 +18,29 @@ from hedgerow.errors import DataError, SpecError
 from hedgerow.version import __version__
 
 FORMAT = "hedgerow-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 FILE_ENTRIES = ("format", "version", "release", "digest", "content")
 HEAD = 200
 """Characters within which a file says that it is a model, even if the rest is lost."""
 
 
-def write(path: str | Path, content: dict[str, Any]) -> None:
-    """Writes beside the target and renames, so that a full disk leaves no half a model."""
+def write(path: str | Path, content: dict[str, Any], signed: dict[str, Any] | None = None) -> None:
+    """Writes beside the target and renames, so that a full disk leaves no half a model.
+
+    `signed` vouches for the content of a networked model (agreement/signing.py).
+    """
     target = Path(path)
     if not target.parent.is_dir():
         raise SpecError(
             f"{str(target.parent)!r} is no folder, so no model can be saved as {target.name!r} "
             "in it; make the folder first, or give another path."
         )
+    document = sealed(content) | ({"signed": signed} if signed else {})
     half = target.with_name(target.name + ".part")
     try:
-        half.write_text(json.dumps(sealed(content), indent=1, allow_nan=False), encoding="utf-8")
+        half.write_text(
+            json.dumps(document, separators=(",", ":"), allow_nan=False), encoding="utf-8"
+        )
         os.replace(half, target)
     except OSError as error:
         half.unlink(missing_ok=True)
@@ -55,7 +61,7 @@ def sealed(content: dict[str, Any]) -> dict[str, Any]:
 
 def digest_of(content: Any) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(b"hedgerow/model/2/" + text.encode()).hexdigest()
+    return hashlib.sha256(b"hedgerow/model/3/" + text.encode()).hexdigest()
 
 
 def read(path: str | Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from functools import partial
+from functools import partial, wraps
 from inspect import get_annotations
 from types import SimpleNamespace
 from typing import Any, TypeVar, dataclass_transform
@@ -93,10 +93,33 @@ def parameter(
 def estimator(cls: type[E]) -> type[E]:
     """A dataclass of its parameters; equality and repr stay scikit-learn's."""
     made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    made.__init__ = _refusing(made.__init__)
     ordered = sorted(fields(made), key=partial(_place, made))
     made._declared = tuple(_declared(one) for one in ordered)
     made.__doc__ = documented(cls.__doc__ or "", made._declared, hasattr(made, "predict_proba"))
     return cls
+
+
+REFUSED = {
+    "class_weight": "a weight by class would scale a record's influence beyond the bound its noise "
+    "was made for, and 'balanced' would read class counts from the rows. Shift predictions "
+    "afterwards, which costs nothing: multiply predict_proba by public weights and normalise",
+    "sample_weight": "a weight would scale one record's influence beyond the bound its noise was "
+    "made for",
+}
+"""What other estimators take and these must not, with the reason."""
+
+
+def _refusing(init: Any) -> Any:
+    """The same signature; a parameter that is refused for a reason gets that reason."""
+
+    @wraps(init)
+    def stored(self: Any, *args: Any, **given: Any) -> None:
+        for name in REFUSED.keys() & given.keys():
+            raise SpecError(f"{name} is refused: {REFUSED[name]}.")
+        init(self, *args, **given)
+
+    return stored
 
 
 def declared(kind: Any) -> tuple[Declared, ...]:

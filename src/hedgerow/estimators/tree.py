@@ -17,7 +17,8 @@ class _Tree(PrivateEstimator):
     max_depth: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        text="Levels of splits; None is 6, or 3 where noise is as large as the data.",
+        text="Levels of splits; None is 6 and one more whenever the classes double, or 3 where "
+        "noise is as large as the data.",
     )
 
     def _recipe(self, schema: Schema) -> Recipe:

@@ -7,8 +7,9 @@ changes over, for each loop, once they have run for as long as the change will t
 rule: never worse than twice the better choice made in hindsight). `warming.warm` does it at once.
 
 numba keeps compiled loops in the package's own `__pycache__`, or, where that cannot be written, in
-the user's cache folder; NUMBA_CACHE_DIR names another place. Where none can be written, every
-process compiles anew, and a warning says so.
+the user's cache folder; NUMBA_CACHE_DIR names another place. The log says so when a loop has to be
+compiled. Where no folder can be written, every process compiles anew, and a warning says so.
+`hedgerow warm` compiles all loops ahead of use.
 
 A loop is never called as Python. Compiled, it checks no bounds: the function that calls it has
 checked them. It is written for the compiler: indices are unsigned, since a signed one costs a
@@ -17,6 +18,7 @@ test for negative, and an element is read before it is chosen by, since a branch
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,10 +40,11 @@ class Prices(NamedTuple):
     """CPU seconds of a change to compiled loops."""
 
     start: float  # importing numba and loading a first loop from the disk
-    compile: float  # a loop that is not on the disk
+    compile: float  # a loop that is not on the disk, for each unit of its effort
 
 
-PRICES = Prices(start=0.6, compile=3.0)
+PRICES = Prices(start=0.6, compile=0.2)
+LOG = logging.getLogger("hedgerow.kernels")
 
 
 class Kernel:
@@ -49,8 +52,11 @@ class Kernel:
 
     everyones_seconds: ClassVar[float] = 0.0
 
-    def __init__(self, loop: Callable[..., Any], plain: Callable[..., Any]) -> None:
-        self.loop, self.plain = loop, plain
+    def __init__(
+        self, loop: Callable[..., Any], plain: Callable[..., Any], effort: int = 1
+    ) -> None:
+        """`effort` is how many times the time of a small loop this one takes to compile."""
+        self.loop, self.plain, self.effort = loop, plain, effort
         self.seconds = 0.0
 
     def run(self, *args: Any) -> Any:
@@ -64,13 +70,15 @@ class Kernel:
         return found
 
     def compiled(self, *args: Any) -> Any:
+        if not self.is_compiled():
+            _tell_of_compiling(folder_of(self))
         return _compile(self.loop)(*args)
 
     def _is_due(self) -> bool:
         """Whether the plain forms have taken as long as a change will take."""
         if Kernel.everyones_seconds < PRICES.start:
             return False
-        return self.seconds >= PRICES.compile or self.is_compiled()
+        return self.seconds >= PRICES.compile * self.effort or self.is_compiled()
 
     def is_compiled(self) -> bool:
         """In this process, or by an earlier one."""
@@ -125,11 +133,28 @@ def _compile(loop: Callable[..., Any]) -> Any:
         return _numba().njit(nogil=True)(loop)
 
 
+def folder_of(kernel: Kernel) -> str | None:
+    """Where a compiled loop is kept; None if no folder can be written."""
+    folder: str | None = _compile(kernel.loop).stats.cache_path
+    return folder
+
+
 @cache
 def _is_on_disk(loop: Callable[..., Any]) -> bool:
     """A guess by names: a stale file costs one compilation that was not paid for."""
     folder = _compile(loop).stats.cache_path
     return folder is not None and any(Path(folder).glob(f"*.{loop.__name__}-*.nbi"))
+
+
+@cache
+def _tell_of_compiling(folder: str | None) -> None:
+    """Once a process: whoever waits some seconds wants to know why."""
+    where = "for this process" if folder is None else f"once for this machine, kept in {folder}"
+    LOG.warning(
+        "hedgerow compiles loops %s; each takes some seconds. `hedgerow warm` does it ahead of "
+        "use, NUMBA_CACHE_DIR names another folder.",
+        where,
+    )
 
 
 @cache

@@ -152,6 +152,6 @@ def _split_rows_loop(
     return int(n_left)
 
 
-ENCODE = Kernel(_encode_loop, _encode_plain)
+ENCODE = Kernel(_encode_loop, _encode_plain, effort=10)
 RECODE = Kernel(_recode_loop, _recode_plain)
 SPLIT_ROWS = Kernel(_split_rows_loop, _split_rows_plain)

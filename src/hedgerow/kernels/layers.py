@@ -131,5 +131,5 @@ def _count_sides_loop(
 
 
 NEXT_NODES = Kernel(_next_nodes_loop, _next_nodes_plain)
-SUM_SIDES = Kernel(_sum_sides_loop, _sum_sides_plain)
-COUNT_SIDES = Kernel(_count_sides_loop, _count_sides_plain)
+SUM_SIDES = Kernel(_sum_sides_loop, _sum_sides_plain, effort=2)
+COUNT_SIDES = Kernel(_count_sides_loop, _count_sides_plain, effort=2)

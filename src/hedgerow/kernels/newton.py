@@ -186,5 +186,5 @@ def _kept(z: FloatArray, g: FloatArray, h: FloatArray, limit: float, lo: int, ke
     return n_kept
 
 
-SCALED_ROWS = Kernel(_scaled_rows_loop, _scaled_rows_plain)
-ADD_VECTORS = Kernel(_add_vectors_loop, _add_vectors_plain)
+SCALED_ROWS = Kernel(_scaled_rows_loop, _scaled_rows_plain, effort=2)
+ADD_VECTORS = Kernel(_add_vectors_loop, _add_vectors_plain, effort=6)

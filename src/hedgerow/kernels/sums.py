@@ -150,4 +150,4 @@ def _sum_cells_plain(
 
 
 _NOBODY = as_input((), np.int32)
-SUM_CELLS = Kernel(sum_cells_loop, _sum_cells_plain)
+SUM_CELLS = Kernel(sum_cells_loop, _sum_cells_plain, effort=14)

@@ -110,5 +110,5 @@ def _leaves(trees: Packed, codes: Codes) -> Int32:
     return trees.leaf[descend(trees, start, codes)]
 
 
-SUM_LEAVES = Kernel(sum_leaves_loop, _sum_leaves_plain)
-ADD_VALUES = Kernel(add_values_loop, _add_values_plain)
+SUM_LEAVES = Kernel(sum_leaves_loop, _sum_leaves_plain, effort=24)
+ADD_VALUES = Kernel(add_values_loop, _add_values_plain, effort=13)

@@ -111,4 +111,4 @@ def _n_beyond(sizes: FloatArray, channels: int, l1: float, l2_squared: float, li
     return n
 
 
-BOUNDED_UNITS = Kernel(_bounded_units_loop, _bounded_units_plain)
+BOUNDED_UNITS = Kernel(_bounded_units_loop, _bounded_units_plain, effort=6)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.kernels import dispatch
 from hedgerow.kernels.dispatch import Kernel
-from hedgerow.kernels.encoding import encode_edges, recode, split_rows
+from hedgerow.kernels.encoding import RECODE, encode_edges, recode, split_rows
 from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
 from hedgerow.kernels.noise import invert
@@ -33,6 +33,11 @@ def warm() -> None:
         for work in (_encoding, _sums, _trees, _layers, _newton, _noise):
             work()
     Kernel.everyones_seconds = max(Kernel.everyones_seconds, dispatch.PRICES.start)
+
+
+def place() -> str | None:
+    """The folder in which compiled loops are kept; None if none can be written."""
+    return dispatch.folder_of(RECODE)
 
 
 def _encoding() -> None:

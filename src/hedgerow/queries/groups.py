@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.queries.statistics import Records, no_target, unordered
 from hedgerow.queries.words import Phrase, counting
-from hedgerow.values.arrays import GroupCodes
+from hedgerow.values.arrays import FloatArray, GroupCodes
 from hedgerow.values.binning import Binning
 from hedgerow.values.fitting import (
     misfit_of_binning,
@@ -25,7 +25,7 @@ from hedgerow.values.fitting import (
     misfit_of_tree,
 )
 from hedgerow.values.layers import Layer, NodeTests
-from hedgerow.values.models import Additive
+from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
@@ -246,3 +246,102 @@ class ResidualCells:
         if self.at.outputs != 1:
             return f"the model has {self.at.outputs} outputs; a residual needs one"
         return no_target(schema) or unordered(self.edges) or misfit_of_model(self.at, schema)
+
+
+@grouping
+@dataclass(frozen=True)
+class PredictionCells:
+    """Intervals of what a model of one output says of a record, between public edges."""
+
+    at: Additive
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("in {range} of the prediction", (counting("range", self.n_cells),))
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.edges) + 1
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        score = records.raw(self.at)[:, 0]
+        cells = np.searchsorted(np.asarray(self.edges), score, side="right")
+        return (0,), cells.astype(np.uint16)[None, :]
+
+    def misfit(self, schema: Schema) -> str | None:
+        if self.at.outputs != 1:
+            return f"the model has {self.at.outputs} outputs; a score needs one"
+        return unordered(self.edges) or misfit_of_model(self.at, schema)
+
+
+@grouping
+@dataclass(frozen=True)
+class ScoreCells:
+    """Intervals of the probabilities that some models give, between public edges.
+
+    A model is a group. Of two classes it is the second one's probability; of more it is that of
+    the class which the model names, and cells tell these classes apart.
+    """
+
+    at: tuple[Additive, ...]
+    outputs: tuple[Output, ...]
+    sharpness: tuple[float, ...]
+    classes: int
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        ranges = counting("range", self.n_cells)
+        if self.groups == 1:
+            return Phrase("in {range} of the predicted probability", (ranges,))
+        models = counting("model", self.groups)
+        return Phrase(
+            "in {range} of the probability predicted by each of {model}", (ranges, models)
+        )
+
+    @property
+    def groups(self) -> int:
+        return len(self.at)
+
+    @property
+    def n_cells(self) -> int:
+        named = 1 if self.classes == 2 else self.classes
+        return named * (len(self.edges) + 1)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        read = zip(self.at, self.outputs, self.sharpness, strict=True)
+        return tuple(Model(score, output, sharpness) for score, output, sharpness in read)
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        found = [self._cells_of(model.read(records.raw(model.score))) for model in self.models]
+        return tuple(range(self.groups)), np.stack(found).astype(np.uint16)
+
+    def _cells_of(self, said: FloatArray) -> GroupCodes:
+        """(n,) from (n, classes) probabilities."""
+        named = np.ones(len(said), np.intp) if self.classes == 2 else np.argmax(said, axis=1)
+        score = said[np.arange(len(said)), named]
+        cell = np.searchsorted(np.asarray(self.edges), score, side="right")
+        block = 0 if self.classes == 2 else named * (len(self.edges) + 1)
+        return np.asarray(cell + block).astype(np.uint16)
+
+    def misfit(self, schema: Schema) -> str | None:
+        if not self.at or not len(self.at) == len(self.outputs) == len(self.sharpness):
+            return "models and the ways to read them are not of one number"
+        if len(schema.classes or ()) != self.classes:
+            return f"there are {len(schema.classes or ())} classes, not {self.classes}"
+        if not self.edges or not self.edges[0] > 0.0 or not self.edges[-1] < 1.0:
+            return "edges of probabilities lie between 0 and 1"
+        reasons = (self._misfit_of(model, schema) for model in self.models)
+        return unordered(self.edges) or next(filter(None, reasons), None)
+
+    def _misfit_of(self, model: Model, schema: Schema) -> str | None:
+        one = model.output is Output.SIGMOID and self.classes == 2
+        if model.output is Output.VALUE or model.score.outputs != (1 if one else self.classes):
+            return f"a model has {model.score.outputs} outputs; {self.classes} classes need others"
+        return misfit_of_model(model.score, schema)

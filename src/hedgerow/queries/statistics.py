@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 from typing import Protocol, TypeVar
@@ -107,8 +108,12 @@ def statistic(kind: _Kind) -> _Kind:
     return kind
 
 
+@lru_cache(maxsize=1024)
 def on_lattice(norms: Norms, unit: int) -> Sensitivity:
-    """Norms in integer units, rounded up; truncation of each record keeps them."""
+    """Norms in integer units, rounded up; truncation of each record keeps them.
+
+    Kept: a query's noise is derived many times, at the coordinator and at every site.
+    """
     l1, l2, linf = (Fraction(norm) for norm in (norms.l1, norms.l2_squared, norms.linf))
     return Sensitivity(ceil(l1 * unit), ceil(l2 * unit**2), ceil(linf * unit))
 

@@ -40,14 +40,12 @@ class Needs:
     """What a recipe needs of a study, and what others must know of it.
 
     `one_holder`: its choices look at exact scores of all rows, which nobody but a single holder
-    has. `sites_decide`: a site's own choice or draw takes part, so that who holds which rows
-    changes the model even without noise.
+    has.
     """
 
     tasks: frozenset[Task] = frozenset(Task)
     placements: frozenset[Placement] = frozenset(Placement)
     one_holder: bool = False
-    sites_decide: bool = False
 
 
 @dataclass(frozen=True)

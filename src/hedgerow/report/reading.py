@@ -18,12 +18,14 @@ import numpy as np
 from hedgerow.errors import SpecError
 from hedgerow.report.view import readable
 from hedgerow.values.arrays import Codes, FloatArray
-from hedgerow.values.grids import Grid
+from hedgerow.values.grids import ColumnKind, Grid, short_number
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Curve, Model, Output
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
+SPIKE = 1e-5
+"""A part of the range so small that its cell stands for the lowest value alone."""
 CellParts = tuple[tuple[float, ...], ...]
 
 
@@ -219,13 +221,17 @@ def _weighted(
 
 
 def _part_left(tree: Tree, q: int, parts: CellParts) -> float:
-    """Of the records at a test; one half where nothing is known of its column."""
     test = tree.tests[q]
-    known = parts[tree.feature[q]] if parts and test is not None else ()
-    if test is None or not any(known):
+    return 0.5 if test is None else part_inside(int(tree.feature[q]), test.left, parts)
+
+
+def part_inside(column: int, cells: int, parts: CellParts) -> float:
+    """Of the records, in a set of cells; one half where nothing is known of the column."""
+    known = parts[column] if parts else ()
+    if not any(known):
         return 0.5
-    left = sum(part for cell, part in enumerate(known) if test.left >> cell & 1)
-    return float(left / sum(known))
+    inside = sum(part for cell, part in enumerate(known) if cells >> cell & 1)
+    return float(inside / sum(known))
 
 
 def _add_variations(weighted: WeightedTree, found: FloatArray) -> None:
@@ -284,4 +290,7 @@ def words_at(model: Readable, column: int, cell: int) -> str:
 
 def _bin_words(grid: Grid, cells: tuple[int, int]) -> str:
     first, last = cells
+    is_lowest = grid.kind is ColumnKind.NUMERIC and first == 0 and last < len(grid.edges)
+    if is_lowest and grid.edges[last] - grid.low < SPIKE * (grid.high - grid.low):
+        return f"{grid.feature} about {short_number(grid.low)}"
     return readable(grid.describe(((1 << (last + 1)) - 1) ^ ((1 << first) - 1)))

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import digest, ids, u64
+from hedgerow.secagg.encoding import digest, u16, u64
 from hedgerow.secagg.envelope import (
     NO_EPOCH,
     MessageKind,
@@ -60,6 +61,12 @@ class Joining:
 
 
 def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
+    return _read_keys(bytes(message), roster, study_hash)
+
+
+@lru_cache(maxsize=2048)
+def _read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
+    """Kept: the sites of one process read each other's, and a thousand make a million."""
     envelope = open_envelope(message, MessageKind.KEYS, study_hash, roster)
     header = envelope.header
     require(header.sender < len(roster.sites), Code.UNKNOWN_KEY)
@@ -84,7 +91,7 @@ class Epoch:
         Sites that were told different rounds, bundles or participants get different keys:
         their masks do not cancel and their shares do not open.
         """
-        who = b"".join(ids((site,)) + self.ephemerals[site] for site in participants)
+        who = b"".join(u16(site) + self.ephemerals[site] for site in participants)
         return digest("ctx", self.id, u64(round), request, who)
 
 

@@ -6,6 +6,7 @@ How near is near enough: `hedgerow.study.neighbourhood`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hedgerow.secagg.encoding import digest, u16
 
@@ -23,10 +24,15 @@ class Graph:
 
     @classmethod
     def ring(cls, parties: int, degree: int, epoch_id: bytes) -> Graph:
-        order = sorted(range(parties), key=lambda site: digest("ring", epoch_id, u16(site)))
-        return cls(tuple(order), degree // 2)
+        return cls(_ring_order(parties, epoch_id), degree // 2)
 
     def neighbours(self, site: int) -> frozenset[int]:
         n, here = len(self.order), self.order.index(site)
         steps = range(-self.reach, self.reach + 1)
         return frozenset(self.order[(here + step) % n] for step in steps) - {site}
+
+
+@lru_cache(maxsize=16)
+def _ring_order(parties: int, epoch_id: bytes) -> tuple[int, ...]:
+    """Kept: all sites of one process draw the same ring."""
+    return tuple(sorted(range(parties), key=lambda site: digest("ring", epoch_id, u16(site))))

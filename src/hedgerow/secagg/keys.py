@@ -63,6 +63,7 @@ class Identity:
         return self._key.sign(message)
 
 
+@lru_cache(maxsize=4096)
 def fingerprint(public: bytes) -> str:
     """What two people compare over the telephone before one pins the other."""
     return digest("fingerprint", public).hex()
@@ -90,6 +91,10 @@ class Roster:
                     f"keys {everyone.index(key)} and {name} of the roster are the same; "
                     "each site and the coordinator need a key of their own."
                 )
+
+    def __hash__(self) -> int:
+        """By the coordinator: a thousand keys need not be looked at to tell rosters apart."""
+        return hash((self.coordinator, len(self.sites)))
 
     def key_of(self, sender: int) -> bytes:
         if sender == COORDINATOR:
@@ -123,7 +128,9 @@ def verify(public: bytes, signature: bytes, message: bytes, code: Code) -> None:
     require(is_signed(public, signature, message), code)
 
 
+@lru_cache(maxsize=4096)
 def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
+    """Kept: all sites of one process look at the same signatures of an epoch."""
     try:
         _loaded(public).verify(signature, message)
     except (InvalidSignature, ValueError):

@@ -133,9 +133,6 @@ class Memory(Protocol):
         again. Refuses with `OldRound` a round that is not above the high water.
         """
 
-    def opened_set(self, run_id: bytes, round: int) -> bytes | None:
-        """The hash of the set that this site has signed or opened in the round."""
-
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
         """Writes the only set this site will ever sign or open in the round. Durable on return.
 
@@ -202,9 +199,6 @@ class MemoryInRam:
         while len(self._records) > self._rounds_kept:
             self._records.pop(next(iter(self._records)))
         self._high_water[record.run_id] = record.round
-
-    def opened_set(self, run_id: bytes, round: int) -> bytes | None:
-        return self._sets.get((run_id, round))
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
         wanted = set_hash(members)

@@ -114,6 +114,14 @@ class Rows:
         some = _encoded(np.ascontiguousarray(self.codes[:, part]), y, persons)
         return Rows(some, self.schema, self._draws, lambda: self._record_ids[part])
 
+    def part(self, test: Fold, outcome: int, *, inside: bool) -> Rows:
+        """The records whose own draw fell on this outcome, or all others; names stay theirs."""
+        keep = np.flatnonzero((self.fold(test) == outcome) == inside)
+        y = None if self._y is None else self._y[keep]
+        persons = None if self._persons is None else self._persons[keep]
+        kept = _encoded(np.ascontiguousarray(self.codes[:, keep]), y, persons)
+        return Rows(kept, self.schema, self._draws, lambda: self._record_ids[keep])
+
     # ---- persons --------------------------------------------------------------------------------
 
     def of_each_person(self, most: int) -> Rows:

@@ -117,10 +117,6 @@ class StudyMemory:
             self._forget_old_rounds(record.run_id)
             self._peers.write()
 
-    def opened_set(self, run_id: bytes, round: int) -> bytes | None:
-        found = self._ledger.opened(self._study, round_name(run_id, round))
-        return None if found is None else found.members
-
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
         name, wanted = round_name(run_id, round), set_hash(members)
         with self._store.transaction():

@@ -75,8 +75,7 @@ def _not_asked(study: Study, query: Query) -> str | None:
 
 
 def _bad_share(share: Fraction) -> str | None:
-    digits = max(abs(share.numerator), share.denominator)
-    if not 0 < share <= 1 or digits >= MOST_SHARE_DIGITS:
+    if not 0 < share.numerator <= share.denominator < MOST_SHARE_DIGITS:
         return "a share of the budget is not between 0 and 1, or has too many digits"
     return None
 
@@ -85,8 +84,6 @@ def _too_large(study: Study, query: Query) -> str | None:
     if not isinstance(query, Summed):
         many = query.n_candidates > MOST_CANDIDATES
         return f"more than {MOST_CANDIDATES} candidates" if many else None
-    if math.prod(query.shape) > MOST_INTEGERS:
-        return f"more than {MOST_INTEGERS} integers"
     return _beyond_the_clamp(study, query)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.privacy.accounting import conversions
@@ -58,6 +58,17 @@ WIDE_NOISE = 1 << 12
 SMOOTH_SHARE = 16
 """Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
 10 h exp(-16 pi^2) < 1e-65 h of one discrete Gaussian, per coordinate."""
+
+MOST_KEPT = 4096
+"""Different prices and bounds whose noise is remembered."""
+
+
+class _Noise(NamedTuple):
+    """What protects a sum: how much finer its units are, the law of the sum, that of a site."""
+
+    refinement: int
+    of_sum: NoiseLaw
+    of_site: NoiseLaw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +147,7 @@ class Study:
         """The rest of delta: noise is sized by it."""
         return self.delta - self.graph_delta
 
-    @property
+    @cached_property
     def spendable(self) -> Fraction:
         """What queries divide among themselves; the rest is for void rounds."""
         return self.total * (1 - self.retry_reserve)
@@ -235,14 +246,11 @@ class Study:
     # -------------------------------------------------------------------------------- noise
     def sum_law(self, query: Summed) -> NoiseLaw:
         """The law that protects the sum, in the query's units times `refinement`."""
-        if self.placement in (Placement.NOWHERE, Placement.LABEL):
-            return NoNoise()
-        return _law(self.measure, self._cost(query), self._scaled(query))
+        return self._noise(query).of_sum
 
     def site_law(self, query: Summed) -> NoiseLaw:
         """What one site draws."""
-        law = self.sum_law(query)
-        return law.share(self.honest) if self.placement is Placement.SHARES else law
+        return self._noise(query).of_site
 
     def variance(self, query: Summed, members: int | None = None) -> float:
         """Of the noise in the sum of so many sites, by default of all, in natural units."""
@@ -252,17 +260,34 @@ class Study:
 
     def refinement(self, query: Summed) -> int:
         """Extra units, so that shares of a discrete Gaussian stay smooth at small scales."""
+        return self._noise(query).refinement
+
+    def _noise(self, query: Summed) -> _Noise:
+        """Kept: a query's noise is asked for many times, by every site of a process."""
         if self.placement in (Placement.NOWHERE, Placement.LABEL):
-            return 1
-        if self.measure is Measure.PURE:
-            return 1
-        law = _law(self.measure, self._cost(query), self._sensitivity(query))
-        assert isinstance(law, DiscreteGaussian)
-        shares = self.honest if self.placement is Placement.SHARES else 1
-        factor = 1
-        while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
-            factor *= 2
-        return factor
+            return _Noise(1, NoNoise(), NoNoise())
+        sensitivity = self._sensitivity(query)
+        key = (query.share.numerator, query.share.denominator, sensitivity)
+        found = self._noises.get(key)
+        if found is None:
+            found = self._derived_noise(self._cost(query), sensitivity)
+            if len(self._noises) < MOST_KEPT:
+                self._noises[key] = found
+        return found
+
+    @cached_property
+    def _noises(self) -> dict[tuple[int, int, Sensitivity], _Noise]:
+        return {}
+
+    def _derived_noise(self, cost: Fraction, sensitivity: Sensitivity) -> _Noise:
+        divided = self.placement is Placement.SHARES
+        shares, factor = self.honest if divided else 1, 1
+        law = _law(self.measure, cost, sensitivity)
+        if isinstance(law, DiscreteGaussian):
+            while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
+                factor *= 2
+        whole = _law(self.measure, cost, sensitivity.of_person(factor))
+        return _Noise(factor, whole, whole.share(shares) if divided else whole)
 
     def release(self, query: Summed) -> Release:
         """The sum as the accountant of coalitions sees it: a person's records, each in one cell."""

@@ -24,6 +24,8 @@ from hedgerow.transport.post import NEEDS_NEW_KEYS, Gathering, Note, Post, Take
 
 RETURN_SECONDS = 2.0
 """How long a lost site may take to say that it is back, while all others wait."""
+EPOCH_TRIES = 5
+"""How often an epoch is begun again because a site was started anew while it formed."""
 STALE_SECONDS = 1.0
 """In less time no process ends and another takes its place."""
 
@@ -61,7 +63,16 @@ class Attendance:
 
     # ---------------------------------------------------------------------------------- epochs
     def enter(self) -> None:
-        """A new epoch of all who are there; nothing has a name in it yet."""
+        """A new epoch of all who are there; again if somebody is started anew while it forms."""
+        lost: set[int] = set()
+        for _ in range(EPOCH_TRIES):
+            lost = self._entered()
+            if not lost:
+                return
+        self._require_enough(len(self.present), lost, "to begin an epoch")
+
+    def _entered(self) -> set[int]:
+        """Tries once; gives those who lost their keys before the epoch was there."""
         everyone = set(range(self.study.parties)) - self._excluded
         letters = {site: m for site, m in self.coordinator.join().items() if site in everyone}
         self.journal.joining(self.coordinator)
@@ -76,9 +87,9 @@ class Attendance:
         self._require_enough(len(keys), silent, "to begin an epoch")
         opening = self.coordinator.open(keys.values())
         self.journal.epoch(self.coordinator)
-        self._open(opening)
+        return self._open(opening)
 
-    def _open(self, letters: Mapping[int, bytes]) -> None:
+    def _open(self, letters: Mapping[int, bytes]) -> set[int]:
         there: set[int] = set()
 
         def note(site: int, answer: bytes) -> None:
@@ -86,12 +97,14 @@ class Attendance:
             there.add(site)
 
         gathering = self._gather(letters, note, there.__len__, self.post.timing.asks)
-        self._require_enough(len(there), gathering.waiting, "to begin an epoch")
+        if not gathering.gone:
+            self._require_enough(len(there), gathering.waiting, "to begin an epoch")
         self.present = frozenset(there)
         self.on_new_epoch()
         self._needs_epoch, self._opened, self._doubted = False, True, frozenset()
         self._heard = self._asked_back = self.post.clock()
         self.post.tell(Note(f"epoch {self.coordinator.attempt} with", self.post.named(there)))
+        return gathering.gone
 
     def _renew(self, bundle: Sequence[Query]) -> None:
         """Before a new round: whoever is back takes part, and a new epoch is made if need be."""

@@ -167,6 +167,7 @@ class Authority:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(self._folder / "authority.crt")
         context.load_cert_chain(chain)
+        chain.unlink()  # a context can be filled from a file only; the key is then in memory alone
         return context
 
 

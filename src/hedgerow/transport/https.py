@@ -231,7 +231,8 @@ class Caller:
             try:
                 self._call()
                 pause = FIRST_PAUSE
-            except (OSError, http.client.HTTPException) as error:
+            except Exception as error:  # whatever a line or a proxy does, a site calls again
+                LOG.debug("a call failed", exc_info=error)
                 self._hang_up()
                 self._tell(_why(error))
                 self._stopped.wait(pause)

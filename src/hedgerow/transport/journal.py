@@ -214,11 +214,11 @@ class FileJournal(Record):
         )
 
     def _append(self, what: str, **content: Any) -> None:
-        text = json.dumps({"what": what, **content}, separators=(",", ":"))
-        self._file.write(text.encode() + b"\n")
+        line = {"what": what, **content}
+        self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._remember(json.loads(text))
+        self._remember(line)
 
     def _write_run(self, coordinator: Coordinator, keys: Iterable[bytes]) -> None:
         self.run = {

@@ -25,7 +25,14 @@ from hedgerow.secagg.codes import Code
 from hedgerow.study.admission import MOST_QUERIES
 from hedgerow.values import losses, models, regions
 from hedgerow.values.fitting import MOST_STEPS
-from hedgerow.values.layers import Layer, NodeTests, layer_from_dict, layer_to_dict
+from hedgerow.values.layers import (
+    MOST_TESTS,
+    Layer,
+    NodeTests,
+    layer_from_dict,
+    layer_to_dict,
+    tests_in,
+)
 from hedgerow.values.trees import Tree
 
 MOST_BYTES = 1 << 26
@@ -59,7 +66,9 @@ _VALUES: dict[str, type[Any]] = {
         queries.LocalChoice,
     )
 }
-_ENUMS: dict[str, type[Enum]] = {e.__name__: e for e in (queries.Score, queries.Mechanism)}
+_ENUMS: dict[str, type[Enum]] = {
+    e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
+}
 _NAMED = (Tree, models.Curve, queries.Binning, queries.Cuts, regions.Split)
 """Sent once, then by digest; models, layers and regions too, as what is new in them."""
 _REPEATED = (queries.Binning, queries.Cuts, regions.Split)
@@ -252,6 +261,8 @@ class _Path(NamedTuple):
 class _Reading:
     known: dict[str, Any]
     learned: dict[str, Any]
+    room: int = MOST_TESTS
+    """Tests that the rest of the bundle may hold: a few packed bytes can hold very many."""
 
     def define(self, blob: bytes) -> None:
         digest = hashlib.sha256(blob).hexdigest()
@@ -296,9 +307,20 @@ class _Reading:
                 return _ENUMS[kind][name]
         raise SpecError(f"{mark!r} marks no value.")
 
+    def tests(self, plain: dict[str, Any]) -> NodeTests:
+        self._make_room(plain["tests"])
+        return NodeTests.from_dict(plain["tests"])
+
     def layer(self, plain: dict[str, Any]) -> Layer:
-        above = plain["above"]
-        return layer_from_dict(plain["new"], None if above is None else self.name(above))
+        above = None if plain["above"] is None else self.name(plain["above"])
+        if above is not None:
+            self._make_room(plain["new"]["taken"])
+        return layer_from_dict(plain["new"], above)
+
+    def _make_room(self, packed: dict[str, Any]) -> None:
+        self.room -= tests_in(packed)
+        if self.room < 0:
+            raise SpecError(f"a bundle holds more than {MOST_TESTS} tests.")
 
     def region(self, plain: dict[str, Any]) -> _Path:
         above = None if plain["above"] is None else self.name(plain["above"])
@@ -319,7 +341,7 @@ class _Reading:
 
 _SPECIAL: dict[str, Callable[[_Reading, dict[str, Any]], Any]] = {
     "Tree": lambda read, plain: Tree.from_dict(plain["tree"]),
-    "NodeTests": lambda read, plain: NodeTests.from_dict(plain["tests"]),
+    "NodeTests": _Reading.tests,
     "Layer": _Reading.layer,
     _MORE: _Reading.more,
     _REGION: _Reading.region,

@@ -11,12 +11,14 @@ from numbers import Integral
 
 from hedgerow.errors import SpecError
 from hedgerow.values.grids import (
+    WIDEST,
     ColumnKind,
     Grid,
     fine_edges,
     finer_edges,
     log_edges,
     uniform_edges,
+    wide_edges,
 )
 from hedgerow.values.tokens import Token, Unusable, spelled, token_of
 
@@ -111,6 +113,15 @@ class Numeric:
             return finer_edges(self.low, self.high)
         spaced = log_edges if self.spacing is Spacing.LOG else uniform_edges
         return spaced(self.low, self.high, self.bins)
+
+    @staticmethod
+    def open(name: str) -> Numeric:
+        """A number of which no range is known: bins are found by private counts."""
+        return Numeric(name, -WIDEST, WIDEST, edges=wide_edges())
+
+    @property
+    def is_open(self) -> bool:
+        return self.edges == wide_edges()
 
     @property
     def grid(self) -> Grid:

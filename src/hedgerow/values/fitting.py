@@ -64,10 +64,6 @@ def _misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
 def misfit_of_curve(curve: Curve, outputs: int, schema: Schema) -> str | None:
     if not curve.values or len(curve.values[0]) != outputs:
         return f"a curve of column {curve.feature} has another number of outputs"
-    return fits_once(curve, schema, _misfit_of_curve)
-
-
-def _misfit_of_curve(curve: Curve, schema: Schema) -> str | None:
     if not 0 <= curve.feature < len(schema.grids):
         return f"there is no column {curve.feature}"
     if len(curve.values) != schema.grids[curve.feature].n_cells:
@@ -83,14 +79,22 @@ def misfit_of_model(model: Additive, schema: Schema) -> str | None:
         all(map(math.isfinite, model.clip)) and model.clip[0] < model.clip[1]
     ):
         return "a model's clip is no range"
-    if any(tree.value.shape[1] != outputs for tree in model.trees):
+    sought = (schema.digest, outputs)
+    parts: tuple[Curve | Tree, ...] = (*model.curves, *model.trees)
+    new = [part for part in parts if part.__dict__.get(FITS_A_MODEL) != sought]
+    reason = _not_finite(model.base) or _first(_misfit_of_part(p, outputs, schema) for p in new)
+    if reason is None:
+        for part in new:
+            part.__dict__[FITS_A_MODEL] = sought
+    return reason
+
+
+def _misfit_of_part(part: Curve | Tree, outputs: int, schema: Schema) -> str | None:
+    if isinstance(part, Curve):
+        return misfit_of_curve(part, outputs, schema)
+    if part.n_outputs != outputs:
         return "a tree has another number of outputs"
-    new = [tree for tree in model.trees if tree.__dict__.get(FITS) != schema.digest]
-    return (
-        _not_finite(model.base)
-        or _first(misfit_of_curve(curve, outputs, schema) for curve in model.curves)
-        or _first(misfit_of_tree(tree, schema) for tree in new)
-    )
+    return misfit_of_tree(part, schema)
 
 
 def misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
@@ -102,7 +106,7 @@ def _misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
     if len(binning.bins) != len(schema.grids):
         return f"a binning of {len(binning.bins)} columns; there are {len(schema.grids)}"
     for grid, bins in zip(schema.grids, binning.bins, strict=True):
-        if len(bins) != grid.n_cells or not all(0 <= b < grid.n_cells for b in bins):
+        if len(bins) != grid.n_cells or not 0 <= min(bins) <= max(bins) < grid.n_cells:
             return f"a binning of {grid.feature!r} does not fit its cells"
     return None
 
@@ -137,6 +141,8 @@ def misfit_of_layer(layer: Layer, schema: Schema) -> str | None:
 _Value = TypeVar("_Value")
 FITS = "_fits"
 """Where a frozen value keeps the digest of the schema that it was found to fit."""
+FITS_A_MODEL = "_fits_a_model"
+"""Where a part of a model keeps that, and of how many outputs: a model grows tree by tree."""
 
 
 def fits_once(

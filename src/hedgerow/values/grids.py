@@ -39,8 +39,6 @@ SPIKE_BELOW_HIGH = Fraction(1, 10**6)
 SPIKE_ABOVE_ZERO = Fraction(1, 10**9)
 
 
-SPIKE = 1e-5
-"""A part of the range so small that its cell stands for the lowest value alone."""
 MOST_NAMED = 12
 """Values of a set that are spelled out; an ellipsis says how many more there are."""
 TRUTH_WORDS = {"0": "no", "1": "yes"}
@@ -156,8 +154,6 @@ class Grid:
     def _range(self, first: int, last: int) -> str:
         above = short_number(self.edges[first - 1]) if first > 0 else None
         below = short_number(self.edges[last]) if last < len(self.edges) else None
-        if first == 0 and below and self.edges[last] - self.low < SPIKE * (self.high - self.low):
-            return f"{self.feature} about {short_number(self.low)}"
         if above and below:
             return f"{above} <= {self.feature} < {below}"
         if above:
@@ -262,6 +258,32 @@ def finer_edges(low: float, high: float) -> tuple[float, ...]:
     start, width = _span(low, high)
     more = _inside(low, high, (start + width * rung for rung in _rungs(FINER_RUNGS)))
     return tuple(sorted({*edges, *more}))
+
+
+WIDEST = 1e10
+WIDE_LADDER = (((-2, 0), 4, 4), ((0, 4), 24, 12), ((4, 10), 8, 4))
+"""Decades from and to, and how many cells each has above and below zero."""
+
+
+@cache
+def wide_edges() -> tuple[float, ...]:
+    """For a number of which no range is known: a ladder in both directions, for a recipe to merge.
+
+    Dense where most measured things lie, from 1 to 10,000; .01 and closer to zero is one cell on
+    either side of it.
+    """
+    above = [
+        _power(Fraction(10), first + Fraction(k, cells))
+        for (first, last), cells, _ in WIDE_LADDER
+        for k in range((last - first) * cells)
+    ]
+    below = [
+        -_power(Fraction(10), first + Fraction(k, cells))
+        for (first, last), _, cells in WIDE_LADDER
+        for k in range((last - first) * cells)
+    ]
+    spike = Fraction(1, 10**6)  # zero has a cell of its own
+    return _inside(-WIDEST, WIDEST, [*below, Fraction(0), spike, *above])
 
 
 def _span(low: float, high: float) -> tuple[Fraction, Fraction]:

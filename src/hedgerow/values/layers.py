@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,7 @@ from hedgerow.values.schema import Schema
 
 NO_TEST = -1
 WORDS = 4  # a set of cells is 256 bits
-MOST_TESTS = 1 << 24  # in one value; a longer one is refused before it is unpacked
+MOST_TESTS = 1 << 22  # in one bundle: 142 MB; more are refused before they are unpacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +72,31 @@ class NodeTests:
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> NodeTests:
-        shape = tuple(int(n) for n in data["shape"])
-        size = int(np.prod(shape, dtype=object))
-        if len(shape) not in (1, 2) or not 0 <= size <= MOST_TESTS or min(shape) < 0:
-            raise SpecError(f"tests have the shape {shape}; at most {MOST_TESTS} are allowed.")
+        shape, size = _shape_of(data), tests_in(data)
         feature = _numbers(data["feature"], "<i2", size).reshape(shape)
         left = _numbers(data["left"], "<u8", size * WORDS).reshape(*shape, WORDS)
-        return NodeTests(feature.astype(np.int16), left.astype(np.uint64))
+        return NodeTests(feature.astype(np.int16, copy=False), left.astype(np.uint64, copy=False))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeTests) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+
+def tests_in(data: dict[str, Any]) -> int:
+    """How many tests a text declares, before it is unpacked: a short one may hold many."""
+    size = math.prod(_shape_of(data))
+    if size > MOST_TESTS:
+        raise SpecError(f"{size} tests were declared; at most {MOST_TESTS} are allowed.")
+    return size
+
+
+def _shape_of(data: dict[str, Any]) -> tuple[int, ...]:
+    shape = tuple(int(n) for n in data["shape"])
+    if len(shape) not in (1, 2) or min(shape) < 0:
+        raise SpecError(f"tests have the shape {shape}; use one or two lengths of 0 or more.")
+    return shape
 
 
 @dataclass(frozen=True, eq=False)

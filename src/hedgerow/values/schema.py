@@ -59,7 +59,8 @@ class Schema:
 
     `classes` for classification, `target` for regression, neither for features alone. Features
     may be written as a mapping, {"age": (0, 110), "ward": ["north", "south"]}: a pair is a range,
-    a list names values. A target may be a pair too.
+    a list names values, `float`, `bool` and `str` leave open what is not known in public. A target
+    may be a pair too.
     """
 
     features: tuple[Feature, ...]
@@ -145,13 +146,18 @@ class Schema:
         return self._code_of_class.get(token)
 
     def with_grid(self, bins: int | None = None, spacing: Spacing | None = None) -> Schema:
-        """The same columns, every numeric one gridded anew (its explicit edges give way)."""
+        """The same columns, every numeric one gridded anew (its explicit edges give way).
+
+        One of which no range is known keeps its ladder: even cells over all numbers say nothing.
+        """
         changes: dict[str, Any] = {"bins": bins, "spacing": spacing}
         asked = {key: value for key, value in changes.items() if value is not None}
         if not asked:
             return self
         features = (
-            replace(feature, edges=None, **asked) if isinstance(feature, Numeric) else feature
+            replace(feature, edges=None, **asked)
+            if isinstance(feature, Numeric) and not feature.is_open
+            else feature
             for feature in self.features
         )
         return replace(self, features=tuple(features))
@@ -189,6 +195,9 @@ class Schema:
         people = sorted({f"{m.confirmed_by} on {m.confirmed_on}" for m in self.marks.values()})
         if people:
             words = f"given: drafted from rows, confirmed as public by {_some(people)}"
+        found = [f.name for f in self.features if isinstance(f, Numeric) and f.is_open]
+        if found:
+            words += f"; no range is declared for {_some(found)}: private counts find their bins"
         return f"{words} (digest {self.digest[:16]})"
 
     def __hash__(self) -> int:
@@ -273,9 +282,15 @@ def _feature_named(name: str, what: Any) -> Feature:
         return Numeric(name, *what)
     if isinstance(what, list):
         return Categorical(name, tuple(what))
+    if what is float:
+        return Numeric.open(name)
+    if what is bool:
+        return Categorical(name, ("False", "True"))
+    if what is str:
+        return Hashed(name)
     raise SpecError(
-        f"column {name!r} is {what!r}; give a pair (low, high), a list of values, or a feature "
-        "such as hedgerow.Hashed."
+        f"column {name!r} is {what!r}; give a pair (low, high), a list of values, `float`, `bool` "
+        "or `str` if no more is known in public, or a feature such as hedgerow.Hashed."
     )
 
 

@@ -7,10 +7,12 @@ count or a NaN in a threshold would be computed with.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import partial
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -22,26 +24,54 @@ Kinds = Mapping[Any, tuple[type, ...]]
 """For each protocol, the classes that may stand for it."""
 
 
+Check = Callable[[Any], str | None]
+"""Why a value is not of a type; None if it is."""
+
+
 class Strict:
-    """Checks values against the annotations of their classes."""
+    """Checks values against the annotations of their classes, each of which is read once."""
 
     def __init__(self, kinds: Kinds, opaque: Iterable[type]) -> None:
         self._kinds, self._opaque = kinds, tuple(opaque)
+        self._of_fields: dict[type, tuple[tuple[str, Check], ...]] = {}
+
+    def fields(self, value: Any) -> str | None:
+        """Every field of a dataclass, all the way down; a value found right is not read again."""
+        kept = getattr(value, "__dict__", {})
+        if MARK in kept:
+            return None
+        for name, check in self._checks(type(value)):
+            reason = check(getattr(value, name))
+            if reason is not None:
+                return reason
+        kept[MARK] = True
+        return None
 
     def misfit(self, value: Any, hint: Any) -> str | None:
         """Why the value is not of this type; None if it is."""
+        return self._check(hint)(value)
+
+    def _checks(self, kind: type) -> tuple[tuple[str, Check], ...]:
+        """Kept: the same few classes are checked again and again."""
+        if kind not in self._of_fields:
+            hints = get_type_hints(kind)
+            checks = ((f.name, self._check(hints[f.name])) for f in fields(kind))
+            self._of_fields[kind] = tuple(checks)
+        return self._of_fields[kind]
+
+    def _check(self, hint: Any) -> Check:
         origin = get_origin(hint)
         if origin is tuple:
-            return self._tuple(value, get_args(hint))
+            return self._tuple(get_args(hint))
         if hint in self._kinds:
-            return self._one_of(value, self._kinds[hint])
+            return partial(self._one_of, self._kinds[hint])
         if isinstance(hint, UnionType) or origin is Union:
-            return self._any_of(value, get_args(hint))
+            return partial(_any_of, {kind: self._check(kind) for kind in get_args(hint)})
         if hint is NoneType or hint is None:
-            return None if value is None else _not(value, "None")
-        return self._plain(value, hint)
+            return lambda value: None if value is None else _not(value, "None")
+        return partial(self._plain, hint)
 
-    def _plain(self, value: Any, hint: Any) -> str | None:
+    def _plain(self, hint: Any, value: Any) -> str | None:
         if type(value) is not hint:
             return _not(value, getattr(hint, "__name__", str(hint)))
         if hint is float:
@@ -52,64 +82,72 @@ class Strict:
             return None
         return self.fields(value) if is_dataclass(hint) else _not(value, "a value")
 
-    def fields(self, value: Any) -> str | None:
-        """Every field of a dataclass, all the way down; a value found right is not read again."""
-        kept = getattr(value, "__dict__", {})
-        if MARK in kept:
-            return None
-        hints = _hints(type(value))
-        reasons = (self.misfit(getattr(value, f.name), hints[f.name]) for f in fields(value))
-        reason = next(filter(None, reasons), None)
-        if reason is None:
-            kept[MARK] = True
-        return reason
-
-    def _are_known(self, parts: tuple[Any, ...], kinds: tuple[Any, ...]) -> bool:
-        """Whether all are of these classes, and were found right before or check themselves."""
-        if not set(map(type, parts)) <= set(kinds):
-            return False
-        checked = {kind for kind in kinds if kind in self._opaque}
-        return all(type(part) in checked or MARK in getattr(part, "__dict__", ()) for part in parts)
-
-    def _one_of(self, value: Any, classes: tuple[type, ...]) -> str | None:
+    def _one_of(self, classes: tuple[type, ...], value: Any) -> str | None:
         if type(value) not in classes:
             return _not(value, " or ".join(c.__name__ for c in classes))
         return None if isinstance(value, self._opaque) else self.fields(value)
 
-    def _any_of(self, value: Any, hints: tuple[Any, ...]) -> str | None:
-        if type(value) in hints:
-            return self.misfit(value, type(value))
-        reasons = [self.misfit(value, hint) for hint in hints]
-        return None if None in reasons else reasons[0]
+    def _tuple(self, hints: tuple[Any, ...]) -> Check:
+        if len(hints) != 2 or hints[1] is not Ellipsis:
+            return partial(_each_of, tuple(map(self._check, hints)))
+        if hints[0] in (int, float):
+            return partial(_numbers, hints[0])
+        if get_origin(hints[0]) is tuple and get_args(hints[0])[1:] == (Ellipsis,):
+            inner = get_args(hints[0])[0]
+            if inner in (int, float):
+                return partial(_rows_of_numbers, inner)
+        kinds = frozenset(get_args(hints[0]) or hints[:1])
+        return partial(self._all, self._check(hints[0]), kinds, kinds & set(self._opaque))
 
-    def _tuple(self, value: Any, hints: tuple[Any, ...]) -> str | None:
+    def _all(
+        self, check: Check, kinds: frozenset[Any], opaque: frozenset[Any], value: Any
+    ) -> str | None:
+        """Parts that check themselves, or were found right before, are not read again."""
         if type(value) is not tuple:
             return _not(value, "a tuple")
-        if len(hints) == 2 and hints[1] is Ellipsis:
-            if hints[0] is float:
-                fine = all(type(part) is float and math.isfinite(part) for part in value)
-                return None if fine else "a number is not a finite float"
-            if hints[0] is int:
-                fine = all(type(part) is int for part in value)
-                return None if fine else "a number is not an int"
-            if self._are_known(value, get_args(hints[0]) or hints[:1]):
-                return None
-            hints = (hints[0],) * len(value)
-        if len(value) != len(hints):
-            return f"{len(value)} values came for {len(hints)}"
-        reasons = (self.misfit(part, hint) for part, hint in zip(value, hints, strict=True))
-        return next(filter(None, reasons), None)
+        if set(map(type, value)) <= opaque:
+            return None
+        new = [
+            part
+            for part in value
+            if type(part) not in kinds or MARK not in getattr(part, "__dict__", ())
+        ]
+        return next(filter(None, map(check, new)), None)
+
+
+def _any_of(checks: Mapping[Any, Check], value: Any) -> str | None:
+    if type(value) in checks:
+        return checks[type(value)](value)
+    reasons = [check(value) for check in checks.values()]
+    return None if None in reasons else reasons[0]
+
+
+def _each_of(checks: tuple[Check, ...], value: Any) -> str | None:
+    if type(value) is not tuple:
+        return _not(value, "a tuple")
+    if len(value) != len(checks):
+        return f"{len(value)} values came for {len(checks)}"
+    reasons = (check(part) for check, part in zip(checks, value, strict=True))
+    return next(filter(None, reasons), None)
+
+
+def _numbers(kind: type, value: Any) -> str | None:
+    if type(value) is not tuple:
+        return _not(value, "a tuple")
+    return None if _are_numbers(kind, value) else f"a number is no finite {kind.__name__}"
+
+
+def _rows_of_numbers(kind: type, value: Any) -> str | None:
+    if type(value) is not tuple or not set(map(type, value)) <= {tuple}:
+        return _not(value, "tuples in a tuple")
+    whole = tuple(chain.from_iterable(value))
+    return None if _are_numbers(kind, whole) else f"a number is no finite {kind.__name__}"
+
+
+def _are_numbers(kind: type, value: tuple[Any, ...]) -> bool:
+    """In loops of the interpreter's own: tables of numbers are most of what a site reads."""
+    return set(map(type, value)) <= {kind} and (kind is int or all(map(math.isfinite, value)))
 
 
 def _not(value: Any, wanted: str) -> str:
     return f"a {type(value).__name__} came for {wanted}"
-
-
-_HINTS: dict[type, dict[str, Any]] = {}
-
-
-def _hints(kind: type) -> dict[str, Any]:
-    """Kept: the same few classes are checked again and again."""
-    if kind not in _HINTS:
-        _HINTS[kind] = get_type_hints(kind)
-    return _HINTS[kind]

@@ -121,11 +121,10 @@ class Tree:
         A node is the number of its test, or the list of its values: deep trees repeat few tests.
         """
         tests = [test for test in dict.fromkeys(self.tests) if test is not None]
-        place, values = {test: i for i, test in enumerate(tests)}, iter(self.values.tolist())
         return {
             "features": list(self.features),
             "tests": [_test_to_dict(test) for test in tests],
-            "nodes": [next(values) if test is None else place[test] for test in self.tests],
+            "nodes": _preorder_of(self, {test: i for i, test in enumerate(tests)}),
         }
 
     @staticmethod
@@ -225,6 +224,35 @@ def pack(trees: Sequence[Tree]) -> Packed:
     )
 
 
+def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:
+    """Trees that read the same columns, their features and tests named once for all."""
+    features = {tree.features for tree in trees}
+    if len(features) > 1:
+        raise SpecError("the trees of one model read different columns; give all the same.")
+    tests = [test for test in dict.fromkeys(t for tree in trees for t in tree.tests) if test]
+    place = {test: i for i, test in enumerate(tests)}
+    return {
+        "features": list(features.pop()) if trees else [],
+        "tests": [_test_to_dict(test) for test in tests],
+        "trees": [_preorder_of(tree, place) for tree in trees],
+    }
+
+
+def trees_from_dict(data: Mapping[str, Any]) -> tuple[Tree, ...]:
+    features = tuple(str(name) for name in data["features"])
+    tests = [_test_from_dict(test) for test in data["tests"]]
+    return tuple(
+        _assemble(features, [_node_from_dict(node, tests) for node in nodes])
+        for nodes in data["trees"]
+    )
+
+
+def _preorder_of(tree: Tree, place: Mapping[Split, int]) -> list[Any]:
+    """A node is the number of its test, or the list of its values."""
+    values = iter(tree.values.tolist())
+    return [next(values) if test is None else place[test] for test in tree.tests]
+
+
 def descend(nodes: Tree | Packed, start: Int32, codes: Codes) -> Int32:
     """(..., n) leaf nodes where rows end, from their nodes in `start`; all go a level a time."""
     node, n = start.flatten(), codes.shape[1]
@@ -278,7 +306,7 @@ def _parted(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
 def _assemble(features: tuple[str, ...], nodes: Sequence[_Node]) -> Tree:
     """Arrays from a preorder list. The second child starts where the first child's nodes end."""
     left, right = _children(nodes)
-    tests = tuple(node if isinstance(node, Split) else None for node in nodes)
+    tests = tuple(None if isinstance(node, tuple) else node for node in nodes)
     is_leaf = np.array([test is None for test in tests])
     if is_leaf.sum() > MOST_LEAVES:
         raise SpecError(f"the tree has {is_leaf.sum()} leaves; the most is {MOST_LEAVES}.")
@@ -303,7 +331,7 @@ def _children(nodes: Sequence[_Node]) -> tuple[list[int], list[int]]:
     left, right = [-1] * len(nodes), [-1] * len(nodes)
     open_tests: list[int] = []  # tests whose second child has not begun
     for q, node in enumerate(nodes):
-        if isinstance(node, Split):
+        if not isinstance(node, tuple):
             left[q] = q + 1
             open_tests.append(q)
         elif open_tests:
@@ -316,12 +344,12 @@ def _children(nodes: Sequence[_Node]) -> tuple[list[int], list[int]]:
 
 
 def _values(nodes: Sequence[_Node]) -> FloatArray:
-    outputs = {len(node) for node in nodes if not isinstance(node, Split)}
+    outputs = {len(node) for node in nodes if isinstance(node, tuple)}
     if len(outputs) != 1:
         raise SpecError(f"leaves have {sorted(outputs)} outputs; give every leaf the same number.")
     nothing = (0.0,) * outputs.pop()
     return np.array(
-        [nothing if isinstance(node, Split) else node for node in nodes], dtype=np.float64
+        [node if isinstance(node, tuple) else nothing for node in nodes], dtype=np.float64
     )
 
 
@@ -388,8 +416,8 @@ def _test_from_dict(test: Mapping[str, Any]) -> Split:
 
 
 def _node_from_dict(node: Any, tests: Sequence[Split]) -> _Node:
-    if isinstance(node, list | tuple):
-        return tuple(float(v) for v in node)
+    if isinstance(node, (list, tuple)):
+        return tuple(map(float, node))
     if not isinstance(node, int) or node < 0:
         raise ValueError(f"a node is {node!r}")
     return tests[node]

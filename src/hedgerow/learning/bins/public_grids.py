@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.values.binning import Binning
-from hedgerow.values.grids import ColumnKind, Grid, fine_edges, uniform_edges
+from hedgerow.values.grids import ColumnKind, Grid, fine_edges, uniform_edges, wide_edges
 from hedgerow.values.schema import Feature, Numeric, Schema, Spacing
 
 DECADES = 6
@@ -57,10 +57,18 @@ def thinned(schema: Schema, cells: int) -> Binning:
 def _thinned(grid: Grid, cells: int) -> tuple[int, ...]:
     if grid.kind is not ColumnKind.NUMERIC or grid.missing <= cells:
         return tuple(range(grid.n_cells))
+    if grid.edges == wide_edges():
+        return _runs(grid, _every_few(grid, cells))
     edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 10)
     wanted = [*uniform_edges(grid.low, grid.high, cells), *powers]
     kept = np.unique([np.argmin(np.abs(edges - edge)) for edge in wanted])
     return _runs(grid, kept)
+
+
+def _every_few(grid: Grid, cells: int) -> NDArray[np.intp]:
+    """Edges of a ladder without a range: even steps from rung to rung, zero among them."""
+    steps = np.linspace(0, len(grid.edges) - 1, cells).round().astype(np.intp)
+    return np.unique([*steps, grid.edges.index(0.0)])
 
 
 def _runs(grid: Grid, kept: NDArray[np.intp]) -> tuple[int, ...]:

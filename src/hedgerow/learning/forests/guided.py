@@ -23,7 +23,6 @@ from hedgerow.values.trees import Tree
 
 NO_SPLIT = -1
 WEIGHT_FLOOR = 0.1  # of the best feature's weight, so that no feature is shut out
-ALL_FLOORS = 1.0  # what the floors of all features add up to at most: many columns of noise
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,10 @@ class Shape:
     leaf_at: IntArray
 
 
-def feature_weights(best_gains: FloatArray) -> FloatArray:
+def feature_weights(best_gains: FloatArray, floor: float = WEIGHT_FLOOR) -> FloatArray:
     """(F,) chances of a feature to be looked at, from its best gain at the root."""
     gains = np.maximum(best_gains, 0.0)
     top = float(gains.max())
-    floor = min(WEIGHT_FLOOR, ALL_FLOORS / len(gains))
     return np.sqrt(gains / top if top > 0.0 else np.ones(len(gains))) + floor
 
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from hedgerow.errors import BudgetExceeded, SpecError
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
+from hedgerow.values.notebook import html_table
 from hedgerow.values.regions import Region
 
 NO_HEAD = bytes(32)
@@ -220,6 +221,14 @@ class MemoryLedger:
         spent = f"{float(self.total):.6g} of {float(self.limit):.6g}"
         counted = f" in {self._measure.value}" if self._measure else ""
         return f"MemoryLedger({rounds}, {spent} spent{counted})"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (name, f"{float(charge.cost):.6g}", charge.what)
+            for name, charges in self.entries
+            for charge in charges
+        ]
+        return html_table(repr(self), lines, is_open=False)
 
     @property
     def total(self) -> Cost:

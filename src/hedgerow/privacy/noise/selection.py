@@ -27,7 +27,7 @@ from hedgerow.privacy.noise.randomness import Randomness, uniform_below
 
 _WEIGHT_BITS: Final = 64
 _PRODUCT_BITS: Final = 128
-_PRODUCT_ERROR: Final = 1 << 16  # a product of up to 64 factors loses less than this
+_PRODUCT_ERROR: Final = 1 << 16  # a product of eight factors loses far less than this
 _LARGEST_SCORE: Final = 2**61
 
 
@@ -39,7 +39,7 @@ def exponential(scores: Sequence[int], coefficient: Fraction, secret: Randomness
     the first `low`, else a lazily refined coin decides, and a lost coin starts over.
     """
     gaps = _gaps(scores, coefficient)
-    factors = _factors(coefficient, max(gaps).bit_length())
+    factors = _factors(coefficient)
     bounds = [_weight_bounds(gap, factors) for gap in gaps]
     ends = list(accumulate(high for _, high in bounds))
     while True:
@@ -82,20 +82,35 @@ def _gaps(scores: Sequence[int], coefficient: Fraction) -> list[int]:
     return [best - score for score in whole]
 
 
-def _weight_bounds(gap: int, factors: tuple[int, ...]) -> tuple[int, int]:
-    """Bounds low <= 2^64 exp(-coefficient gap) <= high: one factor per binary digit of gap."""
+def _weight_bounds(gap: int, factors: _Factors) -> tuple[int, int]:
+    """Bounds low <= 2^64 exp(-coefficient gap) <= high: one factor per byte of gap."""
     if gap == 0:
         return 1 << _WEIGHT_BITS, 1 << _WEIGHT_BITS
-    product, digits = 1 << _PRODUCT_BITS, gap
-    while digits and product:
-        place = digits.bit_length() - 1  # the largest first: it is the one that may reach 0
-        product = product * factors[place] >> _PRODUCT_BITS
-        digits ^= 1 << place
+    product = 1 << _PRODUCT_BITS
+    for place in range((gap.bit_length() - 1) & ~7, -8, -8):
+        part = gap >> place << place  # the largest first: it is the one that may reach 0
+        if part:
+            product = product * factors[part] >> _PRODUCT_BITS
+            if not product:
+                break
+            gap -= part
     drop = _PRODUCT_BITS - _WEIGHT_BITS
     return product >> drop, (product + _PRODUCT_ERROR >> drop) + 1
 
 
+class _Factors(dict[int, int]):
+    """2^128 exp(-coefficient part), rounded down, for gaps of one byte that is not zero."""
+
+    def __init__(self, coefficient: Fraction) -> None:
+        super().__init__()
+        self._coefficient = coefficient
+
+    def __missing__(self, part: int) -> int:
+        """Found when first met: at most 255 for each place of a byte."""
+        found = self[part] = exp_bounds(self._coefficient * part, _PRODUCT_BITS)[0]
+        return found
+
+
 @lru_cache(maxsize=64)
-def _factors(coefficient: Fraction, places: int) -> tuple[int, ...]:
-    """2^128 exp(-coefficient 2^place), rounded down, for every place."""
-    return tuple(exp_bounds(coefficient * 2**p, _PRODUCT_BITS)[0] for p in range(places))
+def _factors(coefficient: Fraction) -> _Factors:
+    return _Factors(coefficient)

@@ -26,7 +26,7 @@ from hedgerow.queries import (
     TargetClassCounts,
     sums,
 )
-from hedgerow.recipes.ours.forest import NOISE_PENALTY, GuidedForest, root_weights
+from hedgerow.recipes.ours.forest import GuidedForest, root_weights
 from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import SquaredLoss
@@ -130,7 +130,7 @@ class RegressionBoost:
         )
         depth, n_trees = self.max_depth or constants.depth, self.n_trees or constants.n_trees
         skeletons = guided_skeletons(
-            belief, root_weights(belief, NOISE_PENALTY), n_trees, depth, constants.tries, rng
+            belief, root_weights(belief, screens=True), n_trees, depth, constants.tries, rng
         )
         start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
         each = (1 - opened.spent - constants.root_share - LOOK_SHARE) / n_trees

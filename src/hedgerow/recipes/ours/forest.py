@@ -1,4 +1,4 @@
-"""A forest in three rounds: its structure is read off one noisy table, its leaves are one sum."""
+"""A forest in three or four rounds: structure from one noisy table, all leaves in one sum."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hedgerow.learning.choosing.screening import root_tables
 from hedgerow.learning.evidence import Belief
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.forests.guided import (
+    WEIGHT_FLOOR,
     feature_weights,
     guided_skeletons,
     on_last_level,
@@ -20,8 +21,18 @@ from hedgerow.learning.forests.guided import (
 )
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
 from hedgerow.learning.goal import Goal, Opening, goal_statistic, opening, opening_asks
+from hedgerow.learning.leaves.calibration import CALIBRATION_SHARE, Line, calibrated
 from hedgerow.learning.leaves.leaning import complete_proportions
-from hedgerow.queries import Cells, Leaves, QueryKinds, SumQuery, Whole, sums
+from hedgerow.queries import (
+    Cells,
+    ClassCounts,
+    Leaves,
+    PredictionCells,
+    QueryKinds,
+    SumQuery,
+    Whole,
+    sums,
+)
 from hedgerow.recipes.ours.plain import is_harmful, shares_alone
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.arrays import FloatArray
@@ -32,6 +43,7 @@ from hedgerow.values.trees import Tree
 
 FOREST_BINS = 16
 TRIES = 4
+SCREEN_FROM = 300.0  # signal from which columns that look like noise are kept out
 NOISE_PENALTY, WEAK_PENALTY = 2.0, 0.5
 """Times the gain that noise alone would show, taken off a feature's gains before its chances are
 made. Where the signal is weak the larger one would leave nothing to go by."""
@@ -48,7 +60,7 @@ class ForestConstants:
     root_share: Fraction
     cells: int
     sharpness: float
-    penalty: float
+    screens: bool
 
 
 def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
@@ -60,7 +72,7 @@ def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
         root_share=Fraction(1, 2) if is_pure and 30 <= signal < 300 else Fraction(3, 10),
         cells=16 if signal < 30 else 64 if signal < 1000 else 256,
         sharpness=1.0 if signal < 30 else 1.5,
-        penalty=WEAK_PENALTY if signal < 30 else NOISE_PENALTY,
+        screens=signal >= SCREEN_FROM,
     )
 
 
@@ -73,9 +85,11 @@ class GuidedForest:
     | 1     | number of rows (and the target's histogram)  | 1 % (and 2 %)                    |
     | 2     | class tables of all features on a thinned grid | 30 % (pure, middling signal: 50 %) |
     | 3     | class counts of the leaves of all trees      | all the rest                     |
+    | 4     | two classes: class counts by score           | 3 %                              |
 
-    Classes: trees multiply their odds against the prior, to the power sharpness / trees. Numbers:
-    trees are averaged. `n_trees` and `max_depth` None follow the signal. Where noise hides even the
+    Classes: trees multiply their odds against the prior, to the power sharpness / trees; for two
+    classes round 4 tells the sharpness, and how far the whole is off. Numbers: trees are averaged.
+    `n_trees` and `max_depth` None follow the signal. Where noise hides even the
     table of round 2, trees are drawn blindly and their leaves get all; where it hides those too,
     the model is the classes' shares or the mean.
     """
@@ -92,13 +106,15 @@ class GuidedForest:
         return Needs()
 
     def asks(self, schema: Schema) -> QueryKinds:
-        return opening_asks(schema) | sums(goal_statistic(schema), Cells, Leaves, Whole)
+        calibration = sums(ClassCounts, PredictionCells) if is_calibrated(schema) else frozenset()
+        trees = sums(goal_statistic(schema), Cells, Leaves, Whole)
+        return opening_asks(schema) | trees | calibration
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return 3
+        return 4 if is_calibrated(schema) else 3
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
@@ -118,16 +134,19 @@ class GuidedForest:
         n_trees = self.n_trees or constants.n_trees
         share = (1 - opened.spent) * constants.root_share
         grids, belief = yield from root_tables(schema, goal, share, constants.cells, FOREST_BINS)
-        weights = root_weights(belief, constants.penalty)
+        weights = root_weights(belief, constants.screens)
         skeletons = guided_skeletons(belief, weights, n_trees, depth, TRIES, rng)
         shapes = shapes_of(skeletons, grids)
         by = Leaves(tuple(shape.tree for shape in shapes))
-        rest = 1 - opened.spent - share
+        to_calibrate = CALIBRATION_SHARE if is_calibrated(schema) else Fraction(0)
+        rest = 1 - opened.spent - share - to_calibrate
         answer = yield from ask(SumQuery(EVERYONE, goal.statistic, by, rest))
         prior = belief.totals / belief.totals.sum()
         leaves = on_last_level(shapes, answer.values, depth)
         p = complete_proportions(leaves, answer.variance, prior, _per_noise(goal))
         said = [(s.tree, mine[s.leaf_at]) for s, mine in zip(shapes, p, strict=True)]
+        if to_calibrate:
+            return Trained((yield from _read(said, prior, constants.sharpness, to_calibrate)))
         return Trained(_votes(said, goal, prior, constants.sharpness))
 
     def _blind(self, opened: Opening, schema: Schema, rng: np.random.Generator) -> Flow[Trained]:
@@ -137,17 +156,39 @@ class GuidedForest:
         return Trained(mean_of([grown.tree for grown in drawn]))
 
 
-def root_weights(belief: Belief, penalty: float) -> FloatArray:
-    """Chances of the features, from their noise-penalised gains at the root."""
+def root_weights(belief: Belief, screens: bool) -> FloatArray:
+    """Chances of the features, from their noise-penalised gains at the root.
+
+    Those without a gain have a floor. If columns of noise are to be kept out, all floors together
+    are no more than the best feature's weight.
+    """
     gains = prefix_gains(
         belief.masses,
         belief.variances,
         belief.totals,
-        penalty=penalty,
+        penalty=NOISE_PENALTY if screens else WEAK_PENALTY,
         least=5.0,
         deviations=1.0,
     )
-    return feature_weights(gains.max(axis=1))
+    floor = min(WEIGHT_FLOOR, 1.0 / len(gains)) if screens else WEIGHT_FLOOR
+    return feature_weights(gains.max(axis=1), floor)
+
+
+def is_calibrated(schema: Schema) -> bool:
+    """Whether a round is spent on what the votes mean: for two classes."""
+    return len(schema.classes or ()) == 2
+
+
+def _read(
+    said: list[tuple[Tree, FloatArray]], prior: FloatArray, sharpness: float, share: Fraction
+) -> Flow[Model]:
+    """Two classes: the mean log-odds against the prior, read by a line that is asked for."""
+    base = float(np.log(prior[1] / prior[0]))
+    odds = [(tree, np.log(p[:, 1:] / p[:, :1]) - base) for tree, p in said]
+    mean = Additive((0.0,), trees=tuple(t.with_values(v / len(said)) for t, v in odds))
+    line = yield from calibrated(mean, Line(base, sharpness), share)
+    scaled = tuple(t.with_values(line.slope * v / len(said)) for t, v in odds)
+    return Model(Additive((line.shift,), trees=scaled), Output.SIGMOID)
 
 
 def _per_noise(goal: Goal) -> float:

@@ -24,6 +24,7 @@ from hedgerow.values.schema import Schema
 
 ROOT_SHARE = Fraction(35, 100)
 LEAST_ROWS = 5.0
+DEPTH, WEAK_DEPTH = 6, 3
 BLIND_DEPTH = 5
 """Of a tree that is drawn without looking."""
 
@@ -34,7 +35,13 @@ class TreeConstants:
 
     pieces: Refinement
     leaf_share: Fraction = Fraction(1, 5)
-    max_depth: int = 6
+    max_depth: int = DEPTH
+
+
+def usual_depth(schema: Schema) -> int:
+    """Six levels for a number or two classes, and one more whenever the classes double."""
+    n_classes = len(schema.classes or ())
+    return DEPTH + max(n_classes // 2, 1).bit_length() - 1
 
 
 def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
@@ -42,7 +49,7 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
     if signal < 30:
         # No stop rule: weak splits beat no splits.
         pieces = Refinement(cells=16, bins=6, keep=few, penalty=0.0, deviations=0.0)
-        return TreeConstants(pieces, Fraction(3, 10), 3)
+        return TreeConstants(pieces, Fraction(3, 10), WEAK_DEPTH)
     if signal < 300:
         return TreeConstants(Refinement(cells=32, bins=6, keep=few))
     if signal < 1000:
@@ -61,7 +68,8 @@ class ScreenedTree:
     | 3..D+1 | class tables of each node's best features       | 45 % of the rest, equally |
     | D+2    | class counts of the leaves                      | all a path did not spend  |
 
-    `max_depth` None leaves the depth to the signal: 6, or 3 where noise is as large as the data.
+    `max_depth` None leaves the depth to the classes and the signal: 6 and one more whenever the
+    classes double, or 3 where noise is as large as the data.
     Where noise hides even the root's tables, a tree is drawn blindly and its leaves get all; where
     it hides those too, the tree is one leaf: the classes' shares or the mean.
     `merge_equal_labels` makes siblings that name one class one leaf, at no charge.
@@ -87,7 +95,7 @@ class ScreenedTree:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return (self.max_depth or 6) + 2
+        return (self.max_depth or usual_depth(schema)) + 2
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
@@ -99,7 +107,8 @@ class ScreenedTree:
             (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
             return self._finished(grown)
         constants = tree_constants(opened.signal, quote.is_pure)
-        depth = self.max_depth or constants.max_depth
+        deeper = usual_depth(schema) if constants.max_depth == DEPTH else constants.max_depth
+        depth = self.max_depth or deeper
         levels = rest * (1 - ROOT_SHARE - constants.leaf_share) / max(depth - 1, 1)
 
         def share_at(node: Node) -> Fraction:

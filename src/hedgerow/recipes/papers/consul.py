@@ -99,9 +99,7 @@ class MedianForest:
 
     @property
     def needs(self) -> Needs:
-        return Needs(
-            one_holder=self.split not in (None, MedianSplit.TABLE), sites_decide=self.folds is True
-        )
+        return Needs(one_holder=self.split not in (None, MedianSplit.TABLE))
 
     def asks(self, schema: Schema) -> QueryKinds:
         """`split` None is one choice for one holder and tables for several, so both are named."""

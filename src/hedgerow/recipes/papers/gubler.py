@@ -65,7 +65,7 @@ class HistogramTree:
     @property
     def needs(self) -> Needs:
         """Bounds are each site's own, so with them the division counts."""
-        return Needs(tasks=frozenset({Task.CLASSES}), sites_decide=self.save_budget)
+        return Needs(tasks=frozenset({Task.CLASSES}))
 
     def asks(self, schema: Schema) -> QueryKinds:
         tables = sums(ClassCounts, Cells, Whole)

@@ -95,7 +95,6 @@ class ExtraTrees:
         open_features = frozenset({Placement.NOWHERE, Placement.LABEL})
         return Needs(
             placements=open_features if observed else frozenset(Placement),
-            sites_decide=self.subsample is not None,
         )
 
     def asks(self, schema: Schema) -> QueryKinds:

@@ -166,7 +166,6 @@ class TopDown:
         return Needs(
             tasks=frozenset({Task.CLASSES}),
             one_holder=self.split is Finding.NOISY_MAX,
-            sites_decide=self.split is Finding.LOCAL_CHOICE,
         )
 
     def asks(self, schema: Schema) -> QueryKinds:

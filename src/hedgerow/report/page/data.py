@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.report.plain import Branch, Leaf, Node, PlainModel, nodes_of
+from hedgerow.report.plain import Leaf, Node, PlainModel, nodes_of
+from hedgerow.report.reading import CellParts, part_inside
 from hedgerow.report.view import readable
 from hedgerow.values.grids import ColumnKind, Grid
 
@@ -12,32 +13,55 @@ DIGITS = 9
 """Significant digits of a value; sums of a hundred of them are right to far more than 1e-6."""
 
 
-def script_data(model: PlainModel) -> dict[str, Any]:
+MOST_NUMBERS = 60_000
+"""Values of leaves that a page holds; with them it stays below a megabyte."""
+
+
+def trees_that_fit(model: PlainModel) -> int:
+    """How many trees, from the first, a page can hold."""
+    room = MOST_NUMBERS - sum(_numbers(root) for root in model.curves)
+    for count, root in enumerate(model.trees):
+        room -= _numbers(root)
+        if room < 0:
+            return count
+    return len(model.trees)
+
+
+def _numbers(root: Node) -> int:
+    return sum(len(node.values) for node in nodes_of(root) if isinstance(node, Leaf))
+
+
+def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
     """Columns, questions and trees in preorder: a number is a question, a list a leaf."""
-    turns = [_turns(model, column) for column in range(len(model.grids))]
     questions: dict[tuple[int, int], int] = {}
+    curves = [_tree(root, questions) for root in model.curves]
+    trees = [_tree(root, questions) for root in model.trees[: trees_that_fit(model)]]
+    turns = [
+        _turns(grid, [c for j, c in questions if j == k]) for k, grid in enumerate(model.grids)
+    ]
     return {
         "columns": [_column(grid, turns[j]) for j, grid in enumerate(model.grids)],
         "classes": model.classes,
         "base": _rounded(model.base),
-        "curves": [_tree(root, questions) for root in model.curves],
-        "trees": [_tree(root, questions) for root in model.trees],
+        "curves": curves,
+        "trees": trees,
         "clip": model.clip,
         "link": model.link.name,
-        "questions": [_question(model, turns[j], j, cells) for j, cells in questions],
+        "questions": [
+            [*_question(model, turns[j], j, cells), round(part_inside(j, cells, parts), DIGITS)]
+            for j, cells in questions
+        ],
     }
 
 
-def _turns(model: PlainModel, column: int) -> list[int]:
+def _turns(grid: Grid, sets: list[int]) -> list[int]:
     """Cells at which some question about a number changes its mind; others need no edge."""
-    grid, found = model.grids[column], set[int]()
     if grid.kind is not ColumnKind.NUMERIC:
         return []
-    for node in (n for root in model.terms for n in nodes_of(root)):
-        if isinstance(node, Branch) and node.column == column:
-            changes = node.cells ^ node.cells >> 1
-            found |= {k + 1 for k in range(grid.missing - 1) if changes >> k & 1}
-    return sorted(found)
+    changes = 0
+    for cells in sets:
+        changes |= cells ^ cells >> 1
+    return [k + 1 for k in range(grid.missing - 1) if changes >> k & 1]
 
 
 def _column(grid: Grid, turns: list[int]) -> dict[str, Any]:
@@ -54,7 +78,10 @@ def _column(grid: Grid, turns: list[int]) -> dict[str, Any]:
 
 
 def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> list[Any]:
-    """Column, cells that answer yes as hexadecimal digits, words of yes, words of no."""
+    """Column, cells that answer yes as hexadecimal digits, words of yes, words of no.
+
+    The part of the records that answer yes follows, as `explain` weighs it.
+    """
     grid = model.grids[column]
     bits = cells
     if grid.kind is ColumnKind.NUMERIC:

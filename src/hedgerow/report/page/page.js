@@ -59,7 +59,7 @@
       }
       const node = { question: model.questions[entry], yes: next(), no: next() };
       node.mass = node.yes.mass + node.no.mass;
-      const part = rows && node.mass > 0 ? node.yes.mass / node.mass : 0.5;
+      const part = rows && node.mass > 0 ? node.yes.mass / node.mass : node.question[4];
       node.mean = node.yes.mean.map((y, k) => part * y + (1 - part) * node.no.mean[k]);
       return node;
     };
@@ -284,6 +284,7 @@
     }
     answer.replaceChildren(...parts);
   };
+  if (!byId("why-form")) return;
   byId("why-form").addEventListener("submit", (event) => { event.preventDefault(); why(); });
   byId("why-form").addEventListener("reset", () => answer.replaceChildren());
 })();

@@ -11,7 +11,7 @@ from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.report.exports.writing import write_file
 from hedgerow.report.page import sections
-from hedgerow.report.page.data import script_data
+from hedgerow.report.page.data import script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.pictures import importance_bars, shapes
 from hedgerow.report.plain import PlainModel, plain
@@ -130,15 +130,16 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
     if not form.trees:
         return sections.section("tree", "Trees", tag("p", "The model has curves only."))
     single = is_one_tree(model)
+    fitting = trees_that_fit(form)
     words = ONE_TREE if single else MANY_TREES.format(len(form.trees))
+    if fitting < len(form.trees):
+        words += f" The page holds the first {fitting}; the model is too large for more."
     tools = [
         tag("button", "Open all", type="button", id="open-all"),
         tag("button", "Close all", type="button", id="close-all"),
     ]
-    if len(form.trees) > 1:
-        field = Html(
-            f'<input id="tree-number" type="number" min="1" max="{len(form.trees)}" value="1">'
-        )
+    if fitting > 1:
+        field = Html(f'<input id="tree-number" type="number" min="1" max="{fitting}" value="1">')
         tools.insert(0, tag("span", Html(str(tag("label", "Tree ", for_="tree-number"))), field))
     legend: list[Html] = []
     if single and form.classes is not None:
@@ -168,12 +169,20 @@ MANY_TREES = (
 
 
 def _columns_section(model: Reportable, form: PlainModel) -> Html:
-    what = "the number" if form.classes is None else "the score"
     return sections.section(
         "columns",
         "What it looks at",
         tag("p", "The part of the score's variation that each column brings about."),
         importance_bars(model),
+        *_curves(model, form),
+    )
+
+
+def _curves(model: Reportable, form: PlainModel) -> list[Html]:
+    what = "the number" if form.classes is None else "the score"
+    if trees_that_fit(form) < len(form.trees):
+        return [tag("p", "hedgerow.shape(model, column) has the curve of each column.")]
+    return [
         tag("h3", "Column by column"),
         tag(
             "p",
@@ -181,10 +190,13 @@ def _columns_section(model: Reportable, form: PlainModel) -> Html:
             "off the released model, so nothing more was spent.",
         ),
         tag("div", *shapes(model), class_="columns"),
-    )
+    ]
 
 
 def _why_section(form: PlainModel) -> Html:
+    if trees_that_fit(form) < len(form.trees):
+        words = "The model is too large for a page. Ask hedgerow.explain(model, rows) instead."
+        return sections.section("why", "Why?", tag("p", words))
     buttons = tag(
         "div",
         tag("button", "Say why", type="submit", class_="main"),
@@ -208,7 +220,7 @@ def _why_section(form: PlainModel) -> Html:
 def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
     score = model.model_.score
     curves = [mean_of_curve(model, curve).tolist() for curve in score.curves]
-    return script_data(form) | {
+    return script_data(form, model.model_.parts) | {
         "curve_columns": [curve.feature for curve in score.curves],
         "curve_means": curves,
         "rows": _rows(model),

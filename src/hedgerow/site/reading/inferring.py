@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from hedgerow.errors import DataError, DataWarning
+from hedgerow.errors import DataError, DataWarning, SpecError
 from hedgerow.site.reading.columns import Column, distinct, is_number, numbers
 from hedgerow.site.reading.encoding import LABEL, one_per_row, refuse_unusable
 from hedgerow.site.reading.sources import Source, open_table
@@ -42,6 +43,58 @@ def _schema(table: RowTable, features: list[Feature], y: Any, regression: bool) 
     if regression:
         return Schema(tuple(features), target=Target(*range_met(LABEL, labels)))
     return Schema(tuple(features), classes=_inferred_classes(labels))
+
+
+def declared_schema(X: Source, y: Any) -> Schema:
+    """What the types of a table declare, without a look at its values; ranges are left open.
+
+    Only where types do not hang on rows: a typed table, and labels that are true or false.
+    """
+    types = _types_of(X)
+    if types is None:
+        raise SpecError(
+            "schema='private' takes types from a typed table (a data frame or an Arrow table), for "
+            "those of an array or of objects hang on the rows; give "
+            "hedgerow.Schema({'age': float, 'job': str}, classes=...)."
+        )
+    if np.asarray(y).dtype.kind != "b":
+        raise SpecError(
+            "schema='private' knows classes by their type only where labels are booleans; say what "
+            "is public: hedgerow.Schema({'age': float, 'job': str}, classes=('no', 'yes')), or "
+            "target=(low, high)."
+        )
+    return Schema(types, classes=("False", "True"))
+
+
+def _types_of(X: Any) -> dict[str, type] | None:
+    """A type for each column, None if one of them is of objects or X has no types."""
+    if isinstance(X, pa.Table):
+        found = {f.name: _type_of_arrow(f.type) for f in X.schema}
+    elif hasattr(X, "dtypes") and hasattr(X, "columns"):
+        found = {str(n): _type_of_numpy(kind) for n, kind in zip(X.columns, X.dtypes, strict=True)}
+    else:
+        return None
+    known = {name: kind for name, kind in found.items() if kind is not None}
+    return known if len(known) == len(found) else None
+
+
+def _type_of_arrow(kind: Any) -> type | None:
+    is_a = pa.types
+    if is_a.is_boolean(kind):
+        return bool
+    if is_a.is_integer(kind) or is_a.is_floating(kind):
+        return float
+    return str if is_a.is_string(kind) or is_a.is_large_string(kind) else None
+
+
+def _type_of_numpy(kind: Any) -> type | None:
+    """Of pandas' columns too: `str` is a type of its own there, `object` is none."""
+    letter = getattr(kind, "kind", "O")
+    if letter == "b":
+        return bool
+    if letter in "iuf":
+        return float
+    return str if str(kind) in ("str", "string") else None
 
 
 def warn_of_identifiers(names: Sequence[str], columns: Sequence[Column]) -> None:

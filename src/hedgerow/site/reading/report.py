@@ -13,7 +13,8 @@ from typing import Protocol
 
 from hedgerow.errors import DataWarning
 from hedgerow.site.reading.encoding import LABEL
-from hedgerow.values.grids import ColumnKind, Grid, short_number
+from hedgerow.values.grids import ColumnKind, Grid, short_number, wide_edges
+from hedgerow.values.notebook import html_table
 from hedgerow.values.schema import Schema
 
 WORTH_A_WARNING = 0.01
@@ -49,7 +50,7 @@ class ColumnReport:
         told = [
             f"{n} of {self.rows} values ({n / self.rows:.1%}) are {words} {self.allowed}"
             for n, words in found
-            if n > WORTH_A_WARNING * self.rows
+            if self.rows and n > WORTH_A_WARNING * self.rows
         ]
         if self.rows and self.missing == self.rows:
             told.append(f"all {self.rows} values are missing")
@@ -78,6 +79,14 @@ class DataReport:
     @property
     def complaints(self) -> list[str]:
         return [f"column {c.name!r}: {words}" for c in self.columns for words in c.complaints]
+
+    def _repr_html_(self) -> str:
+        lines = [("column", "rows", "clamped", "unknown", "missing", "allowed")]
+        lines += [
+            (c.name, f"{c.rows}", f"{c.clamped}", f"{c.unknown}", f"{c.missing}", c.allowed)
+            for c in self.columns
+        ]
+        return html_table(f"Rows as they were read; {self.skipped} left out", lines)
 
     def __str__(self) -> str:
         width = max(len(c.name) for c in self.columns)
@@ -129,7 +138,7 @@ def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> Da
     rows = sum(part.n for part in parts)
     columns = [_column(parts, grid.feature, allowed(grid), rows) for grid in schema.grids]
     columns = [
-        replace(column, width=grid.high - grid.low, reach=_reach(parts, grid.feature))
+        replace(column, width=_width(grid), reach=_reach(parts, grid.feature))
         for column, grid in zip(columns, schema.grids, strict=True)
     ]
     if schema.target is not None and any(part.y is not None for part in parts):
@@ -143,6 +152,11 @@ def _column(parts: Sequence[Counts], name: str, words: str, rows: int) -> Column
         for kind in ("clamped", "unknown", "missing")
     )
     return ColumnReport(name, words, rows, *counts)
+
+
+def _width(grid: Grid) -> float:
+    """A range that nobody has declared is never too wide."""
+    return 0.0 if grid.edges == wide_edges() else grid.high - grid.low
 
 
 def _reach(parts: Sequence[Counts], name: str) -> tuple[float, float] | None:

@@ -1,0 +1,87 @@
+"""What a site's service holds in memory, with a million rows of 30 columns.
+
+    python -m benchmarks.bench_site [ROWS]
+
+Prints the resident memory of `hedgerow site join`, a process of its own, once it serves; the most
+that it had while it read; and the bytes of the cell codes alone, which are the reference.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from demos.walk import Walk
+from hedgerow.agreement.approving import approve
+from hedgerow.secagg.keys import Identity
+from hedgerow.site.audit import Audit, lines_of
+from hedgerow.site.state import DataPlace, StateFolder
+from hedgerow.values.schema import Numeric, Schema
+
+COLUMNS = 30
+POLICY = """\
+recipes = "any"
+features = "any"
+placements = "any"
+epsilon_per_study = "1"
+fewest_parties = 2
+[lifetime]
+epsilon = "unlimited"
+[trusted_sites]
+"""
+
+
+def approved(folder: Path, rows: int) -> StateFolder:
+    """A site with a table of random numbers, and a study of two that it has approved."""
+    site = StateFolder.create(folder / "site", "site", folder / "anchor")
+    peer = Identity.generate()
+    site.policy_file.write_text(POLICY + f'peer = "{peer.fingerprint}"\n', encoding="utf-8")
+    schema = Schema(
+        tuple(Numeric(f"x{k}", 0.0, 1.0) for k in range(COLUMNS)), classes=("no", "yes")
+    )
+    rng = np.random.default_rng(0)
+    table = {name: rng.random(rows, np.float32) for name in schema.names}
+    labels = np.array(["no", "yes"])[(table["x0"] > 0.5).astype(int)]
+    pq.write_table(pa.table({**table, "target": labels}), folder / "rows.parquet")
+    keys = {"site": site.identity().public.hex(), "peer": peer.public.hex()}
+    roster = "".join(f'[[site]]\nname = "{n}"\nkey = "{key}"\n' for n, key in keys.items())
+    text = schema.to_toml().replace("[[feature]]", "[[schema.feature]]")
+    (folder / "study.toml").write_text(
+        'version = 1\nname = "memory"\npublic_seed = 0\n'
+        '[model]\nestimator = "TreeClassifier"\n'
+        f"[schema]\n{text}\n[privacy]\nepsilon = 1\ndelta = 1e-6\n"
+        f'[coordinator]\nkey = "{Identity.generate().public.hex()}"\n{roster}',
+        encoding="utf-8",
+    )
+    place = DataPlace(str(folder / "rows.parquet"), "target")
+    approve(site, folder / "study.toml", place, Audit(site.audit_file))
+    return site
+
+
+def measure(rows: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        site = approved(folder, rows)
+        walk = Walk(folder)
+        try:
+            walk.leave_running(f"hedgerow site join {site.root}")
+            process, most = psutil.Process(walk.running[0].pid), 0
+            while not any(line["event"] == "serves" for line in lines_of(site.audit_file)):
+                most = max(most, process.memory_info().rss)
+                time.sleep(0.05)
+            now = process.memory_info().rss
+        finally:
+            walk.stop()
+    codes = rows * COLUMNS
+    print(f"codes {codes / 1e6:.0f} MB; serving {now / 1e6:.0f} MB; at most {most / 1e6:.0f} MB")
+
+
+if __name__ == "__main__":
+    measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

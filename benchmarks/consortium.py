@@ -1,0 +1,35 @@
+"""A whole consortium in one process: every site has its own keys, masks and ledger."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import hedgerow as hr
+from hedgerow.estimators.assembling import Circumstances, Terms, agree, train
+from hedgerow.estimators.holders import draws_of_holders
+from hedgerow.site.reading import encoding
+from hedgerow.site.rows import Rows
+from hedgerow.study.consortium import Sparse
+from hedgerow.transport import in_process
+
+ROWS_OF_A_SITE, FEATURES = 20, 8
+
+
+def tree_over(sites: int, sparse: bool) -> hr.TreeClassifier:
+    """Our tree by so many sites of twenty rows; a tenth may collude, a tenth may be lost."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(sites * ROWS_OF_A_SITE, FEATURES))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    columns = tuple(hr.Numeric(f"x{j}", -6.0, 6.0) for j in range(FEATURES))
+    given = hr.Schema(columns, classes=("0", "1"))
+    lost = max(1, sites // 10)
+    model = hr.TreeClassifier(
+        given, 1.0, 1e-6, random_state=0, colluders=lost, threshold=sites - lost
+    )
+    study, recipe = agree(model, given, sites, Terms(graph=Sparse() if sparse else None))
+    holders = [
+        Rows(encoding.encode(X[k::sites], study.schema, y=y[k::sites]), study.schema, draws)
+        for k, draws in enumerate(draws_of_holders(study))
+    ]
+    train(model, study, recipe, in_process.open_federation(study, holders), Circumstances())
+    return model

@@ -1,0 +1,158 @@
+"""How cost grows with rows, columns, sites, classes and splits: a table and a figure.
+
+python -m benchmarks.growth           into docs/results/speed, and the page anew
+python -m benchmarks.growth --quick   small sizes, printed only: a smoke test
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import numpy as np
+
+import hedgerow as hr
+from benchmarks.consortium import tree_over
+from benchmarks.works import STORE, cpu, normals, schema_of
+from hedgerow.kernels.warming import warm
+
+
+@dataclass(frozen=True)
+class Curve:
+    grows: str
+    work: str
+    sizes: Sequence[int]
+    seconds: Sequence[float]
+
+    @property
+    def exponent(self) -> float:
+        """Of the power of the size that fits best, in logarithms."""
+        return float(np.polyfit(np.log(self.sizes), np.log(self.seconds), 1)[0])
+
+
+Prepared = Callable[[], object]
+"""A work whose rows are there, so that making them is not timed."""
+
+
+def rows_of_a_boosted_fit(rows: int) -> Prepared:
+    return boosted(rows, 30)
+
+
+def columns_of_a_boosted_fit(columns: int) -> Prepared:
+    return boosted(10_000, columns)
+
+
+def boosted(rows: int, columns: int, classes: int = 2) -> Prepared:
+    X, y, _ = normals(rows, columns, classes)
+    model = hr.BoostedTreesClassifier(schema_of(columns, classes), 1.0, 1e-6, random_state=0)
+    return partial(model.fit, X, y)
+
+
+def rows_of_extra_trees(rows: int) -> Prepared:
+    X, y, _ = normals(rows, 30)
+    model = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, n_trees=5, random_state=0)
+    return partial(model.fit, X, y)
+
+
+def rows_of_a_forest_of_medians(rows: int) -> Prepared:
+    X, y, _ = normals(rows, 30)
+    model = hr.MedianForestClassifier(schema_of(30), 1.0, 1e-6, max_depth=7, random_state=0)
+    return partial(model.fit, X, y)
+
+
+def sites(count: int) -> Prepared:
+    return partial(tree_over, count, sparse=False)
+
+
+def classes(count: int) -> Prepared:
+    return boosted(20_000, 10, count)
+
+
+def splits(count: int) -> Prepared:
+    X, y, _ = normals(20_000, 10)
+    model = hr.TopDownTreeClassifier(
+        schema_of(10).with_grid(bins=11),
+        epsilon=float(count),
+        max_splits=count,
+        budget="even",
+        min_gain=0.0,
+        min_fraction_split=0.0,
+    )
+    return partial(model.fit, X, y, party=np.arange(len(y)) % 2)
+
+
+CURVES: dict[Callable[[int], Prepared], tuple[str, str, tuple[int, ...], tuple[int, ...]]] = {
+    rows_of_a_boosted_fit: (
+        *("rows", "default boosted classifier, 30 columns"),
+        *((62_500, 250_000, 1_000_000), (4_000, 16_000)),
+    ),
+    columns_of_a_boosted_fit: (
+        *("columns", "default boosted classifier, 10,000 rows"),
+        *((30, 100, 300, 1_000), (10, 30)),
+    ),
+    rows_of_extra_trees: (
+        *("rows", "5 extra-trees of depth 20, 30 columns"),
+        *((62_500, 250_000, 1_000_000), (4_000, 16_000)),
+    ),
+    rows_of_a_forest_of_medians: (
+        *("rows", "tree of private medians, depth 7, 30 columns"),
+        *((10_000, 40_000, 160_000), (1_000, 4_000)),
+    ),
+    sites: ("sites", "our tree, 20 rows a site, full graph", (10, 30, 90), (3, 9)),
+    classes: (
+        *("classes", "default boosted classifier, 20,000 x 10"),
+        *((2, 4, 8, 16), (2, 4)),
+    ),
+    splits: ("splits", "best-first tree, 20,000 x 10, 2 sites", (32, 128, 512), (8, 32)),
+}
+
+
+def curves(quick: bool) -> list[Curve]:
+    found = []
+    for work, (grows, words, full, small) in CURVES.items():
+        sizes = small if quick else full
+        work(sizes[0])()  # imports and tables of noise laws are paid once a process
+        found.append(Curve(grows, words, sizes, [cpu(work(size)) for size in sizes]))
+        print(f"{grows}: {words}: exponent {found[-1].exponent:.2f}", found[-1].seconds, flush=True)
+    return found
+
+
+def draw(found: Sequence[Curve]) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 5))
+    for curve in found:
+        label = f"{curve.work}, by {curve.grows}: {curve.exponent:.2f}"
+        axes.loglog(curve.sizes, curve.seconds, marker="o", label=label)
+    axes.set_xlabel("size")
+    axes.set_ylabel("CPU seconds")
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(STORE / "growth.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    given = parser.parse_args()
+    warm()
+    found = curves(given.quick)
+    if given.quick:
+        return
+    from benchmarks.page import write_page
+
+    STORE.mkdir(parents=True, exist_ok=True)
+    kept = [{**asdict(curve), "exponent": curve.exponent} for curve in found]
+    (STORE / "growth.json").write_text(json.dumps(kept, indent=1) + "\n")
+    draw(found)
+    write_page()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""docs/results/speed.md: the works before and after, and how cost grows. No number is typed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from benchmarks.works import ROOT, STORE, WORKS
+
+PAGE = ROOT / "docs" / "results" / "speed.md"
+HEAD = """# Speed and memory
+
+Written by `python -m benchmarks.works page`. Every work ran in a process of its own, on one thread,
+with all loops compiled before, but for the line on first use. CPU seconds, because machines are
+shared; a reference ran in the same process. *Before* is an older tree of hedgerow that ran the
+same works: `python -m benchmarks.works before --source DIR`. A shared machine slows CPU seconds
+down too, by up to two times: a ratio to a reference says more, and a line without one is rough.
+
+| work | before | after | reference | after / reference | goal |
+|---|---|---|---|---|---|
+"""
+GROWTH = """
+## How cost grows
+
+Written by `python -m benchmarks.growth`: CPU seconds over a range of sizes, and the exponent of the
+power that fits them best (1 is in proportion). Small sizes have fixed costs in them, which makes an
+exponent smaller.
+
+![CPU seconds over size](speed/growth.svg)
+
+| what grows | work | sizes | CPU s | exponent |
+|---|---|---|---|---|
+"""
+
+
+def write_page() -> None:
+    before, after = (_stored(when) for when in ("before", "after"))
+    lines = [_line(name, before.get(name, {}), after.get(name, {})) for name in WORKS]
+    PAGE.write_text(HEAD + "\n".join(lines) + "\n" + _growth())
+    print(f"wrote {PAGE}")
+
+
+def _stored(when: str) -> dict[str, Any]:
+    file = STORE / f"{when}.json"
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def _line(name: str, before: dict[str, Any], after: dict[str, Any]) -> str:
+    what, goal, _ = WORKS[name]
+    theirs = after.get("reference")
+    ratio = f"{after['seconds'] / theirs:.2f}" if theirs and "seconds" in after else ""
+    reference = _reference(after) if theirs else ""
+    return f"| {what} | {_cell(before)} | {_cell(after)} | {reference} | {ratio} | {goal} |"
+
+
+def _cell(found: dict[str, Any]) -> str:
+    if not found:
+        return "not measured"
+    if "failed" in found:
+        return str(found["failed"])
+    words = [_seconds(found["seconds"])]
+    if "kb" in found:
+        words.append(f"{found['kb']:.0f} kB")
+    if found.get("more_mb"):
+        words.append(f"+{found['more_mb']:.0f} MB")
+    return ", ".join(words)
+
+
+def _reference(found: dict[str, Any]) -> str:
+    size = f", {found['reference_kb']:.0f} kB" if "reference_kb" in found else ""
+    return _seconds(found["reference"]) + size
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
+def _growth() -> str:
+    file = STORE / "growth.json"
+    if not file.exists():
+        return ""
+    return GROWTH + "\n".join(_curve(curve) for curve in json.loads(file.read_text())) + "\n"
+
+
+def _curve(curve: dict[str, Any]) -> str:
+    sizes = ", ".join(f"{size:,}" for size in curve["sizes"])
+    seconds = ", ".join(f"{second:.3g}" for second in curve["seconds"])
+    return f"| {curve['grows']} | {curve['work']} | {sizes} | {seconds} | {curve['exponent']:.2f} |"

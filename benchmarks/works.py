@@ -1,0 +1,343 @@
+"""Whole pieces of work, each in a process of its own: CPU seconds, peak memory, a reference.
+
+    python -m benchmarks.works after                      all of them, into docs/results/speed
+    python -m benchmarks.works after median_forest        some of them; the others stay
+    python -m benchmarks.works before --source DIR        by an older tree of hedgerow
+    python -m benchmarks.works page                       the page from both, docs/results/speed.md
+
+A work uses what users use, so an older tree can run it too. Works that an older tree cannot do say
+so there. Some need the data folder: HEDGEROW_DATA=DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+STORE = ROOT / "docs" / "results" / "speed"
+LONGEST = 3600
+CALLS = 200  # of one row each: one is shorter than the clock's step
+NO_REFERENCE = "HEDGEROW_BENCH_WITHOUT_REFERENCES"
+Measured = dict[str, Any]
+WORKS: dict[str, tuple[str, str, Callable[[], Measured]]] = {}
+
+
+def work(what: str, goal: str) -> Callable[[Callable[[], Measured]], Callable[[], Measured]]:
+    """Registers a piece of work under the name of its function."""
+
+    def register(function: Callable[[], Measured]) -> Callable[[], Measured]:
+        WORKS[function.__name__] = (what, goal, function)
+        return function
+
+    return register
+
+
+def cpu(function: Callable[[], object], rounds: int = 1) -> float:
+    """Least CPU seconds of some rounds."""
+    found = []
+    for _ in range(rounds):
+        start = time.process_time()
+        function()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+def reference(function: Callable[[], object], rounds: int = 1) -> float | None:
+    """As `cpu`; an older tree has the same references, so they are left out there."""
+    return None if os.environ.get(NO_REFERENCE) else cpu(function, rounds)
+
+
+def normals(rows: int, features: int, classes: int = 2) -> tuple[Any, Any, Any]:
+    """Features, class labels and a number that depend on three of the features."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, features)).astype(np.float32)
+    score = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * (X[:, 3] > 0.3) + rng.normal(size=rows)
+    cuts = np.quantile(score, np.arange(1, classes) / classes)
+    return X, np.digitize(score, cuts), np.clip(score, -10, 10)
+
+
+def schema_of(features: int, classes: int | None = 2) -> Any:
+    import hedgerow as hr
+
+    columns = tuple(hr.Numeric(f"x{j}", -6.0, 6.0) for j in range(features))
+    if classes is None:
+        return hr.Schema(columns, target=hr.Target(-10, 10))
+    return hr.Schema(columns, classes=tuple(str(c) for c in range(classes)))
+
+
+def boosted(rows: int, features: int) -> Measured:
+    import hedgerow as hr
+
+    X, y, _ = normals(rows, features)
+    model = hr.BoostedTreesClassifier(schema_of(features), 1.0, 1e-6, random_state=0)
+    model.fit(X[:1000], y[:1000])
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    spent = cpu(lambda: model.fit(X, y))
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) / 1024
+    return {"seconds": spent, "more_mb": more}
+
+
+@work("default boosted classifier, 1e6 x 30, whole fit", "at most .5 x XGBoost, 100 x depth 6")
+def boosted_million() -> Measured:
+    import xgboost
+
+    X, y, _ = normals(1_000_000, 30)
+    theirs = xgboost.XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, tree_method="hist")
+    ours = boosted(1_000_000, 30)["seconds"]  # making the rows takes more memory than the fit
+    return {"seconds": ours, "reference": reference(lambda: theirs.fit(X, y))}
+
+
+@work("the same, 20,000 x 100", "memory: a chunk of rows and one matrix of F^2")
+def boosted_100_columns() -> Measured:
+    return boosted(20_000, 100)
+
+
+@work("the same, 20,000 x 300", "does not crash")
+def boosted_300_columns() -> Measured:
+    return boosted(20_000, 300)
+
+
+@work("the same, 20,000 x 1,000", "works")
+def boosted_1000_columns() -> Measured:
+    return boosted(20_000, 1000)
+
+
+def served() -> tuple[Any, Any, Any, Any]:
+    """A boosted model of 100 trees, XGBoost's, and rows to ask about."""
+    import xgboost
+
+    import hedgerow as hr
+
+    X, y, _ = normals(30_000, 30)
+    ours = hr.BoostedTreesClassifier(schema_of(30), 64.0, 1e-6, n_trees=100, random_state=0)
+    theirs = xgboost.XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, tree_method="hist")
+    return ours.fit(X, y), theirs.fit(X, y), X, y
+
+
+@work("one row predicted, 100 boosted trees", "at most 3 x XGBoost, below 1 ms")
+def one_row() -> Measured:
+    ours, theirs, X, _ = served()
+
+    def calls(model: Any) -> Callable[[], object]:
+        return lambda: [model.predict_proba(X[:1]) for _ in range(CALLS)]
+
+    cpu(calls(ours))
+    theirs_seconds = reference(calls(theirs), 3)
+    return {
+        "seconds": cpu(calls(ours), 3) / CALLS,
+        "reference": theirs_seconds and theirs_seconds / CALLS,
+    }
+
+
+def file_of(model: Any, save: str, name: str) -> Path:
+    path = Path("/tmp") / f"hedgerow-bench-{os.getpid()}-{name}.json"
+    getattr(model, save)(path)
+    return path
+
+
+@work("model file of 100 boosted trees, loaded", "at most 1 x XGBoost's JSON, 8 ms")
+def model_file() -> Measured:
+    import xgboost
+
+    import hedgerow as hr
+
+    ours, theirs, _, _ = served()
+    mine, other = file_of(ours, "save", "ours"), file_of(theirs, "save_model", "theirs")
+    try:
+        return {
+            "seconds": cpu(lambda: hr.load(mine), 9),
+            "reference": reference(lambda: xgboost.XGBClassifier().load_model(other), 9),
+            "kb": mine.stat().st_size / 1000,
+            "reference_kb": other.stat().st_size / 1000,
+        }
+    finally:
+        mine.unlink()
+        other.unlink()
+
+
+@work("ExtraTreesClassifier, 1e6 x 30, 20 trees of depth 20", "at most .5 x scikit-learn's")
+def extra_trees_classes() -> Measured:
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    import hedgerow as hr
+
+    X, y, _ = normals(1_000_000, 30)
+    ours = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, random_state=0)
+    theirs = ExtraTreesClassifier(20, max_depth=20)
+    return {
+        "seconds": cpu(lambda: ours.fit(X, y)),
+        "reference": reference(lambda: theirs.fit(X, y)),
+    }
+
+
+@work("ExtraTreesRegressor, 200,000 x 30, 20 trees of depth 20", "at most .5 x scikit-learn's")
+def extra_trees_numbers() -> Measured:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    import hedgerow as hr
+
+    X, _, y = normals(200_000, 30)
+    ours = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, random_state=0)
+    theirs = ExtraTreesRegressor(20, max_depth=20)
+    return {
+        "seconds": cpu(lambda: ours.fit(X, y)),
+        "reference": reference(lambda: theirs.fit(X, y)),
+    }
+
+
+@work("MedianForestClassifier, 1e4 x 30", "at most .3 s")
+def median_forest() -> Measured:
+    import hedgerow as hr
+
+    X, y, _ = normals(10_000, 30)
+    model = hr.MedianForestClassifier(schema_of(30), 1.0, 1e-6, random_state=0, max_depth=8)
+    model.fit(X, y)
+    return {"seconds": cpu(lambda: model.fit(X, y), 3)}
+
+
+@work("best-first tree, 512 splits, adult, 4 sites", "a third of before")
+def best_first() -> Measured:
+    from benchmarks import bench_topdown
+    from studies import datasets
+
+    data = datasets.load("adult", datasets.folder(None))
+    bench_topdown.hr.TopDownTreeClassifier()  # imports what it needs
+    return {"seconds": cpu(lambda: bench_topdown.fit(data, split="noisy_counts"))}
+
+
+@work("shares of one self-mask, 300 sites", "faster")
+def shares_300() -> Measured:
+    return shares(300)
+
+
+@work("shares of one self-mask, 1,000 sites", "faster")
+def shares_1000() -> Measured:
+    return shares(1000)
+
+
+def shares(sites: int) -> Measured:
+    from hedgerow.secagg import shamir
+
+    split = shamir.split
+    split(1, sites * 4 // 5, range(sites), os.urandom)
+    return {"seconds": cpu(lambda: split(1, sites * 4 // 5, range(sites), os.urandom), 5)}
+
+
+@work("tree over 1,000 sites in one process, sparse graph", "below 180 s")
+def thousand_sites() -> Measured:
+    from benchmarks.consortium import tree_over
+
+    return {"seconds": cpu(lambda: tree_over(1000, sparse=True))}
+
+
+@work("`party` with 1,000 names, 2e5 rows", "one sort")
+def party_names() -> Measured:
+    from hedgerow.estimators.holders import split_by_party
+
+    X, y, _ = normals(200_000, 5)
+    who = np.random.default_rng(1).integers(1000, size=len(y)).astype(str)
+    return {"seconds": cpu(lambda: split_by_party(X, y, who, None), 3)}
+
+
+@work("first fit of a tree, 1e5 x 30, nothing compiled yet", "message, at most 2 x plain")
+def first_use() -> Measured:
+    """In processes of their own; the reference never compiles."""
+    program = (
+        "import time; start = time.process_time()\n"
+        "from benchmarks.works import normals, schema_of\n"
+        "import hedgerow as hr\n"
+        "{change}\n"
+        "X, y, _ = normals(100_000, 30)\n"
+        "hr.TreeClassifier(schema_of(30), 1.0, 1e-6, random_state=0).fit(X, y)\n"
+        "print(time.process_time() - start)\n"
+    )
+    never = "from hedgerow.kernels import dispatch; dispatch.PRICES = dispatch.Prices(1e9, 1e9)"
+
+    def seconds(change: str) -> float:
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            command = [sys.executable, "-W", "ignore", "-c", program.format(change=change)]
+            done = subprocess.run(
+                command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT
+            )
+            return float(done.stdout.split()[-1])
+
+    return {"seconds": seconds(""), "reference": seconds(never)}
+
+
+@work("boosted fit, 1e6 x 30, n_jobs=2: the longest chain of work", "1.7 x shorter than one thread")
+def two_threads() -> Measured:
+    from benchmarks.chain import longest_chain
+
+    return longest_chain(1_000_000, 30)
+
+
+# ------------------------------------------------------------------------------------- running
+def measure(name: str, source: Path) -> Measured:
+    """In a process of its own that imports hedgerow from `source`."""
+    paths = os.pathsep.join([str(source / "src"), str(ROOT)])
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths}
+    if source != ROOT:
+        environment[NO_REFERENCE] = "yes"
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.works", "one", name]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=LONGEST, cwd=ROOT
+    )
+    if done.returncode:
+        error = done.stderr.strip().splitlines()[-1].partition(":")[0]
+        absent = error in ("ImportError", "ModuleNotFoundError")
+        return {"failed": "not there yet" if absent else f"fails: {error}"}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def run_one(name: str) -> None:
+    from hedgerow.kernels.warming import warm
+
+    warm()
+    found = WORKS[name][2]()
+    found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(found))
+
+
+def run(when: str, source: Path, names: list[str]) -> None:
+    """A result is kept as soon as it is there: works take minutes, and may run side by side."""
+    file = STORE / f"{when}.json"
+    for name in names or list(WORKS):
+        found = measure(name, source)
+        print(when, name, found, flush=True)
+        STORE.mkdir(parents=True, exist_ok=True)
+        known = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps({**known, name: found}, indent=1, sort_keys=True) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=["before", "after", "page", "one"])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--source", type=Path, default=ROOT)
+    given = parser.parse_args()
+    if given.what == "one":
+        run_one(given.names[0])
+    elif given.what == "page":
+        from benchmarks.page import write_page
+
+        write_page()
+    else:
+        run(given.what, given.source.resolve(), given.names)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""A run as it goes, in a browser of this machine: events as they come, nothing to click.
+
+Loopback only, read only, one token for one run. The token is compared in constant time, and a
+request must name this server as its host, so that no page of the web can look through a browser.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Condition, Thread
+from urllib.parse import parse_qs, urlsplit
+
+from hedgerow.agreement.watching import Event, in_words
+from hedgerow.report.page.live import live_page
+
+LOOPBACK = "127.0.0.1"
+BEAT_SECONDS = 15.0
+"""A line now and then, so that a browser that left is noticed."""
+
+
+class LiveView:
+    """What has happened so far, and who waits for more."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.token = secrets.token_urlsafe(24)
+        self._events: list[Event] = []
+        self._changed = Condition()
+        self._ended = False
+        self._server = _Server((LOOPBACK, 0), _Handler)
+        self._server.view = self
+        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def host(self) -> str:
+        return f"{LOOPBACK}:{self._server.server_address[1]}"
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.host}/?token={self.token}"
+
+    def tell(self, event: Event) -> None:
+        with self._changed:
+            self._events.append({**event, "words": in_words(event)})
+            self._changed.notify_all()
+
+    def stream(self) -> Iterator[Event | None]:
+        """All events from the first on; None when nothing has happened for a while."""
+        seen = 0
+        while True:
+            with self._changed:
+                if seen == len(self._events) and not self._ended:
+                    self._changed.wait(BEAT_SECONDS)
+                fresh, ended = self._events[seen:], self._ended
+            yield from fresh
+            seen += len(fresh)
+            if ended and not fresh:
+                return
+            if not fresh:
+                yield None
+
+    def close(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._server.shutdown()
+        self._server.server_close()  # waits for streams, which have ended
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False
+    block_on_close = True
+    view: LiveView
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.0"
+    timeout = 30
+
+    def do_GET(self) -> None:
+        place = urlsplit(self.path)
+        told = parse_qs(place.query).get("token", [""])[0]
+        view = self.server.view
+        right = hmac.compare_digest(told.encode(), view.token.encode())
+        if not right or self.headers.get("Host") != view.host:
+            self.send_error(HTTPStatus.FORBIDDEN)
+        elif place.path == "/":
+            self._send("text/html; charset=utf-8", live_page(view.title).encode())
+        elif place.path == "/events":
+            self._stream(view)
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _send(self, kind: str, body: bytes) -> None:
+        self._head(kind)
+        self.wfile.write(body)
+
+    def _head(self, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+
+    def _stream(self, view: LiveView) -> None:
+        self._head("text/event-stream")
+        try:
+            for event in view.stream():
+                line = ": still here" if event is None else f"data: {json.dumps(event)}"
+                self.wfile.write(f"{line}\n\n".encode())
+                self.wfile.flush()
+        except OSError:
+            return  # the browser left
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The terminal belongs to the run."""
+
+
+@contextmanager
+def live_view(title: str) -> Iterator[LiveView]:
+    view = LiveView(title)
+    try:
+        yield view
+    finally:
+        view.close()

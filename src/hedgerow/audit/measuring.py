@@ -1,0 +1,177 @@
+"""From watched fits to a verdict: what was lost, against what was claimed.
+
+White box: noise that is released minus what it hides shows how loud it is; what a canary adds
+shows how far it pulls. The two together are the loss of a sum, which is held against its charge,
+kind of statistic by kind of statistic, and over a canary's whole path against the budget.
+One run: released sums less their expectation, projected on each canary's own vector; who guesses
+by them which canaries were in refutes small epsilons (audit/bounds.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.audit.bounds import NoiseSeen, epsilon_at_least
+from hedgerow.audit.watching import Released, Watched
+from hedgerow.errors import SpecError
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Measure, Placement
+from hedgerow.study.terms import Study
+from hedgerow.values.arrays import FloatArray
+
+DEVIATIONS = 4.9
+"""One-sided: sound noise is called quiet less than once in a million audits of a kind of sum."""
+ERROR = 5e-7
+ROUNDING = 1.005
+"""Integer noise, and contributions cut to integers: a part in 200 is no finding."""
+
+
+@dataclass(frozen=True)
+class KindOfSum:
+    """All sums of one statistic: how loud their noise is, and the most that a charge was passed."""
+
+    what: str
+    numbers: int
+    noise: float  # measured deviation over the claimed one
+    at_least: float  # lower bound of loss over charge
+
+    @property
+    def is_sound(self) -> bool:
+        return self.at_least <= ROUNDING
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit found."""
+
+    claimed: float
+    delta: float
+    white_box: float
+    one_run: float
+    canaries: int
+    right: int
+    kinds: tuple[KindOfSum, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        below = max(self.white_box, self.one_run) <= self.claimed * ROUNDING
+        return below and all(kind.is_sound for kind in self.kinds)
+
+
+def verdict(fits: Sequence[Watched]) -> Verdict:
+    study = fits[0].study
+    if study.placement in (Placement.LABEL, Placement.NOWHERE):
+        raise SpecError(
+            f"noise is added {study.placement.name.lower()!r}; the audit measures noise in sums: "
+            "use 'curator', 'shares' or 'silo'."
+        )
+    kinds = _by_kind(fits)
+    right, total = _guesses(fits)
+    return Verdict(
+        claimed=float(study.epsilon),
+        delta=float(study.delta),
+        white_box=_whole_path(fits),
+        one_run=epsilon_at_least(total, right, total, float(study.delta), ERROR),
+        canaries=total,
+        right=right,
+        kinds=tuple(kinds),
+    )
+
+
+# ------------------------------------------------------------------------------------ the white box
+def _by_kind(fits: Sequence[Watched]) -> list[KindOfSum]:
+    groups: dict[str, list[tuple[Study, Released]]] = {}
+    for fit in fits:
+        for one in fit.released:
+            groups.setdefault(type(one.query.statistic).__name__, []).append((fit.study, one))
+    return [_kind(name, group) for name, group in sorted(groups.items())]
+
+
+def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfSum:
+    seen = _noise(group)
+    louder = seen.at_most(DEVIATIONS)
+    passed = [_losses(s, one, louder).max() / float(s.cost(one.query)) for s, one in group]
+    return KindOfSum(
+        what=name,
+        numbers=seen.count,
+        noise=math.sqrt(seen.square),
+        at_least=max(float(part) for part in passed),
+    )
+
+
+def _noise(group: Sequence[tuple[Study, Released]]) -> NoiseSeen:
+    """All noise of some sums together, each number in deviations of its own claim."""
+    count = sum(one.noise.size for _, one in group)
+    square = sum(float((one.noise**2).sum()) / one.variance for _, one in group)
+    tail = sum(one.noise.size * _tail(study, one) for study, one in group)
+    return NoiseSeen(count, square / max(count, 1), tail / max(count, 1))
+
+
+def _losses(study: Study, one: Released, louder: float) -> FloatArray:
+    """(M,) what each canary loses by one sum, if noise has so many times its claimed variance."""
+    pulls = one.pulls.reshape(len(one.pulls), -1)
+    if math.isinf(louder):
+        return np.zeros(len(pulls))
+    variance = one.variance * _counted_part(study) * louder
+    if study.measure is Measure.GDP:
+        return np.asarray((pulls**2).sum(axis=1) / variance)
+    unit = _unit(study, one)
+    rate = -math.log(_ratio(variance * unit**2))
+    return np.asarray(np.abs(pulls).sum(axis=1) * unit * rate)
+
+
+def _unit(study: Study, one: Released) -> int:
+    return study.unit(one.query) * study.refinement(one.query)
+
+
+def _ratio(variance: float) -> float:
+    """Of neighbouring probabilities of a discrete Laplace law: variance = 2 q / (1 - q)^2."""
+    return (1.0 + variance - math.sqrt(1.0 + 2.0 * variance)) / variance
+
+
+def _tail(study: Study, one: Released) -> float:
+    """Kurtosis less 1 of the opened noise, from the fourth cumulant of a geometric law."""
+    if study.measure is Measure.GDP:
+        return 2.0
+    part = _counted_part(study)
+    q = _ratio(one.variance * part * _unit(study, one) ** 2)
+    return 2.0 + part * (1.0 + 4.0 * q + q * q) / (2.0 * q)
+
+
+def _counted_part(study: Study) -> float:
+    """The part of the noise that a promise counts on: of honest survivors, or of one site."""
+    if study.placement is Placement.SHARES:
+        return (study.threshold - study.colluders) / study.parties
+    return 1.0 / study.parties if study.placement is Placement.SILO else 1.0
+
+
+def _whole_path(fits: Sequence[Watched]) -> float:
+    """Epsilon of the canary that lost most over all sums, at least."""
+    study = fits[0].study
+    louder = _noise([(f.study, one) for f in fits for one in f.released]).at_most(DEVIATIONS)
+    paths = [np.sum([_losses(f.study, one, louder) for one in f.released], axis=0) for f in fits]
+    lost = max(float(path.max()) for path in paths)
+    return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)
+
+
+# -------------------------------------------------------------------------------------- one run
+def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
+    """How many of all guesses are right. "In" is guessed where half its own pull is seen."""
+    right = total = 0
+    for fit in fits:
+        pulled = np.zeros(len(fit.included))
+        half = np.zeros(len(fit.included))
+        for one in fit.released:
+            pulls = one.pulls.reshape(len(one.pulls), -1)
+            length = (pulls**2).sum(axis=1) / one.variance
+            seen = pulls @ one.noise.reshape(-1) / one.variance
+            pulled += seen + np.where(fit.included, length, 0.0)
+            half += length / 2.0
+        right += int(((pulled > half) == fit.included).sum())
+        total += len(fit.included)
+    return right, total

@@ -1,0 +1,93 @@
+"""The audit as a person runs it: rows from nowhere, canaries, fits, a verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hedgerow.audit.measuring import Verdict, verdict
+from hedgerow.audit.watching import watched_fit
+from hedgerow.errors import SpecError
+from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
+
+FEATURES: tuple[Feature, ...] = (
+    *(Numeric(f"number {k}", 0.0, 1.0, bins=24) for k in range(6)),
+    Categorical("group", ("a", "b", "c", "d")),
+)
+WIDTH = 40
+
+
+def estimators(name: str) -> list[type[Any]]:
+    """The class of that name, or all of them."""
+    import hedgerow
+
+    names = [n for n in hedgerow.__all__ if n.endswith(("Classifier", "Regressor"))]
+    if name != "all" and name not in names:
+        raise SpecError(f"there is no estimator {name!r}; use 'all' or one of {names}.")
+    return [getattr(hedgerow, n) for n in names if name in ("all", n)]
+
+
+def audited(
+    kind: type[Any],
+    placement: str = "curator",
+    epsilon: float = 8.0,
+    delta: float = 1e-6,
+    n_rows: int = 400,
+    canaries: int = 60,
+    fits: int = 1,
+    **parameters: Any,
+) -> Verdict:
+    """Audits an estimator on made-up rows; more fits and canaries make the bounds tighter."""
+    parties = 1 if placement == "curator" else 3
+    rng = np.random.default_rng()
+    number = kind()._regression
+    schema = Schema(FEATURES, classes=("no", "yes"))
+    if number:
+        schema = Schema(FEATURES, target=Target(0.0, 1.0))
+    found = []
+    for _ in range(fits):
+        model = kind(schema, epsilon=epsilon, delta=delta, placement=placement, **parameters)
+        rows, extra = _made_up(n_rows, number, rng), _made_up(canaries, number, rng, extreme=True)
+        found.append(watched_fit(model, schema, rows, extra, parties, rng))
+    return verdict(found)
+
+
+def _made_up(
+    n: int, number: bool, rng: np.random.Generator, extreme: bool = False
+) -> tuple[Any, Any]:
+    """Rows with something to learn; canaries stand in rare corners and carry the ends of ranges."""
+    X = rng.random((n, 6))
+    if extreme:
+        X = np.where(rng.random((n, 6)) < 0.3, np.round(X), X)
+    score = X[:, 0] + 0.5 * X[:, 1] + rng.normal(0.0, 0.2, n)
+    flip = rng.random(n) < (0.5 if extreme else 0.0)
+    high = (score > 0.75) ^ flip
+    y = np.where(high, 1.0, 0.0) if extreme else np.clip(score / 1.5, 0.0, 1.0)
+    labels = y if number else np.where(high, "yes", "no")
+    group = rng.choice(list("abcd"), n)
+    return np.concatenate([X.astype(object), group[:, None].astype(object)], axis=1), labels
+
+
+def lines(name: str, placement: str, found: Verdict) -> Iterator[str]:
+    """The verdict for a terminal, with a picture."""
+    yield f"{name}, noise added by {placement}"
+    yield f"  claim      epsilon = {found.claimed:g}, delta = {found.delta:g}"
+    yield f"  white box  at least {found.white_box:.3f}  {_bar(found.white_box, found.claimed)}"
+    yield f"  one run    at least {found.one_run:.3f}  {_bar(found.one_run, found.claimed)}"
+    yield f"             {found.right} of {found.canaries} canaries guessed right"
+    for kind in found.kinds:
+        mark = "" if kind.is_sound else "   BEYOND ITS CHARGE"
+        yield (
+            f"  {kind.what:<20} {kind.numbers:>7} numbers, noise {kind.noise:.3f} of its claim, "
+            f"loss at least {kind.at_least:.3f} of its charge{mark}"
+        )
+    yield "  below its claim" if found.is_sound else "  ABOVE ITS CLAIM: do not use this build"
+
+
+def _bar(measured: float, claimed: float) -> str:
+    """Measured against claimed; the claim is the upright line."""
+    reach = min(round(WIDTH * measured / claimed), WIDTH + 10)
+    bar = "#" * min(reach, WIDTH) + "." * max(WIDTH - reach, 0) + "|" + "#" * max(reach - WIDTH, 0)
+    return f"[{bar}]"

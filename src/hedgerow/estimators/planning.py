@@ -1,0 +1,310 @@
+"""`hedgerow.plan`: what a fit will carry, cost and give, before anything is spent.
+
+The real learner runs under the real study on stand-in rows: public rows that the user names, or
+rows made up from the schema. Noise laws, rounds and bytes follow from study and queries alone, so
+they are those of the fit; quality is that on the stand-in, and is said to be no more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from hedgerow.errors import SpecError
+from hedgerow.estimators.assembling import agree, public_seed
+from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.common import DEFAULT_DELTA
+from hedgerow.estimators.holders import secret_draws
+from hedgerow.estimators.stand_ins import stand_in_rows
+from hedgerow.learning.flow import run
+from hedgerow.queries import Query, Reply, SumQuery
+from hedgerow.site.reading.encoding import encode
+from hedgerow.site.rows import Rows
+from hedgerow.study.describe import phrase_of
+from hedgerow.transport import in_process
+from hedgerow.values.arrays import FloatArray
+from hedgerow.values.schema import Schema
+
+CANDIDATES = ("BoostedTrees", "Forest", "Tree")
+"""Our own methods: the best in most cells of the measured tables, the one with fewest rounds, and
+the one that people can read."""
+FACTORS = (0.25, 1.0, 4.0)
+"""Of the epsilon that was asked for, for the curve of quality."""
+CLEAR = 2.0
+"""Deviations by which a group must stand out of the noise."""
+BLIND = 0.53
+"""An AUC below which a model is no better than the classes' shares."""
+TIE = 0.01
+
+
+@dataclass(frozen=True)
+class Noise:
+    """One kind of release: its rounds, what it is, and the deviation of the noise on each sum."""
+
+    rounds: str
+    what: str
+    deviation: float
+
+    @property
+    def smallest(self) -> int:
+        """Records that a group needs to be told from noise."""
+        return math.ceil(CLEAR * self.deviation)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run on the stand-in: quality on rows that were left out, and what it took."""
+
+    estimator: str
+    epsilon: float
+    quality: float
+    noise: tuple[Noise, ...]
+    rounds: int
+    bytes_per_site: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to expect. `trials` are all runs; `curve` is quality by epsilon, mean and spread."""
+
+    estimator: str
+    epsilon: float
+    delta: float
+    n: int
+    parties: int
+    measure: str
+    stand_in: str
+    advice: str
+    trials: tuple[Trial, ...] = field(repr=False)
+
+    @property
+    def chosen(self) -> Trial:
+        return next(t for t in self.trials if self._is(t, self.estimator, self.epsilon))
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        return self.chosen.noise
+
+    @property
+    def curve(self) -> dict[float, tuple[float, float]]:
+        epsilons = sorted({t.epsilon for t in self.trials if t.estimator == self.estimator})
+        return {e: self.quality(self.estimator, e) for e in epsilons}
+
+    def quality(self, estimator: str, epsilon: float) -> tuple[float, float]:
+        found = [t.quality for t in self.trials if self._is(t, estimator, epsilon)]
+        return float(np.mean(found)), float(np.std(found))
+
+    @staticmethod
+    def _is(trial: Trial, estimator: str, epsilon: float) -> bool:
+        return (trial.estimator, trial.epsilon) == (estimator, epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "estimator": self.estimator,
+            "advice": self.advice,
+            "stand_in": self.stand_in,
+            "rounds": self.chosen.rounds,
+            "bytes_per_site": self.chosen.bytes_per_site,
+            "seconds": round(self.chosen.seconds, 3),
+            "noise": [vars_of(one) for one in self.noise],
+            "quality": {
+                "measure": self.measure,
+                "by_epsilon": [[e, *q] for e, q in self.curve.items()],
+                "by_estimator": {name: self.quality(name, self.epsilon) for name in self.names},
+            },
+        }
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(t.estimator for t in self.trials))
+
+    def __str__(self) -> str:
+        one = self.chosen
+        promise = f"epsilon {self.epsilon:g}, delta {self.delta:g}"
+        head = f"Plan for {self.n} records, {self.parties} site(s), {promise}"
+        lines = [head, "", f"  {self.advice}", "", "  noise on each sum, in records"]
+        lines += [
+            f"    {n.deviation:10.1f}   round {n.rounds}: {n.what} (told from noise: {n.smallest})"
+            for n in self.noise
+        ]
+        lines += ["", f"  {self.measure} on {self.stand_in}; mean +- spread over runs"]
+        lines += [f"    epsilon {e:<8g} {q:.3f} +- {s:.3f}" for e, (q, s) in self.curve.items()]
+        for name in self.names:
+            q, s = self.quality(name, self.epsilon)
+            lines.append(f"    {name:<24} {q:.3f} +- {s:.3f}")
+        took = (
+            f"{one.rounds} rounds, {one.bytes_per_site} bytes per site, {one.seconds:.1f} seconds"
+        )
+        return "\n".join([*lines, "", f"  {took} on this machine, the network not counted."])
+
+
+def vars_of(noise: Noise) -> dict[str, Any]:
+    return {"rounds": noise.rounds, "what": noise.what, "deviation": noise.deviation}
+
+
+def plan(
+    schema: Schema,
+    n: int,
+    epsilon: float = 1.0,
+    *,
+    delta: float = DEFAULT_DELTA,
+    parties: int = 1,
+    stand_in: tuple[Any, Any] | None = None,
+    estimators: Sequence[str] = (),
+    repeats: int = 2,
+) -> Plan:
+    """What noise, rounds, bytes and quality to expect of a fit; nothing is spent.
+
+    Parameters
+    ----------
+    schema : Schema
+        As for the fit.
+    n : int
+        Records of all sites together, as far as that is known in public.
+    epsilon, delta : float
+        The promise.
+    parties : int, default=1
+        Sites.
+    stand_in : (X, y) or None, default=None
+        Public rows that resemble those of the fit. None makes some up from the schema.
+    estimators : sequence of str, default=()
+        Names in hedgerow; our own three if left out.
+    repeats : int, default=2
+        Runs of each.
+
+    Returns
+    -------
+    Plan
+        `print(plan)` says it all.
+
+    """
+    if not isinstance(n, int) or n < 8:
+        raise SpecError(f"n is {n!r}; give the number of records, 8 or more.")
+    kind = "Regressor" if schema.target is not None else "Classifier"
+    names = list(estimators) or [name + kind for name in CANDIDATES]
+    rows = [stand_in_rows(schema, n, stand_in, seed) for seed in range(repeats)]
+    first = [_trial(name, schema, one, epsilon, delta, parties) for name in names for one in rows]
+    best = _best(names, first)
+    others = [
+        _trial(best, schema, rows[0], factor * epsilon, delta, parties)
+        for factor in FACTORS
+        if factor != 1.0
+    ]
+    words = "the public rows you named" if stand_in else "rows made up from the schema"
+    measure = "AUC" if _is_binary(schema) else "R2" if schema.target is not None else "accuracy"
+    return Plan(
+        estimator=best,
+        epsilon=epsilon,
+        delta=delta,
+        n=n,
+        parties=parties,
+        measure=measure,
+        stand_in=f"{words}, {min(n, len(rows[0][1]))} of them",
+        advice=_advice(best, first, n, epsilon, measure),
+        trials=(*first, *others),
+    )
+
+
+def _is_binary(schema: Schema) -> bool:
+    return len(schema.classes or ()) == 2
+
+
+def _best(names: Sequence[str], trials: Sequence[Trial]) -> str:
+    """The best on average; of those that tie, the first that was named."""
+    means = {n: float(np.mean([t.quality for t in trials if t.estimator == n])) for n in names}
+    top = max(means.values())
+    return next(name for name in names if means[name] >= top - TIE)
+
+
+def _advice(best: str, trials: Sequence[Trial], n: int, epsilon: float, measure: str) -> str:
+    quality = float(np.mean([t.quality for t in trials if t.estimator == best]))
+    if measure == "AUC" and quality < BLIND:
+        return (
+            f"With {n} records at epsilon {epsilon:g} nothing beats the classes' shares on the "
+            "stand-in: ask for fewer columns, more records or a larger epsilon."
+        )
+    others = sorted({t.estimator for t in trials} - {best})
+    against = f"; compared with {', '.join(others)}" if others else ""
+    return f"Take {best}: {measure} about {quality:.3f} on the stand-in{against}."
+
+
+# ---------------------------------------------------------------------------------------- trials
+class _Watching:
+    """Hands queries on and notes the noise that each will carry."""
+
+    def __init__(self, federation: Any) -> None:
+        self.federation = federation
+        self.seen: dict[tuple[str, float], list[int]] = {}
+
+    def ask(self, queries: Sequence[Query]) -> Sequence[Reply]:
+        replies: Sequence[Reply] = self.federation.ask(queries)
+        number = len(self.federation.record.rounds)
+        for query in queries:
+            if isinstance(query, SumQuery):
+                deviation = round(math.sqrt(self.federation.variance(query)), 6)
+                self.seen.setdefault((str(phrase_of(query)), deviation), []).append(number)
+        return replies
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        return tuple(
+            Noise(_rounds(numbers), what, deviation)
+            for (what, deviation), numbers in self.seen.items()
+        )
+
+
+def _rounds(numbers: Sequence[int]) -> str:
+    return str(numbers[0]) if numbers[0] == numbers[-1] else f"{numbers[0]}-{numbers[-1]}"
+
+
+def _trial(
+    name: str,
+    schema: Schema,
+    rows: tuple[Any, Any, Any, Any],
+    epsilon: float,
+    delta: float,
+    parties: int,
+) -> Trial:
+    X, y, X_test, y_test = rows
+    made: PrivateEstimator = getattr(import_module("hedgerow"), name)(
+        schema, epsilon=epsilon, delta=delta, random_state=0
+    )
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the fit to come, not of a rehearsal
+        study, recipe = agree(made, schema, parties)
+    owner = np.arange(len(y)) % parties
+    holders = [
+        Rows(encode(X[owner == k], study.schema, y=y[owner == k]), study.schema, own)
+        for k, own in enumerate(secret_draws(study.name, parties))
+    ]
+    federation = in_process.open_federation(study, holders)
+    watching = _Watching(federation)
+    rng = np.random.default_rng(public_seed(made))
+    model = run(recipe.flow(study.schema, federation, rng), watching).model
+    seconds = time.perf_counter() - began
+    test = encode(X_test, study.schema, y=y_test)
+    assert test.y is not None
+    quality = _quality(model.predict(test.codes), np.asarray(test.y), schema)
+    record = federation.record
+    return Trial(
+        name, epsilon, quality, watching.noise, len(record.rounds), record.bytes_per_party, seconds
+    )
+
+
+def _quality(said: FloatArray, truth: Any, schema: Schema) -> float:
+    if schema.target is not None:
+        return float(1.0 - ((said[:, 0] - truth) ** 2).mean() / max(truth.var(), 1e-12))
+    if _is_binary(schema):
+        return float(roc_auc_score(truth == 1, said[:, 1])) if 0 < truth.mean() < 1 else 0.5
+    return float((np.argmax(said, axis=1) == truth).mean())

@@ -1,0 +1,65 @@
+"""The page of a run that is under way: the look of the report, filled by events."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from hedgerow.report.page.html import Html, joined, tag
+from hedgerow.report.page.page import LOGO
+
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "connect-src 'self'"
+)
+FACTS = {
+    "state": "State",
+    "rounds": "Rounds",
+    "sites": "Sites",
+    "seconds": "Seconds",
+    "bytes": "Bytes per site",
+    "spent": "Spent",
+}
+
+
+def live_page(title: str) -> str:
+    cards = [
+        tag("div", tag("dt", words), tag("dd", "...", id=f"live-{name}"))
+        for name, words in FACTS.items()
+    ]
+    head = tag(
+        "div",
+        tag("div", tag("p", LOGO, "hedgerow, live", class_="kicker"), tag("h1", title)),
+        class_="title",
+    )
+    budget = Html(
+        '<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
+        'aria-label="Part of the budget that is spent"><rect class="left" width="620" height="22"/>'
+        '<rect class="c1" id="live-bar" width="0" height="22"/></svg>'
+    )
+    main = tag(
+        "main",
+        tag(
+            "div",
+            tag("section", tag("h2", "Budget"), budget),
+            tag("section", tag("h2", "What happened"), tag("ol", "", id="live-events")),
+            class_="inner",
+        ),
+        aria_live="polite",
+    )
+    return joined(
+        [
+            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+            Html('<link rel="icon" href="data:,">'),
+            tag("title", f"{title} · hedgerow"),
+            Html(f"<style>{_file('page.css')}</style></head><body>"),
+            tag("header", tag("div", head, tag("dl", *cards, class_="facts"), class_="inner")),
+            main,
+            Html(f"<script>{_file('live.js')}</script></body></html>\n"),
+        ]
+    )
+
+
+def _file(name: str) -> str:
+    return files("hedgerow.report.page").joinpath(name).read_text("utf-8")

@@ -1,0 +1,163 @@
+"""The audit that ships: it passes sound pipelines, and sees planted slips."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from typer.testing import CliRunner
+
+import hedgerow as hr
+from hedgerow.audit.bounds import NoiseSeen, chance_of, epsilon_at_least
+from hedgerow.audit.running import audited, estimators, lines
+from hedgerow.cli.main import app
+from hedgerow.errors import SpecError
+from hedgerow.privacy.noise import sampling
+from hedgerow.queries import SumQuery
+from hedgerow.site.member import Member
+from hedgerow.study.terms import Study
+
+TREE = hr.HistogramTreeClassifier
+
+
+@pytest.mark.parametrize("placement", ["curator", "shares", "silo"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.filterwarnings("ignore::hedgerow.errors.QualityWarning")
+def test_a_sound_tree_is_below_its_claim_and_not_far_below(placement, delta):
+    found = audited(TREE, placement, delta=delta)
+    assert found.is_sound
+    assert 0.8 * found.claimed < found.white_box <= found.claimed
+    assert found.one_run <= found.claimed
+
+
+# ------------------------------------------------------------------------------------ planted slips
+def a_tenth_less_noise(monkeypatch):
+    draw = sampling.draw
+    less = lambda law, size, *rest, **how: np.rint(0.9 * draw(law, size, *rest, **how)).astype(int)  # noqa: E731
+    monkeypatch.setattr("hedgerow.site.member.sampling.draw", less)
+
+
+def columns_not_counted(monkeypatch):
+    monkeypatch.setattr(SumQuery, "sensitivity", lambda query, unit: query.statistic.bound(unit))
+
+
+def one_site_is_silent(monkeypatch):
+    noise, first = Member._noise, []
+
+    def some(member, query, secret):
+        first.append(member)
+        drawn = noise(member, query, secret)
+        return 0 * drawn if member is first[0] else drawn
+
+    monkeypatch.setattr(Member, "_noise", some)
+
+
+def colluders_not_subtracted(monkeypatch):
+    monkeypatch.setattr(Study, "honest", property(lambda study: study.threshold))
+
+
+def tails_cut_off(monkeypatch):
+    draw = sampling.draw
+
+    def cut(law, size, *rest, **how):
+        width = max(int(math.sqrt(law.variance)), 1)
+        return np.clip(draw(law, size, *rest, **how), -width, width)
+
+    monkeypatch.setattr("hedgerow.site.member.sampling.draw", cut)
+
+
+SLIPS = [
+    (a_tenth_less_noise, "curator"),
+    (columns_not_counted, "curator"),
+    (one_site_is_silent, "shares"),
+    (colluders_not_subtracted, "shares"),
+    (tails_cut_off, "silo"),
+]
+
+
+@pytest.mark.parametrize(("slip", "placement"), SLIPS, ids=lambda v: getattr(v, "__name__", v))
+def test_a_planted_slip_is_seen(slip, placement, monkeypatch):
+    slip(monkeypatch)
+    found = audited(TREE, placement)
+    assert not found.is_sound
+    assert "ABOVE ITS CLAIM" in list(lines("TREE", placement, found))[-1]
+
+
+def test_a_tenth_less_noise_is_seen_by_the_command_in_little_time(monkeypatch):
+    """Five minutes are allowed; CPU seconds, so that neighbours do not count."""
+    a_tenth_less_noise(monkeypatch)
+    start = time.process_time()
+    done = CliRunner().invoke(app, ["audit"])
+    assert done.exit_code == 1, done.output
+    assert "ABOVE ITS CLAIM" in done.output
+    assert time.process_time() - start < 300.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", estimators("all"), ids=lambda kind: kind.__name__)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_recipe_is_below_its_claim(kind):
+    """Some refuse to run with shares of Laplace noise this wide; all others must be sound."""
+    refusals: list[str] = []
+    for placement, delta in product(("curator", "shares", "silo"), (0.0, 1e-6)):
+        try:
+            found = audited(kind, placement, delta=delta)
+        except SpecError as refused:
+            refusals.append(str(refused))
+            continue
+        assert found.is_sound, "\n".join(lines(kind.__name__, placement, found))
+    assert len(refusals) <= 1
+    assert all("sampler is proved" in refusal for refusal in refusals)
+
+
+# ------------------------------------------------------------------------------------------- bounds
+def by_the_paper(canaries, guessed, right, epsilon, delta):
+    """Steinke, Nasr and Jagielski 2023, Theorem 5.2, term by term with SciPy's binomial."""
+    q = 1.0 / (1.0 + math.exp(-epsilon))
+    tail = binom.sf(right - 1, guessed, q)
+    terms = [
+        (binom.cdf(right - 1, guessed, q) - binom.cdf(right - i - 1, guessed, q)) / i
+        for i in range(1, right + 1)
+    ]
+    return min(tail + 2.0 * canaries * delta * max(terms, default=0.0), 1.0)
+
+
+@pytest.mark.parametrize("right", [0, 50, 70, 99, 100])
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3])
+def test_the_bound_of_one_run_is_the_paper_s(right, delta):
+    for epsilon in (0.1, 1.0, 3.0):
+        expected = by_the_paper(120, 100, right, epsilon, delta)
+        assert chance_of(100, right, 120, epsilon, delta) == pytest.approx(expected, abs=1e-9)
+
+
+def test_randomised_response_is_bounded_by_its_own_epsilon_and_almost_reached():
+    rng, epsilon, m = np.random.default_rng(5), 2.0, 1000
+    right = rng.binomial(m, 1.0 / (1.0 + math.exp(-epsilon)), 100)
+    bounds = np.array([epsilon_at_least(m, int(r), m, 0.0, 0.05) for r in right])
+    assert (bounds > epsilon).mean() < 0.2  # 0.05 is expected; 20 of 100 come once in 10^6
+    assert np.median(bounds) > 0.85 * epsilon
+
+
+def test_nothing_is_refuted_by_a_coin():
+    assert epsilon_at_least(100, 50, 100, 0.0, 0.05) == 0.0
+
+
+def test_noise_as_loud_as_it_says_is_not_called_quieter():
+    rng = np.random.default_rng(7)
+    for law, tail in ((rng.normal(size=9000), 2.0), (rng.laplace(0, math.sqrt(0.5), 9000), 5.0)):
+        seen = NoiseSeen(9000, float((law**2).mean()), tail)
+        assert seen.at_most(4.9) > 1.0
+        less = NoiseSeen(9000, float(((0.9 * law) ** 2).mean()), tail)
+        assert less.at_most(4.9) < 1.0
+    assert NoiseSeen(1, 1.0, 2.0).at_most(4.9) == math.inf
+
+
+def test_what_cannot_be_audited_is_told():
+    with pytest.raises(SpecError, match="measures noise in sums"):
+        audited(TREE, "nowhere")
+    with pytest.raises(SpecError, match="there is no estimator 'Forest'"):
+        estimators("Forest")

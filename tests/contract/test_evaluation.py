@@ -1,0 +1,217 @@
+"""Paid evaluation: what it asks, whom it asks, and whether its intervals hold."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+import hedgerow as hr
+from contract.worlds import THREE, TWO, VALUE, sample
+from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.learning.evaluation import EDGES, middles_of, two_class_measures
+from hedgerow.recipes.evaluation import regions_by
+from hedgerow.transport import in_process
+
+N = 3000
+X, Y = sample(N, TWO)
+FRESH, FRESH_Y = sample(4000, TWO, seed=5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return hr.HistogramTreeClassifier(TWO, epsilon=20.0, max_depth=3).fit(X, Y)
+
+
+def kept(p):
+    """No probability counts as surer than the outermost bins say."""
+    ends = middles_of(EDGES)
+    return np.clip(p, ends[0], ends[-1])
+
+
+def rows_asked(action):
+    """The rows that sites answer from while an action runs, each time a federation is opened."""
+    seen, real = [], in_process.open_federation
+
+    def watching(study, rows, *rest):
+        seen.append(list(rows))
+        return real(study, rows, *rest)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(in_process, "open_federation", watching)
+        action()
+    return seen
+
+
+def test_estimates_are_near_the_exact_measures(model):
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=50.0)
+    p, is_second = model.predict_proba(FRESH)[:, 1], FRESH_Y == "yes"
+    exact = {
+        "auc": roc_auc_score(is_second, p),
+        "accuracy": float(np.mean((p > 0.5) == is_second)),
+        "log_loss": log_loss(is_second, kept(p)),
+        "brier": brier_score_loss(is_second, p),
+        "share_of_second_class": float(is_second.mean()),
+    }
+    for name, value in exact.items():
+        assert said[name].value == pytest.approx(value, abs=0.02), name
+    assert said.privacy_.epsilon == 50.0
+    assert all(0.0 <= part.share.value <= 1.0 for part in said.parts[0][0].calibration)
+
+
+def test_more_noise_gives_wider_intervals_and_too_much_says_nothing(model):
+    wide, narrow = (hr.evaluate(model, FRESH, FRESH_Y, epsilon=e)["auc"] for e in (0.3, 30.0))
+    assert wide.high - wide.low > narrow.high - narrow.low
+    lost = hr.evaluate(model, FRESH[:20], FRESH_Y[:20], epsilon=0.05)["auc"]
+    assert math.isnan(lost.value)
+    assert (lost.low, lost.high) == (0.0, 1.0)
+
+
+def test_one_query_in_one_round_costs_all_and_no_more(model):
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, party=np.arange(4000) % 3)
+    assert [line.rounds for line in said.privacy_.spending] == ["1"]
+    assert "22 ranges of the predicted probability" in said.privacy_.spending[0].what
+    assert said.privacy_.spent_fraction == 1.0
+    assert said.privacy_.parties == 3
+
+
+def test_groups_are_told_apart_for_the_price_of_one(model):
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=20.0, by="ward")
+    assert said.privacy_.spent_fraction == 1.0
+    south = FRESH[:, 2] == "south"
+    exact = float(np.mean(model.predict(FRESH[south]) == FRESH_Y[south]))
+    assert said.groups["ward = south"]["accuracy"].value == pytest.approx(exact, abs=0.03)
+    assert set(said.groups) == set(regions_by(TWO.grids[2]))
+
+
+def test_a_number_has_errors_and_bounds():
+    rows, y = sample(3000, VALUE)
+    model = hr.TreeRegressor(VALUE, epsilon=20.0, max_depth=3).fit(rows, y)
+    fresh, truth = sample(3000, VALUE, seed=5)
+    truth = np.clip(truth, -2, 6)
+    said = hr.evaluate(model, fresh, truth, epsilon=20.0)
+    errors = np.abs(truth - model.predict(fresh))
+    assert said["mean_absolute_error"].value == pytest.approx(errors.mean(), rel=0.15)
+    low, high = said["median_absolute_error"].low, said["median_absolute_error"].high
+    assert low <= np.median(errors) <= high
+    r2 = 1 - (errors**2).mean() / truth.var()
+    assert said["r2"].low <= r2 <= said["r2"].high
+    forest = hr.ForestRegressor(VALUE, epsilon=20.0, n_trees=3, random_state=0).fit(rows, y)
+    errors = np.abs(truth - forest.predict(fresh))
+    said = hr.evaluate(forest, fresh, truth, epsilon=20.0)
+    assert said["mean_absolute_error"].value == pytest.approx(errors.mean(), rel=0.15)
+
+
+def test_three_classes_have_accuracy_and_calibration():
+    rows, y = sample(2000, THREE)
+    model = hr.ForestClassifier(THREE, epsilon=20.0, n_trees=3, random_state=0).fit(rows, y)
+    fresh, truth = sample(2000, THREE, seed=5)
+    said = hr.evaluate(model, fresh, truth, epsilon=20.0)
+    assert said["accuracy"].value == pytest.approx(np.mean(model.predict(fresh) == truth), abs=0.05)
+    assert said.parts[0][0].calibration
+
+
+def test_the_better_of_two_is_chosen_by_one_query(model):
+    blind = hr.HistogramTreeClassifier(TWO, epsilon=20.0, max_depth=1, min_samples_split=1e9)
+    blind.fit(X, Y)
+    said = hr.evaluate(blind, FRESH, FRESH_Y, epsilon=10.0, choose=[model])
+    assert said.chosen is model
+    assert len(said.privacy_.spending) == 1
+    other = hr.TreeClassifier(TWO, epsilon=20.0).fit(X, Y)
+    with pytest.raises(SpecError, match="different grids"):
+        hr.evaluate(blind, FRESH, FRESH_Y, epsilon=1.0, choose=[other])
+
+
+def test_an_evaluation_adds_up_in_a_ledger_and_can_be_refused(model, tmp_path):
+    book = hr.Ledger(tmp_path / "fits.ledger", epsilon=1.5)
+    assert hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, ledger=book).privacy_.total.fits == 1
+    with pytest.raises(BudgetExceeded, match="Nothing was charged"):
+        hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, ledger=book)
+
+
+# ---- records that are held out -------------------------------------------------------------------
+
+
+def contents(rows) -> list[tuple[bytes, int]]:
+    found = [(codes.tobytes(), int(y)) for codes, y in zip(rows.codes.T, rows.labels, strict=True)]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("parties", [1, 3])
+def test_no_record_is_both_trained_on_and_evaluated(parties):
+    """Among them a planted one that no other record equals."""
+    who = None if parties == 1 else np.arange(N) % parties
+    rows = X.copy()
+    rows[17] = [99.0, 0.999, "west"]
+
+    def both():
+        model = hr.HistogramTreeClassifier(TWO, epsilon=5.0, max_depth=1, hold_out=4)
+        hr.evaluate(model.fit(rows, Y, party=who), rows, Y, epsilon=1.0, party=who)
+
+    plain = hr.HistogramTreeClassifier(TWO, epsilon=5.0, max_depth=1)
+    (everybody,) = rows_asked(lambda: plain.fit(rows, Y, party=who))
+    trained, tested = rows_asked(both)
+    for mine, others, all_of_them in zip(trained, tested, everybody, strict=True):
+        assert sorted(contents(mine) + contents(others)) == contents(all_of_them)
+        assert 0.15 < others.n / all_of_them.n < 0.35
+
+
+def test_which_records_are_held_out_is_drawn_anew_and_by_secrets():
+    model = hr.HistogramTreeClassifier(TWO, epsilon=5.0, max_depth=1, hold_out=2, random_state=0)
+    one, two = (rows_asked(lambda: model.fit(X[:200], Y[:200]))[0][0] for _ in range(2))
+    assert contents(one) != contents(two)
+
+
+def test_secrets_of_held_out_records_stay_with_their_holder(tmp_path):
+    model = hr.HistogramTreeClassifier(TWO, max_depth=1, hold_out=3).fit(X, Y)
+    assert "one record in 3" in str(model.privacy_)
+    assert "left out of training" in str(hr.evaluate(model, X, Y, epsilon=1.0).privacy_)
+    model.save(tmp_path / "model.json")
+    assert not hasattr(pickle.loads(pickle.dumps(model)), "_held_out_draws")
+    assert not hasattr(hr.load(tmp_path / "model.json"), "_held_out_draws")
+    with pytest.raises(SpecError, match="same rows with the same parties"):
+        hr.evaluate(model, X, Y, epsilon=1.0, party=np.arange(N) % 2)
+
+
+# ---- intervals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 5.0])
+@pytest.mark.parametrize("kind", ["one tree", "boosted trees"])
+def test_intervals_hold_the_truth_as_often_as_they_say(model, kind, epsilon):
+    """95 % nominal; 500 runs of the whole pipeline, each on a fresh sample with fresh noise."""
+    if kind == "boosted trees":
+        model = hr.BoostedTreesClassifier(TWO, epsilon=5.0, n_trees=10, random_state=0).fit(X, Y)
+    population, labels = sample(300_000, TWO, seed=7)
+    p, is_second = model.predict_proba(population)[:, 1], labels == "yes"
+    truth = {
+        "auc": roc_auc_score(is_second, p),
+        "accuracy": float(np.mean((p > 0.5) == is_second)),
+        "log_loss": log_loss(is_second, kept(p)),
+        "brier": brier_score_loss(is_second, p),
+    }
+    held = dict.fromkeys(truth, 0)
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        rows = rng.choice(len(labels), 3000, replace=False)
+        said = hr.evaluate(model, population[rows], labels[rows], epsilon=epsilon)
+        for name, value in truth.items():
+            held[name] += said[name].low <= value <= said[name].high
+    assert {name: n / 500 for name, n in held.items() if n / 500 < 0.93} == {}
+
+
+def test_intervals_that_forget_the_noise_would_be_seen():
+    """Twin: with counts that are noisier than said, intervals lose the truth."""
+    rng, truth, lost = np.random.default_rng(0), None, 0
+    bins = len(EDGES) + 1
+    means = np.stack([np.linspace(200, 10, bins), np.linspace(10, 200, bins)], axis=1)
+    truth = two_class_measures(means, 0.0, 0.95)["auc"].value
+    for _ in range(60):
+        noisy = rng.poisson(means) + rng.normal(0, 60, means.shape)
+        said = two_class_measures(noisy, 0.0, 0.95)["auc"]
+        lost += not said.low <= truth <= said.high
+    assert lost > 15

@@ -1,0 +1,132 @@
+"""A model of a study can be checked by whoever has the study file; what was changed is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import hedgerow as hr
+from contract.study_world import World
+from contract.worlds import TWO, sample
+from hedgerow.agreement.running import run
+from hedgerow.agreement.verifying import verified
+from hedgerow.cli.main import app
+from hedgerow.errors import DataError
+from hedgerow.estimators import model_file
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A finished run of three sites."""
+    made = World(tmp_path_factory.mktemp("study"), placement="shares")
+    run(made.folder, made)
+    yield made
+    made.close()
+
+
+def wrong(path, world):
+    return {check.what for check in verified(path, world.folder.study_file) if not check.is_right}
+
+
+def changed(world, tmp_path, change):
+    """A copy whose digest was counted anew after a change: an editor can do that."""
+    document = json.loads(world.folder.model_file.read_text())
+    change(document)
+    document["digest"] = model_file.digest_of(document["content"])
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_model_of_a_study_is_signed_by_all_and_right(world):
+    checks = verified(world.folder.model_file, world.folder.study_file)
+    assert all(check.is_right for check in checks), checks
+    names = [check.what for check in checks]
+    assert {"digest", "rounds", "study", "coordinator", "site site-1", "receipts"} <= set(names)
+    assert hr.load(world.folder.model_file).privacy_.parties == 3
+
+
+def a_promise(document):
+    document["content"]["privacy"]["epsilon"] = 0.1
+
+
+def a_number(document):
+    document["content"]["model"]["sharpness"] = 2.0
+
+
+def spending(document):
+    document["content"]["privacy"]["spending"][0]["part"] += 0.1
+
+
+def less_spent(document):
+    document["content"]["privacy"]["spent_fraction"] /= 2
+
+
+def a_receipt_left_out(document):
+    del document["signed"]["receipts"]["site-2"]
+
+
+def a_receipt_exchanged(document):
+    receipts = document["signed"]["receipts"]
+    receipts["site-2"] = receipts["site-1"]
+
+
+def a_receipt_edited(document):
+    text = document["signed"]["receipts"]["site-3"]
+    document["signed"]["receipts"]["site-3"] = text[:-2] + ("00" if text[-2:] != "00" else "01")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (a_promise, "promise"),
+        (a_number, "coordinator"),
+        (spending, "rounds"),
+        (less_spent, "receipts"),
+        (a_receipt_left_out, "coordinator"),
+        (a_receipt_exchanged, "site site-2"),
+        (a_receipt_edited, "site site-3"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_whatever_is_changed_is_named(change, named, world, tmp_path):
+    found = wrong(changed(world, tmp_path, change), world)
+    assert {named, "coordinator"} <= found
+
+
+def test_a_model_of_another_study_is_not_this_one_s(world, tmp_path):
+    other = World(tmp_path, placement="shares", name="others")
+    try:
+        found = {
+            c.what
+            for c in verified(world.folder.model_file, other.folder.study_file)
+            if not c.is_right
+        }
+    finally:
+        other.close()
+    assert {"study", "coordinator", "sites"} <= found
+
+
+def test_the_command_says_what_is_right_and_ends_with_1_if_something_is_wrong(world, tmp_path):
+    arguments = ["verify", str(world.folder.model_file), "--roster", str(world.folder.study_file)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "WRONG" not in done.output
+    path = changed(world, tmp_path, a_number)
+    done = CliRunner().invoke(app, ["verify", str(path), *arguments[2:]])
+    assert done.exit_code == 1
+    assert "WRONG  coordinator" in done.output
+
+
+def test_a_model_of_one_process_has_no_signatures_and_its_arithmetic_is_checked(world, tmp_path):
+    X, y = sample(120, TWO)
+    hr.TreeClassifier(TWO, epsilon=1.0).fit(X, y).save(tmp_path / "model.json")
+    checks = verified(tmp_path / "model.json", None)
+    assert all(check.is_right for check in checks)
+    assert wrong(tmp_path / "model.json", world) == {"signatures"}
+    text = (tmp_path / "model.json").read_text()
+    (tmp_path / "model.json").write_text(text.replace('"epsilon":1.0', '"epsilon":2.0'))
+    with pytest.raises(DataError, match="was changed"):
+        verified(tmp_path / "model.json", None)

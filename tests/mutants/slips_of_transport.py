@@ -1,0 +1,265 @@
+"""Slips at a site's door: what is read, what is let through, and in which order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+ADMISSION_TESTS: Final = "contract/test_admission.py"
+SLOTS: Final = "contract/test_slots.py"
+WIRE: Final = "unit/test_wire.py"
+VAULTS: Final = "contract/test_vault_federation.py"
+
+ENDPOINT: Final = (
+    Slip(
+        "a bundle is not held against the study",
+        "transport/endpoint.py",
+        "reason = why_not(self.member.study, bundle)",
+        "reason = None",
+        f"{ADMISSION_TESTS}::test_a_hostile_query_gets_a_constant_code_and_costs_nothing",
+    ),
+    Slip(
+        "rows are read before the charge",
+        "transport/endpoint.py",
+        "        charges = self.member.charges(bundle)\n",
+        "        self.member.respond(bundle, SecretRandomness())\n"
+        "        charges = self.member.charges(bundle)\n",
+        f"{ADMISSION_TESTS}::test_a_budget_that_says_no_says_so_before_any_row_is_touched",
+    ),
+    Slip(
+        "a computation that fails is answered by a code",
+        "transport/endpoint.py",
+        "self.member.respond_in_any_case(bundle",
+        "self.member.respond(bundle",
+        f"{ADMISSION_TESTS}::test_a_computation_that_fails_is_answered_by_noise_of_the_same_length",
+    ),
+    Slip(
+        "what a refused round taught is kept",
+        "transport/endpoint.py",
+        "        masked = self._release(begun, bundle)\n        self.receiver.keep(learned)\n",
+        "        self.receiver.keep(learned)\n        masked = self._release(begun, bundle)\n",
+        f"{ADMISSION_TESTS}::test_what_a_refused_round_taught_is_forgotten",
+    ),
+    Slip(
+        "names outlive their epoch",
+        "transport/endpoint.py",
+        "                    self.receiver.forget()",
+        "                    pass",
+        f"{ADMISSION_TESTS}"
+        "::test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice",
+    ),
+    Slip(
+        "an opening that came twice makes a site forget",
+        "transport/endpoint.py",
+        "if self.site.open(message):",
+        "if self.site.open(message) or True:",
+        f"{ADMISSION_TESTS}"
+        "::test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice",
+    ),
+    Slip(
+        "an exception leaves the site",
+        "transport/endpoint.py",
+        "        except Exception as error:\n",
+        "        except PartyRefused as error:\n",
+        f"{ADMISSION_TESTS}::test_a_budget_that_says_no_says_so_before_any_row_is_touched",
+    ),
+    Slip(
+        "a longer code makes a longer refusal",
+        "transport/endpoint.py",
+        "return (REFUSED + code.value.encode()).ljust(REFUSAL_BYTES)",
+        "return REFUSED + code.value.encode()",
+        f"{ADMISSION_TESTS}::test_every_exception_has_one_constant_code",
+    ),
+    Slip(
+        "a refused budget is an internal error",
+        "transport/endpoint.py",
+        "return Code.BUDGET_REFUSED",
+        "return Code.INTERNAL",
+        f"{ADMISSION_TESTS}::test_314_existence_probes_are_refused_or_charged_alike",
+    ),
+    Slip(
+        "a reply leaves when it is ready",
+        "transport/endpoint.py",
+        "self._wait(-took % slot)",
+        "self._wait(0.0)",
+        f"{SLOTS}::test_the_time_of_a_reply_does_not_depend_on_how_many_rows_there_are",
+    ),
+    Slip(
+        "the slot begins when the work is done",
+        "transport/endpoint.py",
+        "self._wait(-took % slot)",
+        "self._wait(float(slot))",
+        f"{SLOTS}::test_a_reply_leaves_at_the_end_of_a_slot_counted_from_its_request",
+    ),
+    Slip(
+        "refusals do not keep the slot",
+        "transport/endpoint.py",
+        "if kind is MessageKind.ROUND:",
+        "if kind is MessageKind.ROUND and not reply.startswith(REFUSED):",
+        f"{SLOTS}::test_a_refusal_and_bytes_sent_again_keep_the_slot_as_well",
+    ),
+    Slip(
+        "labels that are told at random cost nothing",
+        "transport/endpoint.py",
+        "            self.safe.enter(entry)\n",
+        "            _ = entry\n",
+        f"{VAULTS}::test_a_site_charges_for_told_labels_itself_once_over_restarts",
+    ),
+    Slip(
+        "an endpoint serves any study",
+        "transport/endpoint.py",
+        "if study.hash != site.study_hash or named != roster:",
+        "if named != roster:",
+        f"{ADMISSION_TESTS}"
+        "::test_an_endpoint_serves_the_study_that_its_site_speaks_for_and_no_other",
+    ),
+)
+
+READING_LETTERS: Final = (
+    Slip(
+        "a key may stand twice",
+        "transport/wire.py",
+        "if len(found) != len(pairs):",
+        "if not found:",
+        f"{WIRE}::test_json_with_surprises_is_refused",
+    ),
+    Slip(
+        "NaN is a number",
+        "transport/wire.py",
+        'raise SpecError(f"{name} is no number.")',
+        "return float(name)",
+        f"{WIRE}::test_json_with_surprises_is_refused",
+    ),
+    Slip(
+        "numbers have digits without end",
+        "transport/wire.py",
+        "if len(digits) > MOST_INTEGER_DIGITS:",
+        "if len(digits) > 100 * MOST_INTEGER_DIGITS:",
+        f"{WIRE}::test_json_with_surprises_is_refused",
+    ),
+    Slip(
+        "lists may be nested deeper",
+        "transport/wire.py",
+        "    _check_depth(content, MOST_DEPTH)\n",
+        "    _check_depth(content, 2 * MOST_DEPTH)\n",
+        f"{WIRE}::test_json_with_surprises_is_refused",
+    ),
+    Slip(
+        "what follows a rational is not read",
+        "transport/wire.py",
+        "RATIONAL.fullmatch(text) is None",
+        "RATIONAL.match(text) is None",
+        f"{WIRE}::test_a_rational_is_two_whole_numbers_of_64_digits_at_most",
+    ),
+    Slip(
+        "a bundle may be of any length",
+        "transport/wire.py",
+        "if bundle.size > MOST_BYTES:",
+        "if bundle.size < 0:",
+        f"{WIRE}::test_a_bundle_that_is_too_long_is_refused_before_it_is_read",
+    ),
+    Slip(
+        "an epoch has room for any number of names",
+        "transport/wire.py",
+        "if len(self.known) + len(learned) > MOST_NAMES:",
+        "if len(self.known) > len(learned) + MOST_NAMES:",
+        f"{WIRE}::test_an_epoch_has_room_for_so_many_names",
+    ),
+    Slip(
+        "every value may have a name",
+        "transport/wire.py",
+        "if not isinstance(value, (*_NAMED, models.Additive, Layer, _Path)):",
+        "if value is None:",
+        f"{WIRE}::test_only_large_values_have_names",
+    ),
+    Slip(
+        "tests are unpacked however many there are",
+        "transport/wire.py",
+        "if self.room < 0:",
+        "if self.room < -MOST_TESTS:",
+        f"{WIRE}::test_a_bundle_has_room_for_so_many_tests",
+    ),
+    Slip(
+        "a number is a query",
+        "transport/wire.py",
+        "if not isinstance(value, Query):",
+        "if value is None:",
+        f"{ADMISSION_TESTS}::test_bytes_that_are_no_bundle_are_a_bad_message",
+    ),
+    Slip(
+        "a name that nobody defined is a bad message",
+        "transport/wire.py",
+        "raise PartyRefused(Code.UNKNOWN_NAME.value) from None",
+        "raise PartyRefused(Code.BAD_MESSAGE.value) from None",
+        f"{ADMISSION_TESTS}"
+        "::test_a_site_that_lacks_a_name_says_so_and_gets_the_same_questions_again",
+    ),
+    Slip(
+        "a name stays what it first meant",
+        "transport/wire.py",
+        "digest = hashlib.sha256(blob).hexdigest()\n        value =",
+        "digest = hashlib.sha256(blob[:9]).hexdigest()\n        value =",
+        f"{ADMISSION_TESTS}"
+        "::test_a_name_is_the_digest_of_its_content_and_is_counted_by_the_receiver",
+    ),
+)
+
+ADMITTING: Final = (
+    Slip(
+        "types of values are not looked at",
+        "study/admission.py",
+        "        _STRICT.fields(query)\n        or _not_asked",
+        "        None\n        or _not_asked",
+        f"{ADMISSION_TESTS}::test_what_no_recipe_would_ask_is_refused",
+    ),
+    Slip(
+        "every kind of query is asked by every recipe",
+        "study/admission.py",
+        "return None if kind in study.admitted else",
+        "return None if kind else",
+        f"{ADMISSION_TESTS}::test_only_what_the_recipe_asks_is_admitted",
+    ),
+    Slip(
+        "a query is not held against the schema",
+        "study/admission.py",
+        "        or query.misfit(study.schema)\n",
+        "",
+        f"{ADMISSION_TESTS}::test_what_no_recipe_would_ask_is_refused",
+    ),
+    Slip(
+        "a share may exceed the budget",
+        "study/admission.py",
+        "if not 0 < share.numerator <= share.denominator < MOST_SHARE_DIGITS:",
+        "if not 0 < share.numerator or not share.denominator < MOST_SHARE_DIGITS:",
+        f"{ADMISSION_TESTS}::test_a_share_is_a_part_of_the_budget",
+    ),
+    Slip(
+        "a bundle may ask for any number of integers",
+        "study/admission.py",
+        "if length_of(bundle) > MOST_INTEGERS else None",
+        "if length_of(bundle) < 0 else None",
+        f"{ADMISSION_TESTS}::test_so_many_integers_leave_a_site_and_no_more",
+    ),
+    Slip(
+        "a bundle may hold any number of queries",
+        "study/admission.py",
+        "if not 0 < len(bundle) <= MOST_QUERIES:",
+        "if not 0 < len(bundle):",
+        f"{ADMISSION_TESTS}::test_bundles_have_an_end",
+    ),
+    Slip(
+        "a vector may be longer than the clamp can hold",
+        "study/admission.py",
+        'return "a record\'s vector is too long for its unit" if too_large else None',
+        'return "a record\'s vector is too long for its unit" if too_large is None else None',
+        f"{ADMISSION_TESTS}::test_a_record_s_vector_must_fit_the_clamp",
+    ),
+    Slip(
+        "noise that cannot be drawn is found out after the charge",
+        "study/admission.py",
+        "        or _cannot_be_priced(study, query)\n",
+        "",
+        f"{ADMISSION_TESTS}::test_noise_that_cannot_be_drawn_is_not_promised",
+    ),
+)
