@@ -28,6 +28,7 @@ from hedgerow.queries import (
 )
 from hedgerow.site import answer
 from hedgerow.site.answer import Answering
+from hedgerow.site.elsewhere import words
 from hedgerow.site.elsewhere.holding import AnsweringElsewhere
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.reading.report import report_of
@@ -108,11 +109,24 @@ def test_duckdb_answers_as_memory_does(world, data):
     compare(world, data, in_duckdb)
 
 
+def test_a_database_that_cuts_on_the_other_side_of_an_edge_would_be_seen():
+    """Twin."""
+    right = words.interval
+
+    def wrong(value, edges):
+        return right(value, edges).replace(" < ", " <= ")
+
+    data = [((code, 1, 0), 0, 0.0) for code in range(5)]
+    compare("classes", data, in_duckdb)
+    with patch.object(words, "interval", wrong), pytest.raises(AssertionError):
+        compare("classes", data, in_duckdb)
+
+
 @pytest.fixture(scope="module")
 def postgres():
     from adbc_driver_postgresql import dbapi
 
-    with postgres_server() as words, dbapi.connect(address(words), autocommit=True) as connection:
+    with postgres_server() as said, dbapi.connect(address(said), autocommit=True) as connection:
         yield connection
 
 
