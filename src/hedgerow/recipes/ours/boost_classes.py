@@ -45,7 +45,7 @@ from hedgerow.queries import (
     Whole,
     sums,
 )
-from hedgerow.recipes.ours.plain import shares_alone
+from hedgerow.recipes.ours.plain import HARMFUL, shares_alone
 from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
@@ -111,7 +111,8 @@ class SmoothedBoost:
         counted = yield from by_count.counted_records()
         strength = signal_to_noise(counted, len(schema.grids))
         goal = declared_goal(schema)
-        if counted.records < HOPELESS * full_noise(schema, goal, quote):
+        least = HOPELESS if n_classes == 2 else HARMFUL
+        if counted.records < least * full_noise(schema, goal, quote):
             rest = 1 - by_count.COUNT_SHARE
             return (yield from shares_alone(schema, goal, counted.records, rest, quote))
         binning = yield from by_count.bins_by_count(schema, counted)

@@ -89,7 +89,7 @@ class DataReport:
         return html_table(f"Rows as they were read; {self.skipped} left out", lines)
 
     def __str__(self) -> str:
-        width = max(len(c.name) for c in self.columns)
+        width = max((len(c.name) for c in self.columns), default=0)
         head = (
             f"{'column':<{max(width, 6)}} {'rows':>9} {'clamped':>9} {'unknown':>9} {'missing':>9}"
         )
