@@ -25,7 +25,7 @@ SIZES = (1500, 1000, 800, 500, 400)
 """Patients of each hospital."""
 TEST_PATIENTS = 10_000
 DEMO_EPSILON = 1.0
-SEED = 0
+DEMO_SEED = 0
 WARDS = ("surgery", "medicine", "heart")
 SCHEMA = Schema(
     features={  # as a clinician would state them beforehand
@@ -67,7 +67,7 @@ def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(DEMO_SEED)
     X, y = patients(sum(SIZES), rng)
     hospital = np.repeat(np.arange(len(SIZES)), SIZES)
     test = patients(TEST_PATIENTS, rng)
@@ -86,7 +86,7 @@ def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
 
 def _estimator(progress: bool = False) -> BoostedTreesClassifier:
     return BoostedTreesClassifier(
-        SCHEMA, epsilon=DEMO_EPSILON, random_state=SEED, progress=progress
+        SCHEMA, epsilon=DEMO_EPSILON, random_state=DEMO_SEED, progress=progress
     )
 
 
@@ -110,7 +110,7 @@ def _compared(
         return float(roc_auc_score(labels, model.predict_proba(rows)[:, 1]))
 
     alone = [_estimator().fit(X[hospital == k], y[hospital == k]) for k in range(len(SIZES))]
-    bare = HistGradientBoostingClassifier(max_iter=60, learning_rate=0.05, random_state=SEED)
+    bare = HistGradientBoostingClassifier(max_iter=60, learning_rate=0.05, random_state=DEMO_SEED)
     bare.fit(_numbers(X), y == "returns")
     return {
         TOGETHER: auc(together),

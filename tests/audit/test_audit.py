@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from hedgerow.audit.bounds import NoiseSeen, chance_of, epsilon_at_least
-from hedgerow.audit.running import audited, estimators, lines
+from hedgerow.audit.running import audited, estimators_named, lines
 from hedgerow.cli.main import app
 from hedgerow.errors import SpecError
 from hedgerow.privacy.noise import sampling
@@ -98,7 +98,7 @@ def test_a_tenth_less_noise_is_seen_by_the_command_in_little_time(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", estimators("all"), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", estimators_named("all"), ids=lambda kind: kind.__name__)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_recipe_is_below_its_claim(kind):
     """Some refuse to run with shares of Laplace noise this wide; all others must be sound."""
@@ -160,4 +160,4 @@ def test_what_cannot_be_audited_is_told():
     with pytest.raises(SpecError, match="measures noise in sums"):
         audited(TREE, "nowhere")
     with pytest.raises(SpecError, match="there is no estimator 'Forest'"):
-        estimators("Forest")
+        estimators_named("Forest")

@@ -12,7 +12,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.errors import BudgetExceeded, SpecError
-from hedgerow.learning.evaluation import EDGES, middles_of, two_class_measures
+from hedgerow.learning.evaluation import PROBABILITY_EDGES, middles_of, two_class_measures
 from hedgerow.recipes.evaluation import regions_by
 from hedgerow.transport import in_process
 
@@ -28,7 +28,7 @@ def model():
 
 def kept(p):
     """No probability counts as surer than the outermost bins say."""
-    ends = middles_of(EDGES)
+    ends = middles_of(PROBABILITY_EDGES)
     return np.clip(p, ends[0], ends[-1])
 
 
@@ -207,7 +207,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(model, kind, epsilon):
 def test_intervals_that_forget_the_noise_would_be_seen():
     """Twin: with counts that are noisier than said, intervals lose the truth."""
     rng, truth, lost = np.random.default_rng(0), None, 0
-    bins = len(EDGES) + 1
+    bins = len(PROBABILITY_EDGES) + 1
     means = np.stack([np.linspace(200, 10, bins), np.linspace(10, 200, bins)], axis=1)
     truth = two_class_measures(means, 0.0, 0.95)["auc"].value
     for _ in range(60):

@@ -9,7 +9,7 @@ import pytest
 from contract.browser import Watched, chromium
 from contract.study_world import World
 from hedgerow.agreement.live import live_view
-from hedgerow.agreement.running import run
+from hedgerow.agreement.running import run_study
 
 
 def asked(view, path, method="GET", host=None):
@@ -27,7 +27,9 @@ def test_a_browser_sees_a_run_from_its_beginning_to_its_end(tmp_path):
         with chromium() as browser, live_view("wards") as view:
             watched = Watched(browser, view.address)
             events = []
-            model = run(world.folder, world, listen=lambda e: (events.append(e), view.tell(e)))
+            model = run_study(
+                world.folder, world, listen=lambda e: (events.append(e), view.tell(e))
+            )
             page = watched.page
             page.wait_for_function(
                 "document.querySelector('#live-state').textContent == 'finished'"

@@ -15,7 +15,7 @@ from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.cli.main import app
 from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import SpecError
-from hedgerow.estimators.planning import CANDIDATES
+from hedgerow.estimators.planning import OWN_METHODS
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TREE = ["HistogramTreeClassifier"]
@@ -95,7 +95,7 @@ def measured() -> dict[tuple[str, str], dict[str, list[float]]]:
 
 def test_the_first_candidate_is_the_best_on_real_data():
     """Within .01 AUC of the best in nine cells of ten at least."""
-    assert CANDIDATES[0] == "BoostedTrees"
+    assert OWN_METHODS[0] == "BoostedTrees"
     cells = measured()
     assert len(cells) >= 15
     means = [{name: np.mean(auc) for name, auc in by.items()} for by in cells.values()]

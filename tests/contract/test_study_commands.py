@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from contract.study_world import World
 from contract.worlds import THREE, TWO, VALUE
 from hedgerow.agreement.run_folder import RunFolder
-from hedgerow.agreement.running import run
+from hedgerow.agreement.running import run_study
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.agreement.writing import as_text
 from hedgerow.cli.main import app
@@ -113,12 +113,12 @@ def test_status_says_how_far_a_run_is(tmp_path):
             world.folder.stop_file.touch()
 
     with pytest.raises(HedgerowError, match="stopped before round 2"):
-        run(world.folder, world, listen=stop)
+        run_study(world.folder, world, listen=stop)
     said = called("study", "status", world.folder.path)
     assert "stopped; `hedgerow study resume`" in said
     assert "1 answered, 3 at most" in said
     assert "site site-2  17.5% of the budget, by its own receipt" in said
-    run(world.folder, world, resume=True)
+    run_study(world.folder, world, resume=True)
     said = called("study", "status", world.folder.path)
     assert "finished" in said
     lines = called("study", "receipts", world.folder.path, "site-2").split()
@@ -156,7 +156,7 @@ def test_run_needs_one_way_to_the_sites(tmp_path, words, said):
 
 def test_events_are_lines_of_json_that_a_page_can_read(tmp_path):
     world = World(tmp_path)
-    run(world.folder, world)
+    run_study(world.folder, world)
     events = [json.loads(line) for line in world.folder.events_file.read_text().splitlines()]
     (first, *_) = [event for event in events if event["event"] == "round"]
     assert set(first) >= {"time", "round", "of", "sites", "seconds", "bytes", "spent"}

@@ -13,7 +13,7 @@ import hedgerow as hr
 from contract.study_world import ROWS, World
 from contract.worlds import TWO, sample
 from hedgerow.agreement.run_folder import RunFolder
-from hedgerow.agreement.running import run
+from hedgerow.agreement.running import run_study
 from hedgerow.errors import PartyRefused, RunEnded, SpecError
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.transport import journal as journals
@@ -61,7 +61,7 @@ def in_process():
 
 def test_a_study_over_its_sites_gives_the_model_of_fit(world):
     events = []
-    model = run(world.folder, world, listen=events.append)
+    model = run_study(world.folder, world, listen=events.append)
     assert model.model_.to_dict() == in_process()
     assert hr.load(world.folder.model_file).model_.to_dict() == in_process()
     assert "simulated" not in world.folder.statement_file.read_text()
@@ -73,7 +73,7 @@ def test_a_study_over_its_sites_gives_the_model_of_fit(world):
 
 
 def test_a_statement_counts_what_the_sites_receipts_say(noisy):
-    model = run(noisy.folder, noisy)
+    model = run_study(noisy.folder, noisy)
     spent = {vault.ledger.spent(noisy.study.account) for vault in noisy.vaults}
     assert model.privacy_.spent_fraction == float(max(spent) / noisy.study.total)
     assert "simulated" not in str(model.privacy_)
@@ -114,9 +114,9 @@ PLACES = [(kind, 1) for kind in EXCHANGES] + [
 @pytest.mark.parametrize(("kind", "number"), PLACES, ids=lambda v: getattr(v, "name", str(v)))
 def test_a_coordinator_killed_anywhere_goes_on_in_the_same_run(world, kind, number, after):
     with pytest.raises(Died):
-        run(world.folder, dies_at(world, kind, number, after))
+        run_study(world.folder, dies_at(world, kind, number, after))
     del world.ask
-    model = run(world.folder, world, resume=True)
+    model = run_study(world.folder, world, resume=True)
     assert model.model_.to_dict() == in_process()
     each = world.charged()
     assert [len(rounds) for rounds in each] == [3, 3, 3]
@@ -135,11 +135,11 @@ def test_a_round_is_opened_for_those_it_was_closed_with(tmp_path, kind):
             world.away.add("site-4")
 
     with pytest.raises(Died):
-        run(world.folder, dies_at(world, kind, 1, after=True), listen=leave)
+        run_study(world.folder, dies_at(world, kind, 1, after=True), listen=leave)
     del world.ask
     world.away.clear()
     seen = []
-    run(world.folder, world, resume=True, listen=seen.append)
+    run_study(world.folder, world, resume=True, listen=seen.append)
     assert [e["sites"] for e in seen if e["event"] == "round"] == [3, 4, 4]
     assert [len(rounds) for rounds in world.charged()] == [3, 3, 3, 2]
     world.close()
@@ -167,28 +167,28 @@ def test_a_coordinator_killed_while_it_writes_its_journal(world, step, after, mo
 
     monkeypatch.setattr(FileJournal, step, dying)
     with pytest.raises(Died):
-        run(world.folder, world)
+        run_study(world.folder, world)
     monkeypatch.setattr(FileJournal, step, real)
     resumed = world.folder.is_begun
-    model = run(world.folder, world, resume=resumed)
+    model = run_study(world.folder, world, resume=resumed)
     assert model.model_.to_dict() == in_process()
     assert [len(rounds) for rounds in world.charged()] == [3, 3, 3]
 
 
 def test_a_torn_last_line_is_a_step_that_was_never_taken(world):
     with pytest.raises(Died):
-        run(world.folder, dies_at(world, MessageKind.ROUND, 2, after=True))
+        run_study(world.folder, dies_at(world, MessageKind.ROUND, 2, after=True))
     del world.ask
     answers = world.folder.path / "answers.jsonl"
     answers.write_bytes(answers.read_bytes() + b'{"what":"answered","round":2,"tot')
-    assert run(world.folder, world, resume=True).model_.to_dict() == in_process()
+    assert run_study(world.folder, world, resume=True).model_.to_dict() == in_process()
     assert [len(rounds) for rounds in world.charged()] == [3, 3, 3]
 
 
 def test_a_new_round_number_after_a_restart_would_be_charged_twice(world, monkeypatch):
     """Twin: a coordinator that forgets which round was under way."""
     with pytest.raises(Died):
-        run(world.folder, dies_at(world, MessageKind.ROUND, 2, after=True))
+        run_study(world.folder, dies_at(world, MessageKind.ROUND, 2, after=True))
     del world.ask
     lines = (world.folder.path / "answers.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["what"] == "asked"
@@ -196,27 +196,27 @@ def test_a_new_round_number_after_a_restart_would_be_charged_twice(world, monkey
     (world.folder.path / "answers.jsonl").write_text(kept)
     monkeypatch.setattr("hedgerow.coordinator.federation.MOST_TRIES", 1)
     with pytest.raises(hr.HedgerowError):
-        run(world.folder, world, resume=True)
+        run_study(world.folder, world, resume=True)
 
 
 def test_a_record_of_another_study_is_not_replayed(world):
     with pytest.raises(Died):
-        run(world.folder, dies_at(world, MessageKind.ROUND, 3, after=True))
+        run_study(world.folder, dies_at(world, MessageKind.ROUND, 3, after=True))
     del world.ask
     text = world.folder.study_file.read_text().replace("max_depth = 2", "max_depth = 1")
     world.folder.study_file.write_text(text)
     with pytest.raises((SpecError, PartyRefused)):
-        run(world.folder, world, resume=True)
+        run_study(world.folder, world, resume=True)
 
 
 # ----------------------------------------------------------------------------- sites that are away
 def test_a_run_ends_with_the_names_of_the_silent_and_goes_on_when_they_are_back(noisy):
     noisy.away = {"site-2"}
     with pytest.raises(RunEnded, match="site-2 did not answer within 3 s") as ended:
-        run(noisy.folder, noisy)
+        run_study(noisy.folder, noisy)
     assert "0.0% of the budget is charged" in str(ended.value)
     noisy.away = set()
-    run(noisy.folder, noisy, resume=True)
+    run_study(noisy.folder, noisy, resume=True)
     assert [len(rounds) for rounds in noisy.charged()] == [3, 3, 3]
 
 
@@ -229,7 +229,7 @@ def test_with_enough_others_a_run_goes_on_without_one_and_takes_it_back(tmp_path
         if event["event"] == "round":
             world.away = {"site-4"} if event["round"] == 1 else set()
 
-    run(world.folder, world, listen=leave_and_return)
+    run_study(world.folder, world, listen=leave_and_return)
     assert [e["sites"] for e in seen if e["event"] == "round"] == [4, 3, 4]
     assert any(e["event"] == "note" and "without" in e["what"] for e in seen)
     assert [len(rounds) for rounds in world.charged()] == [3, 3, 3, 2]
@@ -244,7 +244,7 @@ def test_a_site_that_is_started_anew_costs_one_round_of_the_others_at_most(tmp_p
         if event["event"] == "round" and event["round"] == 1:
             world.start_anew(1)
 
-    model = run(world.folder, world, listen=restart)
+    model = run_study(world.folder, world, listen=restart)
     if placement == "nowhere":
         assert model.model_.to_dict() == in_process()
     assert sorted(len(rounds) for rounds in world.charged()) in ([3, 3, 3], [3, 4, 4])
@@ -255,18 +255,18 @@ def test_a_site_that_is_started_anew_costs_one_round_of_the_others_at_most(tmp_p
 # ------------------------------------------------------------------------------- the folder itself
 def test_a_run_is_begun_once_and_resumed_only_if_begun(world):
     with pytest.raises(SpecError, match="no run was begun"):
-        run(world.folder, world, resume=True)
-    run(world.folder, world)
+        run_study(world.folder, world, resume=True)
+    run_study(world.folder, world)
     with pytest.raises(SpecError, match="would be charged anew"):
-        run(world.folder, world)
-    again = run(world.folder, world, resume=True)  # all of it from the record
+        run_study(world.folder, world)
+    again = run_study(world.folder, world, resume=True)  # all of it from the record
     assert again.model_.to_dict() == in_process()
     assert [len(rounds) for rounds in world.charged()] == [3, 3, 3]
 
 
 def test_one_process_at_a_time_runs_a_study(world):
     with world.folder.held(), pytest.raises(SpecError, match="another process runs the study"):
-        run(world.folder, world)
+        run_study(world.folder, world)
     assert not world.folder.is_held()
 
 
@@ -276,20 +276,20 @@ def test_a_run_that_is_asked_to_stop_ends_between_rounds(world):
             world.folder.stop_file.touch()
 
     with pytest.raises(RunEnded, match="stopped before round 2"):
-        run(world.folder, world, listen=stop)
+        run_study(world.folder, world, listen=stop)
     assert [len(rounds) for rounds in world.charged()] == [1, 1, 1]
-    assert run(world.folder, world, resume=True).model_.to_dict() == in_process()
+    assert run_study(world.folder, world, resume=True).model_.to_dict() == in_process()
 
 
 def test_a_key_that_the_study_does_not_name_runs_nothing(world, tmp_path):
     other, _ = RunFolder.create(tmp_path / "other")
     other.study_file.write_text(world.folder.study_file.read_text())
     with pytest.raises(SpecError, match="not the key that the study names"):
-        run(other, world)
+        run_study(other, world)
 
 
 def test_receipts_of_every_round_are_kept_for_sites_that_lose_their_file(noisy):
-    run(noisy.folder, noisy)
+    run_study(noisy.folder, noisy)
     lines = (noisy.folder.path / "answers.jsonl").read_text().splitlines()
     answered = [json.loads(line) for line in lines if json.loads(line)["what"] == "answered"]
     assert all(set(one["receipts"]) == {"0", "1", "2"} for one in answered)
@@ -307,7 +307,7 @@ def test_two_studies_with_little_budget_left_do_not_both_get_it(tmp_path):
         vault.ledger.set_lifetime(lifetime.measure, given * 3 / 2)
         with pytest.raises(hr.BudgetExceeded):
             vault.ledger.approve("another study", world.study.measure, world.study.total, "other")
-    run(world.folder, world)
+    run_study(world.folder, world)
     spent = {vault.ledger.spent(world.study.account) for vault in world.vaults}
     assert spent == {world.study.spendable}
     world.verify()

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.study_world import World
 from contract.worlds import TWO, sample
-from hedgerow.agreement.running import run
+from hedgerow.agreement.running import run_study
 from hedgerow.agreement.verifying import verified
 from hedgerow.cli.main import app
 from hedgerow.errors import DataError
@@ -21,7 +21,7 @@ from hedgerow.estimators import model_file
 def world(tmp_path_factory):
     """A finished run of three sites."""
     made = World(tmp_path_factory.mktemp("study"), placement="shares")
-    run(made.folder, made)
+    run_study(made.folder, made)
     yield made
     made.close()
 

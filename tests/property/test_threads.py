@@ -145,7 +145,9 @@ def test_the_first_part_that_fails_is_raised():
 
 def test_few_rows_stay_together_and_many_are_divided_evenly():
     with threads.using(3):
-        assert threads.blocks(2 * threads.LEAST_ROWS - 1) == [slice(0, 2 * threads.LEAST_ROWS - 1)]
+        assert threads.blocks(2 * threads.LEAST_BLOCK - 1) == [
+            slice(0, 2 * threads.LEAST_BLOCK - 1)
+        ]
         sizes = [part.stop - part.start for part in threads.blocks(10**6)]
     assert sum(sizes) == 10**6
     assert len(sizes) == 3

@@ -23,7 +23,7 @@ def entry_of(name: str) -> dict:
     model = SimpleNamespace(schema_=THREE, privacy_=stated(STUDIES[name]))
     text = registry.written(model)
     found = yaml.safe_load(text)
-    assert found == registry.entry(model)
+    assert found == registry.registry_entry(model)
     return found
 
 

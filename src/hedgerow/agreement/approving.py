@@ -89,7 +89,7 @@ def what_leaves(agreed: StudyFile) -> list[tuple[str, str]]:
         *((f"site {name}", fingerprint(key)) for name, key in _sites(agreed)),
         ("method", f"{agreed.model.estimator}: {study.recipe}"),
         ("columns", ", ".join(study.schema.names)),
-        ("promise", promise(study)),
+        ("promise", promise_words(study)),
         ("a sum opens", f"with {study.threshold} of {study.parties} sites at least"),
         ("believed", f"that at most {study.colluders} site(s) work with the coordinator"),
         *(("leaves", words) for words in sorted({_words(kind) for kind in study.admitted})),
@@ -97,7 +97,7 @@ def what_leaves(agreed: StudyFile) -> list[tuple[str, str]]:
     ]
 
 
-def promise(study: Study) -> str:
+def promise_words(study: Study) -> str:
     if study.placement is Placement.NOWHERE:
         return "none: no noise is added, epsilon is infinite"
     per = "record" if study.records_per_person == 1 else f"{study.records_per_person} records"
@@ -125,7 +125,7 @@ def _spaced(name: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------- approve
-def why_not(state: StateFolder, agreed: StudyFile) -> list[str]:
+def why_not_approve(state: StateFolder, agreed: StudyFile) -> list[str]:
     """Every reason for which this site cannot approve the study, before anything is written."""
     rules, study = state.policy(), agreed.study
     reasons = list(rules.policy.reasons(study))
@@ -146,7 +146,7 @@ def why_not(state: StateFolder, agreed: StudyFile) -> list[str]:
 
 def require_allowed(state: StateFolder, agreed: StudyFile, audit: Audit) -> None:
     """Refuses, and writes down why, what this site's policy does not allow."""
-    study, reasons = agreed.study, why_not(state, agreed)
+    study, reasons = agreed.study, why_not_approve(state, agreed)
     if reasons:
         audit.note("not approved", study=study.account, name=study.name, what="; ".join(reasons))
         raise SpecError(f"this site does not allow {study.name!r}: {'; '.join(reasons)}.")
@@ -174,7 +174,7 @@ def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit
         study=study.account,
         name=study.name,
         by=by,
-        what=f"{promise(study)}; {shown(committed)} of the lifetime budget is taken",
+        what=f"{promise_words(study)}; {printed_cost(committed)} of the lifetime budget is taken",
     )
     return folder
 
@@ -242,7 +242,7 @@ def ledger_of(state: StateFolder) -> Iterator[SqliteLedger]:
         yield ledger
 
 
-def shown(cost: Cost) -> str:
+def printed_cost(cost: Cost) -> str:
     return printed(float_above(cost) if isinstance(cost, Fraction) else cost)
 
 
@@ -250,4 +250,4 @@ def lifetime_words(state: StateFolder, study: Study) -> str:
     """What approving would take of the lifetime budget."""
     measure, limit = state.policy().lifetime
     cost = conversions.lifetime_cost(study.measure, study.limit, measure)
-    return f"{shown(cost)} of {shown(limit)} ({measure.value})"
+    return f"{printed_cost(cost)} of {printed_cost(limit)} ({measure.value})"

@@ -52,7 +52,7 @@ def draft(
     return StudyFile.read(made.study_file)
 
 
-def parameter(text: str) -> tuple[str, Any]:
+def typed_parameter(text: str) -> tuple[str, Any]:
     """`max_depth=3`: the value as TOML or JSON would say it, else as a text."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
@@ -71,7 +71,7 @@ def site(text: str) -> tuple[str, str]:
     return name.strip(), key.strip()
 
 
-def number(text: str) -> int | float | str:
+def typed_number(text: str) -> int | float | str:
     """As it was typed: a whole number, a decimal one, or a fraction such as 1/3."""
     for read in (int, float):
         try:

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Thread
 from urllib.parse import parse_qs, urlsplit
 
-from hedgerow.agreement.watching import Event, in_words
+from hedgerow.agreement.watching import RunEvent, event_in_words
 from hedgerow.report.page.live import live_page
 
 LOOPBACK = "127.0.0.1"
@@ -30,7 +30,7 @@ class LiveView:
     def __init__(self, title: str) -> None:
         self.title = title
         self.token = secrets.token_urlsafe(24)
-        self._events: list[Event] = []
+        self._events: list[RunEvent] = []
         self._changed = Condition()
         self._ended = False
         self._server = _Server((LOOPBACK, 0), _Handler)
@@ -46,12 +46,12 @@ class LiveView:
     def address(self) -> str:
         return f"http://{self.host}/?token={self.token}"
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: RunEvent) -> None:
         with self._changed:
-            self._events.append({**event, "words": in_words(event)})
+            self._events.append({**event, "words": event_in_words(event)})
             self._changed.notify_all()
 
-    def stream(self) -> Iterator[Event | None]:
+    def stream(self) -> Iterator[RunEvent | None]:
         """All events from the first on; None when nothing has happened for a while."""
         seen = 0
         while True:

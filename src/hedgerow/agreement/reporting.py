@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from hedgerow.agreement.run_folder import RunFolder
-from hedgerow.agreement.watching import in_words
+from hedgerow.agreement.watching import event_in_words
 from hedgerow.transport.journal import Record
 
 LAST_EVENTS = 5
@@ -34,7 +34,7 @@ def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
         words = "without noise" if spent == math.inf else f"{spent:.1%} of the budget"
         yield f"site {agreed.names[place]}", f"{words}, by its own receipt"
     for line in _last_lines(folder.events_file):
-        yield "", in_words(json.loads(line))
+        yield "", event_in_words(json.loads(line))
 
 
 def _state(folder: RunFolder) -> str:

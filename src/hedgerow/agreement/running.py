@@ -22,7 +22,7 @@ from hedgerow.transport.link import SecureLink
 from hedgerow.transport.post import Post
 
 
-def run(
+def run_study(
     folder: RunFolder, carrier: Carrier, *, resume: bool = False, listen: Listen = ignore
 ) -> PrivateEstimator:
     """Trains over the sites that the carrier reaches; the folder then holds the model.

@@ -22,7 +22,7 @@ from hedgerow.agreement.study_file import StudyFile
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.kernels.warming import warm
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.site.audit import Audit, Line, reason_of, untold
+from hedgerow.site.audit import Audit, AuditLine, reason_of, untold
 from hedgerow.site.drawing import public_draws
 from hedgerow.site.log import LOG
 from hedgerow.site.rows import Draws
@@ -46,7 +46,7 @@ class Serving:
         self,
         state: StateFolder,
         *,
-        tell: Callable[[Line], None] = untold,
+        tell: Callable[[AuditLine], None] = untold,
         socket: Path | None = None,
         group: str | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from hedgerow.agreement.approving import ledger_of, shown
+from hedgerow.agreement.approving import ledger_of, printed_cost
 from hedgerow.privacy.ledger.events import (
     Approved,
     Charged,
@@ -20,7 +20,7 @@ from hedgerow.privacy.ledger.events import (
 from hedgerow.site.state import StateFolder
 
 
-def told(root: Path) -> Iterator[str]:
+def told_ledger(root: Path) -> Iterator[str]:
     """One line an entry, then one line a study."""
     with ledger_of(StateFolder.open(root)) as ledger:
         ledger.verify()
@@ -29,18 +29,18 @@ def told(root: Path) -> Iterator[str]:
         with ledger.current() as books:
             for account in books.accounts.values():
                 state = "open" if account.open else "ended"
-                spent = f"spent {shown(account.spent)} of {shown(account.cap)}"
+                spent = f"spent {printed_cost(account.spent)} of {printed_cost(account.cap)}"
                 yield f"{account.name or 'a study'} ({state}): {spent} ({account.measure.value})"
 
 
-def verified(root: Path) -> str:
+def verified_ledger(root: Path) -> str:
     with ledger_of(StateFolder.open(root)) as ledger:
         ledger.verify()
         seq, head = ledger.head()
     return f"{seq} entries, head {head.hex()}: all links, signatures and sums are right."
 
 
-def exported(root: Path) -> Iterator[str]:
+def exported_ledger(root: Path) -> Iterator[str]:
     """First the key, then all that is needed to check every link and signature with it."""
     state = StateFolder.open(root)
     yield json.dumps({"site": state.name, "key": state.identity().public.hex()})
@@ -60,9 +60,9 @@ def exported(root: Path) -> Iterator[str]:
 def _words(event: Event) -> str:
     match event:
         case LifetimeSet(measure, limit):
-            return f"lifetime limit {shown(limit)} ({measure.value})"
+            return f"lifetime limit {printed_cost(limit)} ({measure.value})"
         case Approved(study, measure, cap, name):
-            return f"approved {name or study[:16]}: up to {shown(cap)} ({measure.value})"
+            return f"approved {name or study[:16]}: up to {printed_cost(cap)} ({measure.value})"
         case Charged(study, round_id, charges):
             first, more = charges[0].what, len(charges) - 1
             return f"charged {study[:8]} round {_round(round_id)}: {first}" + (

@@ -46,7 +46,7 @@ ELSEWHERE = {
 }
 """Parameters of an estimator that a study says in another place."""
 
-Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+HexKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Number = int | float | str
 """A number, or a text such as "1/3"."""
@@ -96,11 +96,11 @@ class SumTable(_Table):
 
 class SiteTable(_Table):
     name: Name
-    key: Key
+    key: HexKey
 
 
 class CoordinatorTable(_Table):
-    key: Key
+    key: HexKey
 
 
 class TimingTable(_Table):

@@ -19,12 +19,12 @@ from hedgerow.secagg.envelope import SignedHeader
 from hedgerow.secagg.keys import is_signed
 from hedgerow.study.terms import Study
 
-NEAR = 1e-9
+SUM_TOLERANCE = 1e-9
 """Parts of a budget are told as floats; their sums are right to this."""
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckResult:
     """One thing that was looked at."""
 
     what: str
@@ -32,39 +32,43 @@ class Check:
     words: str
 
 
-def verified(path: Path, roster: Path | None) -> list[Check]:
+def verified(path: Path, roster: Path | None) -> list[CheckResult]:
     """All checks that can be made; a file that is torn or changed raises at once."""
     content = model_file.read(path)
     said: PrivacyStatement = load(path).privacy_
-    checks = [Check("digest", True, model_file.digest_of(content)), *_arithmetic(said)]
+    checks = [CheckResult("digest", True, model_file.digest_of(content)), *_arithmetic(said)]
     signed = signed_part(path)
     if roster is None:
         words = "give --roster study.toml to check them" if signed else "none: made in one process"
-        return [*checks, Check("signatures", True, words)]
+        return [*checks, CheckResult("signatures", True, words)]
     if signed is None:
         words = "the file carries none, so it is not a model of this study's sites"
-        return [*checks, Check("signatures", False, words)]
+        return [*checks, CheckResult("signatures", False, words)]
     return [*checks, *_signatures(content, said, signed, StudyFile.read(roster))]
 
 
 # -------------------------------------------------------------------------------------- arithmetic
-def _arithmetic(said: PrivacyStatement) -> Iterator[Check]:
+def _arithmetic(said: PrivacyStatement) -> Iterator[CheckResult]:
     if said.spent_fraction is None:
-        yield Check("promise", math.isinf(said.epsilon), "no noise was added; nothing is promised")
+        yield CheckResult(
+            "promise", math.isinf(said.epsilon), "no noise was added; nothing is promised"
+        )
         return
     parts = math.fsum(line.part for line in said.spending)
     left = math.fsum(part.part for part in said.unspent)
-    yield Check(
+    yield CheckResult(
         "rounds",
-        abs(parts - said.spent_fraction) < NEAR,
+        abs(parts - said.spent_fraction) < SUM_TOLERANCE,
         f"rounds add up to {parts:.1%} of the budget; {said.spent_fraction:.1%} were spent",
     )
-    yield Check(
-        "rest", abs(said.spent_fraction + left - 1.0) < NEAR, f"{left:.1%} of the budget were left"
+    yield CheckResult(
+        "rest",
+        abs(said.spent_fraction + left - 1.0) < SUM_TOLERANCE,
+        f"{left:.1%} of the budget were left",
     )
-    yield Check(
+    yield CheckResult(
         "promise",
-        said.spent_epsilon <= said.epsilon * (1.0 + NEAR),
+        said.spent_epsilon <= said.epsilon * (1.0 + SUM_TOLERANCE),
         f"what was released has epsilon {said.spent_epsilon:.4g}; {said.epsilon:.4g} is promised",
     )
 
@@ -72,18 +76,20 @@ def _arithmetic(said: PrivacyStatement) -> Iterator[Check]:
 # -------------------------------------------------------------------------------------- signatures
 def _signatures(
     content: Any, said: PrivacyStatement, signed: dict[str, Any], agreed: StudyFile
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     study = agreed.study
-    yield Check("study", signed["study"] == study.hash.hex(), f"{study.name}, {study.account}")
+    yield CheckResult(
+        "study", signed["study"] == study.hash.hex(), f"{study.name}, {study.account}"
+    )
     message = signed_message(model_file.digest_of(content), signed["study"], signed["receipts"])
     signature = bytes.fromhex(signed["signature"])
     right = is_signed(agreed.roster.coordinator, signature, message)
     words = "model, study and receipts are signed by the coordinator of the study"
-    yield Check("coordinator", right, words)
+    yield CheckResult("coordinator", right, words)
     receipts = dict(_receipts(signed["receipts"], agreed))
     for name, receipt in receipts.items():
         words = "no valid receipt" if receipt is None else f"spent {receipt.header.ledger.spent}"
-        yield Check(f"site {name}", receipt is not None, words)
+        yield CheckResult(f"site {name}", receipt is not None, words)
     yield _enough(receipts, study)
     yield _largest(receipts, said, study)
 
@@ -107,22 +113,22 @@ def _receipt(
     return found if is_own and found.header.study_hash == study.hash else None
 
 
-def _enough(receipts: dict[str, SignedHeader | None], study: Study) -> Check:
+def _enough(receipts: dict[str, SignedHeader | None], study: Study) -> CheckResult:
     valid = sum(receipt is not None for receipt in receipts.values())
     words = (
         f"{valid} of {study.parties} sites vouch; sums are opened with {study.threshold} or more"
     )
-    return Check("sites", valid >= study.threshold, words)
+    return CheckResult("sites", valid >= study.threshold, words)
 
 
 def _largest(
     receipts: dict[str, SignedHeader | None], said: PrivacyStatement, study: Study
-) -> Check:
+) -> CheckResult:
     """The statement's spending is the largest of the sites' own receipts."""
     told = [r.header.ledger.spent for r in receipts.values() if r is not None]
     if said.spent_fraction is None or "inf" in told:
-        return Check("receipts", said.spent_fraction is None, "nothing is bounded")
+        return CheckResult("receipts", said.spent_fraction is None, "nothing is bounded")
     largest = max((Fraction(one) for one in told), default=Fraction(0))
     part = float(largest / study.total)
     words = f"the largest receipt is {part:.1%} of the budget, as the statement says"
-    return Check("receipts", abs(part - said.spent_fraction) < NEAR, words)
+    return CheckResult("receipts", abs(part - said.spent_fraction) < SUM_TOLERANCE, words)

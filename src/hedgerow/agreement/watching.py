@@ -14,8 +14,8 @@ from hedgerow.coordinator.record import Progress
 from hedgerow.errors import RunEnded
 from hedgerow.transport.post import Note
 
-Event = dict[str, Any]
-Listen = Callable[[Event], None]
+RunEvent = dict[str, Any]
+Listen = Callable[[RunEvent], None]
 
 
 class Watch:
@@ -85,7 +85,7 @@ class Watch:
             )
 
 
-def in_words(event: Event) -> str:
+def event_in_words(event: RunEvent) -> str:
     """One line for people."""
     match event["event"]:
         case "round":
@@ -101,5 +101,5 @@ def in_words(event: Event) -> str:
     return f"{event['event']}: {words}" if words else str(event["event"])
 
 
-def ignore(event: Event) -> None:
+def ignore(event: RunEvent) -> None:
     """Nobody listens."""

@@ -8,12 +8,12 @@ from typing import Any
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.values.schema import Schema
 
-HEAD = """\
+HEADING = """\
 # What all parties of this study agree on. Its content has the hash that sites approve: change
 # anything but [timing], and everybody has to approve it anew.
 """
 MODEL = "# An estimator of hedgerow, and those of its parameters that are not its defaults."
-SCHEMA = """\
+SCHEMA_HEADING = """\
 # Public facts: ranges, categories and classes that are known without looking at a row.
 # `file = "schema.toml"` instead takes them from a file beside this one.\
 """
@@ -40,10 +40,10 @@ def as_text(agreed: StudyFile) -> str:
     """The whole study, schema included; reading it again gives the same hash."""
     content = agreed.model_dump(by_alias=True, exclude_none=True)
     parts = [
-        HEAD + _lines({name: content[name] for name in ("version", "name", "public_seed")}),
+        HEADING + _lines({name: content[name] for name in ("version", "name", "public_seed")}),
         f"{MODEL}\n[model]\n" + _lines({"estimator": agreed.model.estimator}),
         "[model.parameters]\n" + _lines(agreed.model.parameters),
-        f"{SCHEMA}\n{_schema(agreed.schema_given)}",
+        f"{SCHEMA_HEADING}\n{_schema(agreed.schema_given)}",
         f"{PRIVACY}\n[privacy]\n{_lines(content['privacy'])}",
         f"{SUM}\n[sum]\n{_lines(content['sum'])}",
         f"[coordinator]\n{_lines(content['coordinator'])}",

@@ -15,7 +15,7 @@ import numpy as np
 from hedgerow.values.arrays import FloatArray
 
 MOST_EPSILON = 60.0
-STEPS = 60
+BISECTIONS = 60
 
 
 def chance_of(guessed: int, right: int, canaries: int, epsilon: float, delta: float) -> float:
@@ -33,7 +33,7 @@ def epsilon_at_least(guessed: int, right: int, canaries: int, delta: float, erro
     low, high = 0.0, MOST_EPSILON
     if chance_of(guessed, right, canaries, low, delta) >= error:
         return 0.0
-    for _ in range(STEPS):
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
         refuted = chance_of(guessed, right, canaries, middle, delta) < error
         low, high = (middle, high) if refuted else (low, middle)

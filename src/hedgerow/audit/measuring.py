@@ -24,7 +24,7 @@ from hedgerow.privacy.accounting.budget import Measure, Placement
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
 
-DEVIATIONS = 4.9
+QUIET_DEVIATIONS = 4.9
 """One-sided: sound noise is called quiet less than once in a million audits of a kind of sum."""
 ERROR = 5e-7
 ROUNDING = 1.005
@@ -46,7 +46,7 @@ class KindOfSum:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditVerdict:
     """What an audit found."""
 
     claimed: float
@@ -63,7 +63,7 @@ class Verdict:
         return below and all(kind.is_sound for kind in self.kinds)
 
 
-def verdict(fits: Sequence[Watched]) -> Verdict:
+def verdict(fits: Sequence[Watched]) -> AuditVerdict:
     study = fits[0].study
     if study.placement in (Placement.LABEL, Placement.NOWHERE):
         raise SpecError(
@@ -72,7 +72,7 @@ def verdict(fits: Sequence[Watched]) -> Verdict:
         )
     kinds = _by_kind(fits)
     right, total = _guesses(fits)
-    return Verdict(
+    return AuditVerdict(
         claimed=float(study.epsilon),
         delta=float(study.delta),
         white_box=_whole_path(fits),
@@ -94,7 +94,7 @@ def _by_kind(fits: Sequence[Watched]) -> list[KindOfSum]:
 
 def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfSum:
     seen = _noise(group)
-    louder = seen.at_most(DEVIATIONS)
+    louder = seen.at_most(QUIET_DEVIATIONS)
     passed = [_losses(s, one, louder).max() / float(s.cost(one.query)) for s, one in group]
     return KindOfSum(
         what=name,
@@ -153,7 +153,7 @@ def _counted_part(study: Study) -> float:
 def _whole_path(fits: Sequence[Watched]) -> float:
     """Epsilon of the canary that lost most over all sums, at least."""
     study = fits[0].study
-    louder = _noise([(f.study, one) for f in fits for one in f.released]).at_most(DEVIATIONS)
+    louder = _noise([(f.study, one) for f in fits for one in f.released]).at_most(QUIET_DEVIATIONS)
     paths = [np.sum([_losses(f.study, one, louder) for one in f.released], axis=0) for f in fits]
     lost = max(float(path.max()) for path in paths)
     return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.audit.measuring import Verdict, verdict
+from hedgerow.audit.measuring import AuditVerdict, verdict
 from hedgerow.audit.watching import watched_fit
 from hedgerow.errors import SpecError
 from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
 
-FEATURES: tuple[Feature, ...] = (
+AUDIT_FEATURES: tuple[Feature, ...] = (
     *(Numeric(f"number {k}", 0.0, 1.0, bins=24) for k in range(6)),
     Categorical("group", ("a", "b", "c", "d")),
 )
-WIDTH = 40
+CLAIM_WIDTH = 40
 
 
-def estimators(name: str) -> list[type[Any]]:
+def estimators_named(name: str) -> list[type[Any]]:
     """The class of that name, or all of them."""
     import hedgerow
 
@@ -38,14 +38,14 @@ def audited(
     canaries: int = 60,
     fits: int = 1,
     **parameters: Any,
-) -> Verdict:
+) -> AuditVerdict:
     """Audits an estimator on made-up rows; more fits and canaries make the bounds tighter."""
     parties = 1 if placement == "curator" else 3
     rng = np.random.default_rng()
     number = kind()._regression
-    schema = Schema(FEATURES, classes=("no", "yes"))
+    schema = Schema(AUDIT_FEATURES, classes=("no", "yes"))
     if number:
-        schema = Schema(FEATURES, target=Target(0.0, 1.0))
+        schema = Schema(AUDIT_FEATURES, target=Target(0.0, 1.0))
     found = []
     for _ in range(fits):
         model = kind(schema, epsilon=epsilon, delta=delta, placement=placement, **parameters)
@@ -70,7 +70,7 @@ def _made_up(
     return np.concatenate([X.astype(object), group[:, None].astype(object)], axis=1), labels
 
 
-def lines(name: str, placement: str, found: Verdict) -> Iterator[str]:
+def lines(name: str, placement: str, found: AuditVerdict) -> Iterator[str]:
     """The verdict for a terminal, with a picture."""
     yield f"{name}, noise added by {placement}"
     yield f"  claim      epsilon = {found.claimed:g}, delta = {found.delta:g}"
@@ -88,6 +88,11 @@ def lines(name: str, placement: str, found: Verdict) -> Iterator[str]:
 
 def _bar(measured: float, claimed: float) -> str:
     """Measured against claimed; the claim is the upright line."""
-    reach = min(round(WIDTH * measured / claimed), WIDTH + 10)
-    bar = "#" * min(reach, WIDTH) + "." * max(WIDTH - reach, 0) + "|" + "#" * max(reach - WIDTH, 0)
+    reach = min(round(CLAIM_WIDTH * measured / claimed), CLAIM_WIDTH + 10)
+    bar = (
+        "#" * min(reach, CLAIM_WIDTH)
+        + "." * max(CLAIM_WIDTH - reach, 0)
+        + "|"
+        + "#" * max(reach - CLAIM_WIDTH, 0)
+    )
     return f"[{bar}]"

@@ -18,10 +18,10 @@ def audit(
     canaries: Annotated[int, typer.Option(help="Records that a coin puts in, each fit.")] = 60,
 ) -> None:
     """Puts canaries into fits of the real pipeline and measures what its releases lose."""
-    from hedgerow.audit.running import audited, estimators, lines
+    from hedgerow.audit.running import audited, estimators_named, lines
     from hedgerow.errors import SpecError
 
-    sound, kinds = True, estimators(estimator)
+    sound, kinds = True, estimators_named(estimator)
     for kind in kinds:
         try:
             found = audited(kind, placement, epsilon, delta, canaries=canaries, fits=fits)

@@ -9,7 +9,7 @@ import typer
 from hedgerow.errors import SpecError
 from hedgerow.values.schema import Feature, Hashed, Mark, Numeric, Schema
 
-NOT_YET = "-"
+LEAVE_OPEN = "-"
 
 
 def confirmed(schema: Schema, mark: Mark) -> Schema:
@@ -23,8 +23,8 @@ def _is_open(mark: Mark | None) -> bool:
 
 
 def _feature(feature: Feature, mark: Mark) -> Feature:
-    said = _asked(feature.name, _shown(feature)) if _is_open(feature.mark) else NOT_YET
-    if said == NOT_YET:
+    said = _asked(feature.name, _shown(feature)) if _is_open(feature.mark) else LEAVE_OPEN
+    if said == LEAVE_OPEN:
         return feature
     agreed = replace(feature, mark=mark)
     if not said:
@@ -41,14 +41,14 @@ def _outcome(schema: Schema, mark: Mark) -> Schema:
     """The classes, or the range of the target."""
     if schema.classes is not None and _is_open(schema.classes_mark):
         said = _asked("classes", some(schema.classes))
-        if said == NOT_YET:
+        if said == LEAVE_OPEN:
             return schema
         classes = _listed(said) if said else schema.classes
         return replace(schema, classes=classes, classes_mark=mark)
     target = schema.target
     if target is not None and _is_open(target.mark):
         said = _asked("target", f"{target.low:g} to {target.high:g}")
-        if said == NOT_YET:
+        if said == LEAVE_OPEN:
             return schema
         low, high = _pair(said) if said else (target.low, target.high)
         return replace(schema, target=replace(target, low=low, high=high, mark=mark))

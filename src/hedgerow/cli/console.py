@@ -28,7 +28,7 @@ from hedgerow.errors import (
 )
 
 FOUND_SOMETHING, MISTAKE, NO_BUDGET, BAD_LEDGER, NO_ANSWER, STOPPED = 1, 2, 3, 4, 5, 130
-CODES: tuple[tuple[type[HedgerowError], int], ...] = (
+EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
     (BudgetExceeded, NO_BUDGET),
     (LedgerError, BAD_LEDGER),
     (PartyRefused, NO_ANSWER),
@@ -39,8 +39,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON value instead
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what was asked for.")]
 
 
-def code_of(error: HedgerowError) -> int:
-    return next((code for kind, code in CODES if isinstance(error, kind)), MISTAKE)
+def exit_code_of(error: HedgerowError) -> int:
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), MISTAKE)
 
 
 def guarded(command: Callable[[], Any]) -> None:
@@ -52,7 +52,7 @@ def guarded(command: Callable[[], Any]) -> None:
         command()
     except HedgerowError as error:
         complain(str(error))
-        raise SystemExit(code_of(error)) from None
+        raise SystemExit(exit_code_of(error)) from None
     except BrokenPipeError:  # the reader of a pipe had enough
         sys.stderr.close()
         raise SystemExit(0) from None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-ModelPath = Annotated[Path, typer.Argument(help="A model file, written by save().")]
+from hedgerow.cli.models import ModelPath
 
 
 def export(

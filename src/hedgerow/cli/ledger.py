@@ -20,9 +20,9 @@ LedgerPath = Annotated[
 def show(path: LedgerPath) -> None:
     """Every limit, approval, fit and round, and what they add up to."""
     if path.is_dir():
-        from hedgerow.agreement.site_ledger import told
+        from hedgerow.agreement.site_ledger import told_ledger
 
-        print("\n".join(told(path)))
+        print("\n".join(told_ledger(path)))
         return
     from hedgerow.estimators.ledger import Ledger
     from hedgerow.estimators.ledger import told as told_of_fits
@@ -37,9 +37,9 @@ def show(path: LedgerPath) -> None:
 def verify(path: LedgerPath) -> None:
     """Checks every link, signature and sum, and the anchor."""
     if path.is_dir():
-        from hedgerow.agreement.site_ledger import verified
+        from hedgerow.agreement.site_ledger import verified_ledger
 
-        print(verified(path))
+        print(verified_ledger(path))
         return
     from hedgerow.estimators.ledger import Ledger
 
@@ -53,9 +53,9 @@ def export(
     out: Annotated[Path | None, typer.Option(help="A file; the terminal without it.")] = None,
 ) -> None:
     """A site's entries as JSON lines, each with its head and signature, for an auditor."""
-    from hedgerow.agreement.site_ledger import exported
+    from hedgerow.agreement.site_ledger import exported_ledger
 
-    text = "".join(line + "\n" for line in exported(path))
+    text = "".join(line + "\n" for line in exported_ledger(path))
     if out is None:
         print(text, end="")
     else:

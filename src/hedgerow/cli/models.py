@@ -11,9 +11,9 @@ import typer
 
 from hedgerow.cli.console import Json, Quiet, say_json, warnings_as_lines
 
-ModelPath = Annotated[Path, typer.Argument(help="A model file.")]
+ModelPath = Annotated[Path, typer.Argument(help="A model file, written by save().")]
 RowsPath = Annotated[str, typer.Argument(help="A .csv or .parquet file.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")]
+OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")]
 MOST_SHOWN = 10
 BAR = 30
 
@@ -21,7 +21,7 @@ BAR = 30
 def predict(
     model: ModelPath,
     rows: RowsPath,
-    output: Output = None,
+    output: OutputPath = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -17,13 +17,13 @@ app = typer.Typer(
     help="Public facts about the data, and where they come from.", no_args_is_help=True
 )
 SchemaPath = Annotated[Path, typer.Argument(help="A schema file (.toml).")]
-Target = Annotated[str | None, typer.Option("--target", help="The column to be predicted.")]
+OptionalTarget = Annotated[str | None, typer.Option("--target", help="The column to be predicted.")]
 
 
 @app.command()
 def draft(
     rows: Annotated[str, typer.Argument(help="A .csv or .parquet file.")],
-    target: Target = None,
+    target: OptionalTarget = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -49,7 +49,7 @@ def draft(
 def check(
     schema: SchemaPath,
     rows: Annotated[list[str] | None, typer.Argument(help="Files to compare it with.")] = None,
-    target: Target = None,
+    target: OptionalTarget = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from hedgerow.secagg.keys import Identity
-    from hedgerow.site.audit import Line
+    from hedgerow.site.audit import AuditLine
     from hedgerow.site.state import DataPlace, StateFolder
 
 app = typer.Typer(
@@ -29,7 +29,7 @@ Sql = Annotated[str | None, typer.Option(help="What to select, where --data is a
 PushDown = Annotated[
     bool, typer.Option("--push-down", help="The database makes the sums; integers come back.")
 ]
-Target = Annotated[str, typer.Option(help="The column of labels or targets.")]
+TargetColumn = Annotated[str, typer.Option(help="The column of labels or targets.")]
 Person = Annotated[str | None, typer.Option(help="The column that says whose record a row is.")]
 Wanted = Annotated[str, typer.Argument(help="A study's name, or how its hash begins.")]
 
@@ -55,7 +55,7 @@ def init(
 def check(
     study: StudyPath,
     data: Data,
-    target: Target = "target",
+    target: TargetColumn = "target",
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
@@ -79,7 +79,7 @@ def approve(
     state: State,
     study: StudyPath,
     data: Data,
-    target: Target = "target",
+    target: TargetColumn = "target",
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
@@ -160,7 +160,7 @@ def join(
 @app.command()
 def status(state: State) -> None:
     """Who this site is, what it has given away, what it serves, what happened last."""
-    from hedgerow.agreement.approving import ledger_of, shown
+    from hedgerow.agreement.approving import ledger_of, printed_cost
     from hedgerow.site.audit import in_words, lines_of
     from hedgerow.site.state import StateFolder
 
@@ -168,10 +168,16 @@ def status(state: State) -> None:
     _show_identity(folder.name, folder.identity())
     with ledger_of(folder) as ledger, ledger.current() as books:
         if books.lifetime is not None:
-            words = f"{shown(books.committed)} of {shown(books.lifetime.limit)}"
+            words = f"{printed_cost(books.committed)} of {printed_cost(books.lifetime.limit)}"
             print(f"{'lifetime':>14}  {words} ({books.lifetime.measure.value}) is given away")
         rows = [
-            (a.name or "-", study[:16], "open" if a.open else "ended", shown(a.spent), shown(a.cap))
+            (
+                a.name or "-",
+                study[:16],
+                "open" if a.open else "ended",
+                printed_cost(a.spent),
+                printed_cost(a.cap),
+            )
             for study, a in books.accounts.items()
         ]
     _table(("study", "hash", "state", "spent", "cap"), rows)
@@ -335,7 +341,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
         print("  ".join([first, *rest]).rstrip())
 
 
-def _teller(as_json: bool) -> Callable[[Line], None]:
+def _teller(as_json: bool) -> Callable[[AuditLine], None]:
     """JSON for programs, words for a terminal, nothing where nobody looks."""
     import json
     import sys

@@ -30,7 +30,7 @@ Kit = Annotated[
     Path | None, typer.Option("--flare", help="The admin's FLARE kit, instead of --listen.")
 ]
 User = Annotated[str, typer.Option("--flare-user", help="The admin's name in FLARE.")]
-Json = Annotated[bool, typer.Option("--json", help="Every event as a line of JSON.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Every event as a line of JSON.")]
 Watching = Annotated[
     bool, typer.Option("--watch", help="Also show the run to a browser of this machine.")
 ]
@@ -75,15 +75,15 @@ def init(
         folder,
         name=name or _asked("name", "Name of the study"),
         estimator=estimator or _asked("estimator", "Estimator, for example TreeClassifier"),
-        parameters=dict(drafting.parameter(one) for one in parameter or ()),
+        parameters=dict(drafting.typed_parameter(one) for one in parameter or ()),
         schema=schema or Path(_asked("schema", "Schema file")),
         privacy={
-            "epsilon": drafting.number(epsilon),
-            "delta": drafting.number(delta),
+            "epsilon": drafting.typed_number(epsilon),
+            "delta": drafting.typed_number(delta),
             "unit": unit,
             "placement": placement,
             "records_per_person": records_per_person,
-            "retry_reserve": drafting.number(retry_reserve),
+            "retry_reserve": drafting.typed_number(retry_reserve),
         },
         sums={key: value for key, value in sums.items() if value is not None},
         sites=dict(drafting.site(one) for one in site or _asked_sites()),
@@ -124,7 +124,7 @@ def run(
     host: Hosts = None,
     flare: Kit = None,
     flare_user: User = ADMIN,
-    as_json: Json = False,
+    as_json: JsonLines = False,
     watch: Watching = False,
 ) -> None:
     """Trains over all sites; the folder then holds the model and its statement."""
@@ -138,7 +138,7 @@ def resume(
     host: Hosts = None,
     flare: Kit = None,
     flare_user: User = ADMIN,
-    as_json: Json = False,
+    as_json: JsonLines = False,
     watch: Watching = False,
 ) -> None:
     """Goes on with a run that was stopped; what was answered is not asked, or charged, again."""
@@ -217,7 +217,7 @@ def _run(
     resume: bool,
 ) -> None:
     from hedgerow.agreement.run_folder import RunFolder
-    from hedgerow.agreement.running import run as train
+    from hedgerow.agreement.running import run_study as train
 
     folder = RunFolder(path)
     with (
@@ -295,12 +295,12 @@ def _listener(as_json: bool) -> Listen:
     """JSON for programs, words for a terminal, nothing where nobody looks."""
     import json
 
-    from hedgerow.agreement.watching import ignore, in_words
+    from hedgerow.agreement.watching import event_in_words, ignore
 
     if as_json:
         return lambda event: print(json.dumps(event, ensure_ascii=False), flush=True)
     if sys.stdout.isatty():
-        return lambda event: print(in_words(event), flush=True)
+        return lambda event: print(event_in_words(event), flush=True)
     return ignore
 
 

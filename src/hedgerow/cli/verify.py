@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json
+from hedgerow.cli.models import ModelPath
 
 
 def verify(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelPath,
     roster: Annotated[
         Path | None, typer.Option(help="The study file, whose keys the signatures are held to.")
     ] = None,

@@ -33,7 +33,7 @@ from hedgerow.estimators.checking import (
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.holders import (
-    HELD_OUT,
+    HELD_OUT_DRAW,
     declared_parties,
     draws_of_holders,
     split_by_party,
@@ -193,7 +193,7 @@ class PrivateEstimator(CommonParameters):
         held_out: int | None = checked(self).hold_out
         self._held_out_draws = draws if held_out else None
         if held_out:
-            test = Fold(HELD_OUT, held_out)
+            test = Fold(HELD_OUT_DRAW, held_out)
             holders = [rows.part(test, 0, inside=False) for rows in holders]
         circumstances = Circumstances(
             held_out=held_out,

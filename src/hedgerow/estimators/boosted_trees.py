@@ -43,7 +43,7 @@ DRAWING = ("histogram", "partially_random", "totally_random")
 
 DEFAULT, COMPONENTS = when(method="default"), when(method="components")
 PAPER = when("method='DP-EBM' or another name of the paper", method=tuple(NAMED))
-STEPS = (
+WITH_STEPS = (
     when("method='DP-EBM' or another name of the paper but 'DP-RF'", method=STEPPING),
     when(method="components", update=(None, "newton", "gradient")),
 )
@@ -132,7 +132,7 @@ class _BoostedTrees(PrivateEstimator):
     learning_rate: float | None = parameter(
         default=None,
         rule=or_none(number(above=0.0)),
-        used=STEPS,
+        used=WITH_STEPS,
         text="Part of a step that is taken. None is 0.3.",
     )
     leaf_clip: float | None = parameter(
@@ -243,7 +243,7 @@ class BoostedTreesRegressor(_BoostedTrees, PrivateRegressor):
     learning_rate: float | None = parameter(
         default=None,
         rule=or_none(number(above=0.0)),
-        used=(DEFAULT, *STEPS),
+        used=(DEFAULT, *WITH_STEPS),
         text="Part of a step that is taken. None is 0.3, and 0.4 by default.",
     )
 

@@ -18,10 +18,10 @@ ATTRIBUTES = (
     ("n_features_in_", "int", "Columns that the schema declares."),
     ("feature_names_in_", "array of str", "Names of the columns, if rows came as a data frame."),
 )
-CLASSES = ("classes_", "array", "The classes, in the type of the labels.")
+CLASSES_ATTRIBUTE = ("classes_", "array", "The classes, in the type of the labels.")
 
 
-class Described(Protocol):
+class DescribedParameter(Protocol):
     """What is shown of a parameter."""
 
     @property
@@ -34,10 +34,10 @@ class Described(Protocol):
     def words(self) -> str: ...
 
 
-def documented(own: str, parameters: Sequence[Described], has_classes: bool) -> str:
+def documented(own: str, parameters: Sequence[DescribedParameter], has_classes: bool) -> str:
     story, found, examples = inspect.cleandoc(own).partition(EXAMPLES)
     entries = [(p.name, f"{p.kind}, default={p.default!r}", p.words) for p in parameters]
-    attributes = (CLASSES, *ATTRIBUTES) if has_classes else ATTRIBUTES
+    attributes = (CLASSES_ATTRIBUTE, *ATTRIBUTES) if has_classes else ATTRIBUTES
     parts = [story.rstrip(), _section("Parameters", entries), _section("Attributes", attributes)]
     return "\n\n".join(parts) + ("\n" + found + examples.rstrip() if found else "") + "\n"
 

@@ -15,7 +15,7 @@ from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import SpecError
 from hedgerow.estimators.checking import checked_labels, checked_rows
 from hedgerow.estimators.holders import (
-    HELD_OUT,
+    HELD_OUT_DRAW,
     declared_parties,
     secret_draws,
     split_by_party,
@@ -24,7 +24,7 @@ from hedgerow.estimators.holders import (
 from hedgerow.estimators.ledger import as_ledger
 from hedgerow.learning.evaluation import (
     CalibrationBin,
-    Estimate,
+    EstimatedMeasure,
     calibration,
     many_class_measures,
     number_measures,
@@ -35,7 +35,7 @@ from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.recipes import evaluation as recipe
-from hedgerow.recipes.evaluation import Tables
+from hedgerow.recipes.evaluation import EvaluationTables
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.rows import Rows
@@ -59,10 +59,10 @@ class Measured:
     """One model on one group of records."""
 
     group: str
-    measures: dict[str, Estimate]
+    measures: dict[str, EstimatedMeasure]
     calibration: tuple[CalibrationBin, ...]
 
-    def __getitem__(self, name: str) -> Estimate:
+    def __getitem__(self, name: str) -> EstimatedMeasure:
         return self.measures[name]
 
     @property
@@ -80,7 +80,7 @@ class Evaluation:
     privacy_: PrivacyStatement
     chosen: Any
 
-    def __getitem__(self, name: str) -> Estimate:
+    def __getitem__(self, name: str) -> EstimatedMeasure:
         """A measure of the first model over all records, or over its first group."""
         return self.parts[0][0][name]
 
@@ -242,10 +242,12 @@ def _held_out(model: Any, schema: Schema, parts: Any, persons: Any) -> list[Rows
     ]
     if kept is None:
         return rows
-    return [one.part(Fold(HELD_OUT, int(model.hold_out)), 0, inside=True) for one in rows]
+    return [one.part(Fold(HELD_OUT_DRAW, int(model.hold_out)), 0, inside=True) for one in rows]
 
 
-def _measured(table: Tables, k: int, model: Model, schema: Schema, confidence: float) -> Measured:
+def _measured(
+    table: EvaluationTables, k: int, model: Model, schema: Schema, confidence: float
+) -> Measured:
     values, variance = table.values, table.variance
     if schema.classes is None:
         assert schema.target is not None
@@ -253,7 +255,7 @@ def _measured(table: Tables, k: int, model: Model, schema: Schema, confidence: f
             values[k][:, 0],
             recipe.error_edges(schema),
             values[-1][:, 0],
-            recipe.target_edges(schema),
+            recipe.coarse_target_edges(schema),
             variance,
             confidence,
             (schema.target.low, schema.target.high),
@@ -308,6 +310,6 @@ def _plain(one: Measured) -> dict[str, Any]:
     }
 
 
-def _numbers(value: Estimate) -> list[float | None]:
+def _numbers(value: EstimatedMeasure) -> list[float | None]:
     found = (value.value, value.low, value.high)
     return [number if abs(number) < float("inf") else None for number in found]

@@ -100,7 +100,7 @@ def estimator(cls: type[E]) -> type[E]:
     return cls
 
 
-REFUSED = {
+REFUSED_PARAMETERS = {
     "class_weight": "a weight by class would scale a record's influence beyond the bound its noise "
     "was made for, and 'balanced' would read class counts from the rows. Shift predictions "
     "afterwards, which costs nothing: multiply predict_proba by public weights and normalise",
@@ -115,8 +115,8 @@ def _refusing(init: Any) -> Any:
 
     @wraps(init)
     def stored(self: Any, *args: Any, **given: Any) -> None:
-        for name in REFUSED.keys() & given.keys():
-            raise SpecError(f"{name} is refused: {REFUSED[name]}.")
+        for name in REFUSED_PARAMETERS.keys() & given.keys():
+            raise SpecError(f"{name} is refused: {REFUSED_PARAMETERS[name]}.")
         init(self, *args, **given)
 
     return stored

@@ -33,7 +33,7 @@ from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.schema import Schema
 
-CANDIDATES = ("BoostedTrees", "Forest", "Tree")
+OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 """Our own methods: the best in most cells of the measured tables, the one with fewest rounds, and
 the one that people can read."""
 FACTORS = (0.25, 1.0, 4.0)
@@ -46,7 +46,7 @@ TIE = 0.01
 
 
 @dataclass(frozen=True)
-class Noise:
+class PlannedNoise:
     """One kind of release: its rounds, what it is, and the deviation of the noise on each sum."""
 
     rounds: str
@@ -66,7 +66,7 @@ class Trial:
     estimator: str
     epsilon: float
     quality: float
-    noise: tuple[Noise, ...]
+    noise: tuple[PlannedNoise, ...]
     rounds: int
     bytes_per_site: int
     seconds: float
@@ -91,7 +91,7 @@ class Plan:
         return next(t for t in self.trials if self._is(t, self.estimator, self.epsilon))
 
     @property
-    def noise(self) -> tuple[Noise, ...]:
+    def noise(self) -> tuple[PlannedNoise, ...]:
         return self.chosen.noise
 
     @property
@@ -148,7 +148,7 @@ class Plan:
         return "\n".join([*lines, "", f"  {took} on this machine, the network not counted."])
 
 
-def vars_of(noise: Noise) -> dict[str, Any]:
+def vars_of(noise: PlannedNoise) -> dict[str, Any]:
     return {"rounds": noise.rounds, "what": noise.what, "deviation": noise.deviation}
 
 
@@ -191,7 +191,7 @@ def plan(
     if not isinstance(n, int) or n < 8:
         raise SpecError(f"n is {n!r}; give the number of records, 8 or more.")
     kind = "Regressor" if schema.target is not None else "Classifier"
-    names = list(estimators) or [name + kind for name in CANDIDATES]
+    names = list(estimators) or [name + kind for name in OWN_METHODS]
     rows = [stand_in_rows(schema, n, stand_in, seed) for seed in range(repeats)]
     first = [_trial(name, schema, one, epsilon, delta, parties) for name in names for one in rows]
     best = _best(names, first)
@@ -256,9 +256,9 @@ class _Watching:
         return replies
 
     @property
-    def noise(self) -> tuple[Noise, ...]:
+    def noise(self) -> tuple[PlannedNoise, ...]:
         return tuple(
-            Noise(_rounds(numbers), what, deviation)
+            PlannedNoise(_rounds(numbers), what, deviation)
             for (what, deviation), numbers in self.seen.items()
         )
 

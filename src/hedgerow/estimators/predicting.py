@@ -25,7 +25,7 @@ from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import Unusable, token_of
 
 PLAIN = frozenset({float, int, bool, str, type(None)})
-ENOUGH_ROWS = 100
+ENOUGH_TO_JUDGE = 100
 """Fewer rows than this have strange values by chance."""
 EXACT_UP_TO = 2**53  # integers that floating-point numbers tell apart
 
@@ -50,7 +50,7 @@ def scored(model: Model, codes: Codes) -> NDArray[np.float64]:
 def told_codes(X: Any, schema: Schema) -> Codes:
     """As a fit reads them: whoever predicts hears of values that the schema does not allow."""
     read = encoding.encode(X, schema, check=True)
-    if read.n >= ENOUGH_ROWS:
+    if read.n >= ENOUGH_TO_JUDGE:
         warn_of(report_of([read], schema).complaints, stacklevel=5)
     return read.codes
 

@@ -44,7 +44,7 @@ class Prices(NamedTuple):
 
 
 PRICES = Prices(start=0.6, compile=0.2)
-LOG = logging.getLogger("hedgerow.kernels")
+KERNEL_LOG = logging.getLogger("hedgerow.kernels")
 
 
 class Kernel:
@@ -150,7 +150,7 @@ def _is_on_disk(loop: Callable[..., Any]) -> bool:
 def _tell_of_compiling(folder: str | None) -> None:
     """Once a process: whoever waits some seconds wants to know why."""
     where = "for this process" if folder is None else f"once for this machine, kept in {folder}"
-    LOG.warning(
+    KERNEL_LOG.warning(
         "hedgerow compiles loops %s; each takes some seconds. `hedgerow warm` does it ahead of "
         "use, NUMBA_CACHE_DIR names another folder.",
         where,

@@ -19,10 +19,10 @@ from contextvars import ContextVar
 from itertools import pairwise
 from typing import TypeVar
 
-Part = TypeVar("Part")
-Found = TypeVar("Found")
+_Part = TypeVar("_Part")
+_Found = TypeVar("_Found")
 
-LEAST_ROWS = 1 << 16
+LEAST_BLOCK = 1 << 16
 """Of a block: below, handing it over costs more than it saves."""
 
 _ALONE = (None, 1)
@@ -47,7 +47,7 @@ def count() -> int:
     return _USED.get()[1]
 
 
-def each(work: Callable[[Part], Found], parts: Iterable[Part]) -> list[Found]:
+def each(work: Callable[[_Part], _Found], parts: Iterable[_Part]) -> list[_Found]:
     """What is found for each part, in their order; the first one that fails is raised."""
     (pool, _), waiting = _USED.get(), list(parts)
     if pool is None or len(waiting) < 2:
@@ -55,7 +55,7 @@ def each(work: Callable[[Part], Found], parts: Iterable[Part]) -> list[Found]:
     return list(pool.map(work, waiting))
 
 
-def blocks(n: int, least: int = LEAST_ROWS) -> list[slice]:
+def blocks(n: int, least: int = LEAST_BLOCK) -> list[slice]:
     """Rows, or other things, in as many blocks as there are threads, of `least` or more each."""
     n_blocks = max(1, min(count(), n // least))
     ends = [n * k // n_blocks for k in range(n_blocks + 1)]

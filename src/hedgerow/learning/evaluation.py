@@ -20,20 +20,20 @@ import numpy as np
 
 from hedgerow.values.arrays import FloatArray
 
-EDGES = (
+PROBABILITY_EDGES = (
     *(0.005, 0.01, 0.02, 0.035, 0.055, 0.08, 0.12, 0.17, 0.23, 0.3, 0.4, 0.5),
     *(0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.98, 0.99),
 )
 """Public, the same for every model: about even in log-odds, and one at a half."""
-LEAST_CLASS = 4.0
+CLASS_STANDS_OUT = 4.0
 """Deviations of noise that a class must stand out by, or nothing is said of it."""
 STEP = 1.0
 
-Measure = Callable[[FloatArray], float]
+TableMeasure = Callable[[FloatArray], float]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class EstimatedMeasure:
     """A measure, and where it lies with the stated confidence, by sampling and by noise."""
 
     value: float
@@ -51,27 +51,27 @@ class CalibrationBin:
     low: float
     high: float
     records: float
-    share: Estimate
+    share: EstimatedMeasure
 
 
 def estimate(
-    measure: Measure,
+    measure: TableMeasure,
     counts: FloatArray,
     variance: float | FloatArray,
     confidence: float,
     ends: tuple[float, float],
-) -> Estimate:
+) -> EstimatedMeasure:
     """By the delta method; `ends` are the values that the measure can have."""
     value = measure(counts)
     spread = math.sqrt(max(_variance(measure, counts, variance), 0.0))
     if not (math.isfinite(value) and math.isfinite(spread)):
-        return Estimate(math.nan, *ends)
+        return EstimatedMeasure(math.nan, *ends)
     reach = NormalDist().inv_cdf(0.5 + confidence / 2.0) * spread
     low, high = (min(max(end, ends[0]), ends[1]) for end in (value - reach, value + reach))
-    return Estimate(min(max(value, ends[0]), ends[1]), low, high)
+    return EstimatedMeasure(min(max(value, ends[0]), ends[1]), low, high)
 
 
-def _variance(measure: Measure, counts: FloatArray, variance: float | FloatArray) -> float:
+def _variance(measure: TableMeasure, counts: FloatArray, variance: float | FloatArray) -> float:
     """Sum over cells of slope squared times the variance of the count."""
     total, flat = 0.0, counts.reshape(-1)
     noise = np.broadcast_to(variance, counts.shape).reshape(-1)
@@ -89,9 +89,9 @@ def two_class_measures(
     counts: FloatArray,
     variance: float,
     confidence: float,
-    edges: Sequence[float] = EDGES,
+    edges: Sequence[float] = PROBABILITY_EDGES,
     is_tied: bool = False,
-) -> dict[str, Estimate]:
+) -> dict[str, EstimatedMeasure]:
     """(B, 2) counts by the probability of the second class.
 
     `is_tied`: the model gives few probabilities, as one tree does, so that records of one bin are
@@ -100,7 +100,7 @@ def two_class_measures(
     middles = middles_of(edges)
     credit = np.full(len(counts), 0.5) if is_tied else _ranked_within(edges)
     unit = (0.0, 1.0)
-    measures: dict[str, tuple[Measure, tuple[float, float]]] = {
+    measures: dict[str, tuple[TableMeasure, tuple[float, float]]] = {
         "auc": (lambda c: _auc(c, credit), unit),
         "accuracy": (lambda c: _mean(c, _hits(middles)), unit),
         "log_loss": (lambda c: _mean(c, _losses(middles)), (0.0, math.inf)),
@@ -108,7 +108,7 @@ def two_class_measures(
         "share_of_second_class": (lambda c: _mean(c, np.tile([0.0, 1.0], (len(c), 1))), unit),
     }
     if not _classes_stand_out(counts, variance):
-        return {name: Estimate(math.nan, *ends) for name, (_, ends) in measures.items()}
+        return {name: EstimatedMeasure(math.nan, *ends) for name, (_, ends) in measures.items()}
     return {
         name: estimate(measure, counts, variance, confidence, ends)
         for name, (measure, ends) in measures.items()
@@ -117,7 +117,7 @@ def two_class_measures(
 
 def _classes_stand_out(counts: FloatArray, variance: float) -> bool:
     noise = math.sqrt(variance * len(counts))
-    return bool((counts.sum(axis=0) > LEAST_CLASS * noise).all())
+    return bool((counts.sum(axis=0) > CLASS_STANDS_OUT * noise).all())
 
 
 def middles_of(edges: Sequence[float]) -> FloatArray:
@@ -174,7 +174,7 @@ def calibration(
     counts: FloatArray,
     variance: float | FloatArray,
     confidence: float,
-    edges: Sequence[float] = EDGES,
+    edges: Sequence[float] = PROBABILITY_EDGES,
 ) -> tuple[CalibrationBin, ...]:
     """(B, 2) counts of wrong and right, or of the first and the second class."""
     ends = [0.0, *edges, 1.0]
@@ -186,7 +186,7 @@ def calibration(
             estimate(_second_share, row, variance, confidence, (0.0, 1.0)),
         )
         for k, row in enumerate(counts)
-        if row.sum() > LEAST_CLASS * math.sqrt(float(np.broadcast_to(variance, 2).sum()))
+        if row.sum() > CLASS_STANDS_OUT * math.sqrt(float(np.broadcast_to(variance, 2).sum()))
     )
 
 
@@ -197,7 +197,7 @@ def _second_share(row: FloatArray) -> float:
 # -------------------------------------------------------------------------------- more classes
 def many_class_measures(
     counts: FloatArray, variance: float, confidence: float
-) -> dict[str, Estimate]:
+) -> dict[str, EstimatedMeasure]:
     """(C B, C) counts by the class that is named, its probability, and the true class."""
     table, noise = right_and_wrong(counts, variance)
 
@@ -225,7 +225,7 @@ def number_measures(
     variance: float,
     confidence: float,
     ends: tuple[float, float],
-) -> dict[str, Estimate]:
+) -> dict[str, EstimatedMeasure]:
     """Of counts by the size of the error, (E,), and by the target, (T,)."""
     width = ends[1] - ends[0]
     below = np.array([0.0, *error_edges])
@@ -247,7 +247,7 @@ def number_measures(
         lambda c: _spread(c, (cells[1:] + cells[:-1]) / 2.0),
         targets, variance, confidence, (0.0, width**2 / 4.0),
     )  # fmt: skip
-    found["r2"] = Estimate(
+    found["r2"] = EstimatedMeasure(
         1.0 - squares[1].value / max(spread.value, 1e-12),
         1.0 - squares[2].high / max(spread.low, 1e-12),
         min(1.0, 1.0 - squares[0].low / max(spread.high, 1e-12)),
@@ -262,20 +262,22 @@ def _spread(counts: FloatArray, middles: FloatArray) -> float:
 
 def _quantile(
     counts: FloatArray, above: FloatArray, part: float, variance: float, confidence: float
-) -> Estimate:
+) -> EstimatedMeasure:
     """The upper end of the bin in which the part is reached; its interval by that of the parts."""
     parts = [
         estimate(partial(_part_up_to, k), counts, variance, confidence, (0.0, 1.0))
         for k in range(len(counts))
     ]
 
-    def first(reached: Callable[[Estimate], float]) -> float:
+    def first(reached: Callable[[EstimatedMeasure], float]) -> float:
         found = [k for k, one in enumerate(parts) if reached(one) >= part]
         return float(above[found[0] if found else -1])
 
     lowest = first(lambda one: one.high)
     below = float(above[max(int(np.searchsorted(above, lowest)) - 1, 0)])
-    return Estimate(first(lambda one: one.value), min(below, lowest), first(lambda one: one.low))
+    return EstimatedMeasure(
+        first(lambda one: one.value), min(below, lowest), first(lambda one: one.low)
+    )
 
 
 def _part_up_to(last: int, counts: FloatArray) -> float:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.evaluation import EDGES
+from hedgerow.learning.evaluation import PROBABILITY_EDGES
 from hedgerow.learning.flow import Flow
 from hedgerow.queries import (
     Answer,
@@ -32,13 +32,13 @@ from hedgerow.values.regions import EVERYONE, Region, Step
 from hedgerow.values.schema import Schema
 
 NAME = "evaluation"
-ERROR_CELLS, TARGET_CELLS = 24, 24
+ERROR_CELLS, COARSE_TARGET_CELLS = 24, 24
 SMALLEST_ERROR = 1e-3
 """Of the target's range: the end of the first cell of errors."""
 
 
 @dataclass(frozen=True)
-class Tables:
+class EvaluationTables:
     """Noisy counts of one group of records: by model, by cell, by class; and their variance."""
 
     group: str
@@ -68,7 +68,7 @@ def regions_by(grid: Grid | None) -> dict[str, Region]:
     return {**found, grid.describe(1 << grid.missing): way}
 
 
-def flow(models: Sequence[Model], schema: Schema, by: Grid | None) -> Flow[list[Tables]]:
+def flow(models: Sequence[Model], schema: Schema, by: Grid | None) -> Flow[list[EvaluationTables]]:
     """All groups in one round."""
     regions = regions_by(by)
     asked = [q for region in regions.values() for q in _queries(models, schema, region)]
@@ -85,19 +85,19 @@ def _queries(models: Sequence[Model], schema: Schema, region: Region) -> list[Su
             tuple(model.output for model in models),
             tuple(model.sharpness for model in models),
             len(schema.classes),
-            EDGES,
+            PROBABILITY_EDGES,
         )
         return [SumQuery(region, ClassCounts(len(schema.classes)), by, Fraction(1))]
     share = Fraction(1, len(models) + 1)
     edges = error_edges(schema)
     groups: list[Groups] = [ResidualCells(predictor(model), edges) for model in models]
-    groups.append(TargetCells(target_edges(schema)))
+    groups.append(TargetCells(coarse_target_edges(schema)))
     return [SumQuery(region, Count(), one, share) for one in groups]
 
 
-def _tables(name: str, answers: Sequence[Answer]) -> Tables:
+def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:
     values = [group for answer in answers for group in answer.values]
-    return Tables(name, tuple(values), answers[0].variance)
+    return EvaluationTables(name, tuple(values), answers[0].variance)
 
 
 def error_edges(schema: Schema) -> tuple[float, ...]:
@@ -106,10 +106,10 @@ def error_edges(schema: Schema) -> tuple[float, ...]:
     return tuple(float(e) for e in width * np.geomspace(SMALLEST_ERROR, 0.9, ERROR_CELLS - 1))
 
 
-def target_edges(schema: Schema) -> tuple[float, ...]:
+def coarse_target_edges(schema: Schema) -> tuple[float, ...]:
     assert schema.target is not None
     ends = schema.target.low, schema.target.high
-    return tuple(float(e) for e in np.linspace(*ends, TARGET_CELLS + 1)[1:-1])
+    return tuple(float(e) for e in np.linspace(*ends, COARSE_TARGET_CELLS + 1)[1:-1])
 
 
 def _width(schema: Schema) -> float:

@@ -22,7 +22,7 @@ INK, FAINT, LINE = "#222222", "#6b6b6b", "#9a9a9a"
 STEP, ROW, BOX = 3.05, 0.62, 2.1
 BAR_START, BAR_WIDTH = 0.35, 2.2
 LETTERS = 22
-KINDS = (".svg", ".png", ".pdf")
+PICTURE_KINDS = (".svg", ".png", ".pdf")
 
 
 @dataclass
@@ -81,8 +81,10 @@ def draw_tree(model: Fitted, path: str | Path) -> Path:
 
 def _target(path: str | Path) -> Path:
     target = Path(path)
-    if target.suffix not in KINDS:
-        raise SpecError(f"the picture's file is {str(path)!r}; end its name in {', '.join(KINDS)}.")
+    if target.suffix not in PICTURE_KINDS:
+        raise SpecError(
+            f"the picture's file is {str(path)!r}; end its name in {', '.join(PICTURE_KINDS)}."
+        )
     if not target.parent.is_dir():
         raise SpecError(f"{str(target.parent)!r} is no folder; make it first, or name another.")
     return target

@@ -29,7 +29,7 @@ class Predicting(Protocol):
     model_: Model
 
 
-class Link(Enum):
+class OutputLink(Enum):
     """From the sum to what a user sees."""
 
     NONE = "the sum itself"
@@ -38,21 +38,21 @@ class Link(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class PlainLeaf:
     values: Values
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class PlainBranch:
     """Asks whether the cell of a column is in a set; bit k of `cells` stands for cell k."""
 
     column: int
     cells: int
-    yes: Node
-    no: Node
+    yes: PlainNode
+    no: PlainNode
 
 
-Node = Branch | Leaf
+PlainNode = PlainBranch | PlainLeaf
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,17 @@ class PlainModel:
     grids: tuple[Grid, ...]
     classes: tuple[str, ...] | None
     base: Values
-    curves: tuple[Node, ...]
-    trees: tuple[Node, ...]
+    curves: tuple[PlainNode, ...]
+    trees: tuple[PlainNode, ...]
     clip: tuple[float, float] | None
-    link: Link
+    link: OutputLink
 
     @property
     def outputs(self) -> int:
         return len(self.base)
 
     @property
-    def terms(self) -> tuple[Node, ...]:
+    def terms(self) -> tuple[PlainNode, ...]:
         return self.curves + self.trees
 
 
@@ -97,11 +97,11 @@ def plain(model: Predicting) -> PlainModel:
 
 
 LINKS = {
-    Output.MEAN: Link.NONE,
-    Output.VALUE: Link.NONE,
-    Output.LOG_MEAN: Link.SOFTMAX,
-    Output.SOFTMAX: Link.SOFTMAX,
-    Output.SIGMOID: Link.SIGMOID,
+    Output.MEAN: OutputLink.NONE,
+    Output.VALUE: OutputLink.NONE,
+    Output.LOG_MEAN: OutputLink.SOFTMAX,
+    Output.SOFTMAX: OutputLink.SOFTMAX,
+    Output.SIGMOID: OutputLink.SIGMOID,
 }
 
 
@@ -117,20 +117,20 @@ def _scaled(values: Values, weight: float) -> Values:
     return tuple(weight * float(value) for value in values)
 
 
-def _of_tree(tree: Tree, weight: float) -> Node:
+def _of_tree(tree: Tree, weight: float) -> PlainNode:
     """From the last node to the first: children stand after their parent."""
-    built: dict[int, Node] = {}
+    built: dict[int, PlainNode] = {}
     for q in reversed(range(len(tree.tests))):
         test = tree.tests[q]
         if test is None:
-            built[q] = Leaf(_scaled(tuple(tree.value[q]), weight))
+            built[q] = PlainLeaf(_scaled(tuple(tree.value[q]), weight))
         else:
             yes, no = built.pop(int(tree.left[q])), built.pop(int(tree.right[q]))
-            built[q] = Branch(int(tree.feature[q]), test.left, yes, no)
+            built[q] = PlainBranch(int(tree.feature[q]), test.left, yes, no)
     return built[0]
 
 
-def _of_curve(curve: Curve, weight: float, n_cells: int) -> Node:
+def _of_curve(curve: Curve, weight: float, n_cells: int) -> PlainNode:
     """A balanced tree over the runs of cells in which the curve says the same."""
     values = [_scaled(row, weight) for row in curve.values]
     values += [(0.0,) * len(values[0])] * (n_cells - len(values))
@@ -138,12 +138,14 @@ def _of_curve(curve: Curve, weight: float, n_cells: int) -> Node:
     return _halved(curve.feature, [(start, values[start]) for start in starts])
 
 
-def _halved(column: int, runs: list[tuple[int, Values]]) -> Node:
+def _halved(column: int, runs: list[tuple[int, Values]]) -> PlainNode:
     if len(runs) == 1:
-        return Leaf(runs[0][1])
+        return PlainLeaf(runs[0][1])
     middle = len(runs) // 2
     below = (1 << runs[middle][0]) - 1
-    return Branch(column, below, _halved(column, runs[:middle]), _halved(column, runs[middle:]))
+    return PlainBranch(
+        column, below, _halved(column, runs[:middle]), _halved(column, runs[middle:])
+    )
 
 
 # ------------------------------------------------------------------------------- reading questions
@@ -158,11 +160,11 @@ class Threshold:
     column: int
     below: float | None
     missing: bool
-    yes: Node
-    no: Node
+    yes: PlainNode
+    no: PlainNode
 
 
-def as_threshold(branch: Branch, grid: Grid) -> Threshold | Node:
+def as_threshold(branch: PlainBranch, grid: Grid) -> Threshold | PlainNode:
     """A question about a number as one comparison, or as a nest of questions that are.
 
     Two subtrees may then stand in several places; only sets with holes need it.
@@ -184,7 +186,7 @@ def _turns(grid: Grid, cells: int) -> list[int]:
     return [k for k in range(1, grid.missing) if (cells >> k ^ cells >> (k - 1)) & 1]
 
 
-def _nested(branch: Branch, grid: Grid, turns: list[int]) -> Threshold:
+def _nested(branch: PlainBranch, grid: Grid, turns: list[int]) -> Threshold:
     """Cut at the middle turn: each half of the cells has fewer turns."""
     at = turns[len(turns) // 2]
     missing = branch.cells & (1 << grid.missing)
@@ -196,8 +198,8 @@ def _nested(branch: Branch, grid: Grid, turns: list[int]) -> Threshold:
         branch.column,
         grid.edges[at - 1],
         True,
-        Branch(branch.column, below, branch.yes, branch.no),
-        Branch(branch.column, above, branch.yes, branch.no),
+        PlainBranch(branch.column, below, branch.yes, branch.no),
+        PlainBranch(branch.column, above, branch.yes, branch.no),
     )
 
 
@@ -206,13 +208,13 @@ def category_set(grid: Grid, cells: int) -> list[int]:
     return [code for code in range(grid.n_cells) if cells >> code & 1]
 
 
-def nodes_of(root: Node) -> Iterator[Node]:
+def nodes_of(root: PlainNode) -> Iterator[PlainNode]:
     """In preorder."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
         yield node
-        if isinstance(node, Branch):
+        if isinstance(node, PlainBranch):
             waiting += [node.no, node.yes]
 
 

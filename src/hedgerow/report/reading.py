@@ -38,7 +38,7 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True)
-class Shape:
+class ColumnShape:
     """What a column adds to the raw score, cell by cell, all else averaged.
 
     `words[k]` says which values bin k holds; `values` is (K, O), centred; O raw outputs: one for
@@ -78,7 +78,7 @@ def importances(model: Readable) -> dict[str, float]:
     return {model.schema_.names[j]: float(share[j]) for j in order}
 
 
-def shape(model: Readable, feature: str) -> Shape:
+def shape(model: Readable, feature: str) -> ColumnShape:
     """The curve of one column: partial dependence by the model's own weights."""
     parts, schema = _checked(model), model.schema_
     at = schema.index(feature)
@@ -91,7 +91,7 @@ def shape(model: Readable, feature: str) -> Shape:
         total += tree.dependence(at, grid.n_cells)
     bins = _runs_of_equals(total, grid.missing)
     values = total[[first for first, _ in bins]] - _weights(model, at, total) @ total
-    return Shape(feature, tuple(_bin_words(grid, b) for b in bins), values)
+    return ColumnShape(feature, tuple(_bin_words(grid, b) for b in bins), values)
 
 
 def contributions(model: Readable, codes: Codes) -> Contributions:

@@ -36,10 +36,10 @@ class Stated(Protocol):
 
 
 def written(model: Stated) -> str:
-    return "".join(_yaml(entry(model)))
+    return "".join(_yaml(registry_entry(model)))
 
 
-def entry(model: Stated) -> dict[str, Any]:
+def registry_entry(model: Stated) -> dict[str, Any]:
     said, name = model.privacy_, type(model).__name__
     federated = said.parties > 1
     return {

@@ -28,7 +28,7 @@ from hedgerow.secagg.envelope import (
     open_envelope,
 )
 from hedgerow.secagg.graph import Graph
-from hedgerow.secagg.keys import EVERYBODY, Roster, agree, pair_seed, root, share_key
+from hedgerow.secagg.keys import EVERYBODY, Roster, pair_seed, root, share_key, shared_secret
 from hedgerow.secagg.messages import Keys
 from hedgerow.secagg.parameters import Parameters
 
@@ -152,4 +152,4 @@ class Joined:
 
 def _root_with(epoch: Epoch, me: int, peer: int, private: X25519PrivateKey) -> bytes:
     low, high = ((site, epoch.ephemerals[site]) for site in sorted((me, peer)))
-    return root(agree(private, epoch.ephemerals[peer]), epoch.id, low, high)
+    return root(shared_secret(private, epoch.ephemerals[peer]), epoch.id, low, high)

@@ -143,7 +143,7 @@ def _loaded(public: bytes) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(public)
 
 
-def agree(private: X25519PrivateKey, peer: bytes) -> bytes:
+def shared_secret(private: X25519PrivateKey, peer: bytes) -> bytes:
     """The shared secret; refuses points that would make it the same for everybody.
 
     Honest software sends reduced coordinates only, so a second spelling of a key is refused too.

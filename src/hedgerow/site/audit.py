@@ -19,18 +19,18 @@ from typing import Any
 
 from hedgerow.errors import LedgerUnavailable
 
-Line = dict[str, Any]
+AuditLine = dict[str, Any]
 LONGEST_REASON = 2_000
 
 
-def untold(line: Line) -> None:
+def untold(line: AuditLine) -> None:
     pass
 
 
 class Audit:
     """The file of one site. `tell` hears every line too, for a terminal or a page."""
 
-    def __init__(self, path: Path, tell: Callable[[Line], None] = untold) -> None:
+    def __init__(self, path: Path, tell: Callable[[AuditLine], None] = untold) -> None:
         self._path, self._tell = path, tell
         self._lock = threading.Lock()
 
@@ -62,7 +62,7 @@ class Audit:
         )
 
 
-def lines_of(path: Path) -> Iterator[Line]:
+def lines_of(path: Path) -> Iterator[AuditLine]:
     """All lines; one that was torn by a full disk or a power loss is left out."""
     if not path.exists():
         return
@@ -87,7 +87,7 @@ def reason_of(error: BaseException) -> str:
     return "; because ".join(causes)[:LONGEST_REASON]
 
 
-def in_words(line: Line) -> str:
+def in_words(line: AuditLine) -> str:
     """One line for a person at a terminal."""
     when, event = str(line.get("time", "")), line.get("event", "")
     study = str(line.get("name") or line.get("study", ""))[:24]

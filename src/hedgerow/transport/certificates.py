@@ -131,7 +131,7 @@ class Authority:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.certificate)
+        return certificate_fingerprint(self.certificate)
 
     def sign(self, request: Request, key_in_roster: bytes | None) -> bytes:
         """The certificate for a site of the roster, followed by the authority's own."""
@@ -181,7 +181,7 @@ def accept_certificate(reply: bytes, told: str, key: Key, name: str) -> tuple[by
             "the reply does not hold two certificates, the site's and the authority's; ask for "
             "what `hedgerow study sign` wrote."
         ) from None
-    found = fingerprint(authority)
+    found = certificate_fingerprint(authority)
     if _plain(told) != _plain(found):
         raise SpecError(
             f"the authority's fingerprint is {found}, and {told} was told; nothing was kept. "
@@ -209,14 +209,14 @@ def client_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLCont
     return context
 
 
-def fingerprint(certificate: x509.Certificate) -> str:
+def certificate_fingerprint(certificate: x509.Certificate) -> str:
     """As it is read out on the telephone, and as `openssl x509 -fingerprint -sha256` prints it."""
     return certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
 
 def authority_id(certificate: bytes) -> str:
     """A short name for an authority, for a folder of its own."""
-    return _plain(fingerprint(x509.load_pem_x509_certificate(certificate)))[:16].lower()
+    return _plain(certificate_fingerprint(x509.load_pem_x509_certificate(certificate)))[:16].lower()
 
 
 def _plain(told: str) -> str:

@@ -29,12 +29,12 @@ from hedgerow.privacy.ledger.store import sync_directory
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import LedgerHead
 
-Heads = Mapping[int, LedgerHead]
+LedgerHeads = Mapping[int, LedgerHead]
 Receipts = Mapping[int, Mapping[int, bytes]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedRound:
     """A round as it was asked: in which epoch, what, of whom, and for whom it is opened."""
 
     round: int
@@ -67,7 +67,7 @@ class Journal(Protocol):
         """What became of a round in the run so far."""
         ...
 
-    def under_way(self) -> Asked | None:
+    def under_way(self) -> AskedRound | None:
         """The round that was asked last, if nothing became of it yet."""
         ...
 
@@ -75,13 +75,13 @@ class Journal(Protocol):
 
     def epoch(self, coordinator: Coordinator) -> None: ...
 
-    def asked(self, asked: Asked, heads: Heads) -> None: ...
+    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None: ...
 
     def closed(self, round: int, members: tuple[int, ...]) -> None: ...
 
-    def answered(self, answered: Answered, heads: Heads, receipts: Receipts) -> None: ...
+    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None: ...
 
-    def void(self, void: Void, heads: Heads) -> None: ...
+    def void(self, void: Void, heads: LedgerHeads) -> None: ...
 
 
 class _NoJournal:
@@ -90,20 +90,20 @@ class _NoJournal:
     def recorded(self, number: int) -> Answered | Void | None:
         return None
 
-    def under_way(self) -> Asked | None:
+    def under_way(self) -> AskedRound | None:
         return None
 
     def joining(self, coordinator: Coordinator) -> None: ...
 
     def epoch(self, coordinator: Coordinator) -> None: ...
 
-    def asked(self, asked: Asked, heads: Heads) -> None: ...
+    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None: ...
 
     def closed(self, round: int, members: tuple[int, ...]) -> None: ...
 
-    def answered(self, answered: Answered, heads: Heads, receipts: Receipts) -> None: ...
+    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None: ...
 
-    def void(self, void: Void, heads: Heads) -> None: ...
+    def void(self, void: Void, heads: LedgerHeads) -> None: ...
 
 
 NO_JOURNAL: Journal = _NoJournal()
@@ -117,7 +117,7 @@ class Record:
         self.run: dict[str, Any] = _read_run(self.run_file)
         self.heads: dict[int, LedgerHead] = {}
         self._recorded: dict[int, Answered | Void] = {}
-        self._under_way: Asked | None = None
+        self._under_way: AskedRound | None = None
         for line in _whole_lines(self.answers_file):
             self._remember(line)
 
@@ -133,14 +133,14 @@ class Record:
     def recorded(self, number: int) -> Answered | Void | None:
         return self._recorded.get(number)
 
-    def under_way(self) -> Asked | None:
+    def under_way(self) -> AskedRound | None:
         return self._under_way
 
     def _remember(self, line: dict[str, Any]) -> None:
         match line["what"]:
             case "asked":
                 who = tuple(line["participants"])
-                self._under_way = Asked(line["round"], line["attempt"], line["digest"], who)
+                self._under_way = AskedRound(line["round"], line["attempt"], line["digest"], who)
             case "closed" if self._under_way is not None:
                 self._under_way = replace(self._under_way, members=tuple(line["members"]))
             case "answered":
@@ -174,7 +174,7 @@ class FileJournal(Record):
         """Before OPEN leaves."""
         self._write_run(coordinator, coordinator.keys)
 
-    def asked(self, asked: Asked, heads: Heads) -> None:
+    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None:
         self._append(
             "asked",
             round=asked.round,
@@ -188,7 +188,7 @@ class FileJournal(Record):
         if self._under_way is None or self._under_way.members != members:
             self._append("closed", round=round, members=members)
 
-    def answered(self, answered: Answered, heads: Heads, receipts: Receipts) -> None:
+    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None:
         got = answered.collected
         self._append(
             "answered",
@@ -203,7 +203,7 @@ class FileJournal(Record):
             receipts={site: [_text(r) for r in held.values()] for site, held in receipts.items()},
         )
 
-    def void(self, void: Void, heads: Heads) -> None:
+    def void(self, void: Void, heads: LedgerHeads) -> None:
         self._append(
             "void",
             round=void.round,
@@ -275,7 +275,7 @@ def _answered(line: Mapping[str, Any]) -> Answered:
     return Answered(line["round"], line["attempt"], line["digest"], collected)
 
 
-def _plain_heads(heads: Heads) -> dict[int, list[Any]]:
+def _plain_heads(heads: LedgerHeads) -> dict[int, list[Any]]:
     return {site: [head.seq, head.head.hex(), head.spent] for site, head in heads.items()}
 
 

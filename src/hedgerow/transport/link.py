@@ -25,7 +25,7 @@ from hedgerow.secagg.opening import BadShares, Opened
 from hedgerow.study.admission import length_of
 from hedgerow.study.terms import Study
 from hedgerow.transport.attendance import Attendance
-from hedgerow.transport.journal import NO_JOURNAL, Answered, Asked, Journal, Void
+from hedgerow.transport.journal import NO_JOURNAL, Answered, AskedRound, Journal, Void
 from hedgerow.transport.post import Gathering, Note, Post
 from hedgerow.transport.wire import Bundle, Sender
 
@@ -34,7 +34,7 @@ from hedgerow.transport.wire import Bundle, Sender
 class UnderWay:
     """A round that was asked and not yet answered: to be asked again in the same words."""
 
-    asked: Asked
+    asked: AskedRound
     encoded: Bundle
 
 
@@ -81,7 +81,7 @@ class SecureLink(Attendance):
             self._renew(bundle)
             encoded = self.sender.encode(bundle)
             everyone = tuple(sorted(self.present))
-            asked = Asked(number, self.coordinator.attempt, _digest(encoded), everyone)
+            asked = AskedRound(number, self.coordinator.attempt, _digest(encoded), everyone)
             self.journal.asked(asked, self.coordinator.heads)
         else:
             encoded = self._encoded_again(asked.attempt, asked.digest, number, bundle)

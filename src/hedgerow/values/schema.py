@@ -32,7 +32,7 @@ from hedgerow.values.features import (
     listed,
 )
 from hedgerow.values.grids import ColumnKind, Grid, canonical, codes_of
-from hedgerow.values.schema_text import CLASSES, MARKS, all_of, check_keys, feature_of, spelled_out
+from hedgerow.values.schema_text import CLASSES, MARKS, all_of, check_keys, feature_of, spec_entries
 from hedgerow.values.tokens import Token
 
 __all__ = [
@@ -217,8 +217,8 @@ class Schema:
             content["classes"] = list(self.classes)
             content |= schema_text.words_of_mark(self.classes_mark, CLASSES)
         if self.target is not None:
-            content["target"] = spelled_out(self.target)
-        return {**content, "feature": [spelled_out(feature) for feature in self.features]}
+            content["target"] = spec_entries(self.target)
+        return {**content, "feature": [spec_entries(feature) for feature in self.features]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:

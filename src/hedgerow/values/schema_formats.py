@@ -15,7 +15,7 @@ from hedgerow.errors import SpecError
 from hedgerow.values.schema_text import raise_all
 
 NUMBERS = {"number", "integer", "float", "double", "int"}
-TRUTHS = {"boolean", "bool"}
+TRUTH_KINDS = {"boolean", "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Described:
 
     @property
     def problem(self) -> str | None:
-        if self.values is not None or self.kind in TRUTHS:
+        if self.values is not None or self.kind in TRUTH_KINDS:
             return None
         if self.kind in NUMBERS:
             absent = [k for k in ("minimum", "maximum") if getattr(self, k) is None]
@@ -41,7 +41,7 @@ class Described:
     def entry(self) -> dict[str, Any]:
         if self.values is not None:
             return {"name": self.name, "values": [v for v in self.values if v is not None]}
-        if self.kind in TRUTHS:
+        if self.kind in TRUTH_KINDS:
             return {"name": self.name, "values": [False, True]}
         return {"name": self.name, "low": self.minimum, "high": self.maximum}
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from hedgerow.errors import SpecError
 from hedgerow.values.features import Categorical, Feature, Hashed, Mark, Numeric, Target
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 OPEN = "read_from_rows"
 MARKS = (OPEN, "confirmed_by", "confirmed_on")
 """How a table says where its values come from; the classes' have these names after `classes_`."""
@@ -32,9 +32,9 @@ DRAFTED = """\
 # ---- problems -----------------------------------------------------------------------------------
 
 
-def all_of(makers: Iterable[Callable[[], T]]) -> list[T]:
+def all_of(makers: Iterable[Callable[[], _T]]) -> list[_T]:
     """What each gives; one error with the messages of all that fail."""
-    made: list[T] = []
+    made: list[_T] = []
     wrong: list[str] = []
     for make in makers:
         try:
@@ -110,7 +110,7 @@ def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
     return {prefix + "confirmed_by": mark.confirmed_by, prefix + "confirmed_on": mark.confirmed_on}
 
 
-def spelled_out(spec: Feature | Target) -> dict[str, Any]:
+def spec_entries(spec: Feature | Target) -> dict[str, Any]:
     names = [field.name for field in fields(spec) if field.name != "mark"]
     values = {name: _plain(getattr(spec, name)) for name in names}
     known = {name: value for name, value in values.items() if value is not None}

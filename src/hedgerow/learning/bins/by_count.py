@@ -67,7 +67,7 @@ def bins_by_count(schema: Schema, counted: Counted) -> Flow[Binning]:
     cells = Binning.of_cells(schema) if is_seen else fine_cells(schema)
     counts = yield from ask(SumQuery(EVERYONE, Count(), Cells(numeric, cells), BINS_SHARE))
     noise = counted.deviation * np.sqrt(len(schema.grids) / CURVES_ABOUT)
-    return merged(schema, cells, counts, records, records_a_bin(records, noise))
+    return merged_bins(schema, cells, counts, records, records_a_bin(records, noise))
 
 
 def count_query(schema: Schema, share: Fraction) -> SumQuery:
@@ -83,7 +83,9 @@ def records_a_bin(records: float, deviation: float) -> float:
     return min(records / FEW_BINS, max(records / MANY_BINS, stands_out))
 
 
-def merged(schema: Schema, cells: Binning, counts: Answer, total: float, enough: float) -> Binning:
+def merged_bins(
+    schema: Schema, cells: Binning, counts: Answer, total: float, enough: float
+) -> Binning:
     """Numeric cells merged to bins of `enough` records; categories keep their cells.
 
     `counts` are those of all numeric features by `cells`.

@@ -20,7 +20,7 @@ from hedgerow.values.grids import ColumnKind
 from hedgerow.values.layers import NO_TEST, Layer, NodeTests
 from hedgerow.values.schema import Schema
 
-ALL_CELLS = np.uint64(2**64 - 1)
+ALL_BITS = np.uint64(2**64 - 1)
 
 
 def cell_sets(cells: IntArray) -> Words:
@@ -143,7 +143,7 @@ def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: np.random.Genera
         left = np.where(
             (columns.place[column] < 0)[..., None], left, _halves(columns, room, column, rng)
         )
-    side = np.where(rng.random(column.shape) < 0.5, ALL_CELLS, np.uint64(0))
+    side = np.where(rng.random(column.shape) < 0.5, ALL_BITS, np.uint64(0))
     return NodeTests(feature, left | columns.missing[column] & side[..., None])
 
 

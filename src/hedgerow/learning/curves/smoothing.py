@@ -22,7 +22,7 @@ from hedgerow.values.losses import sigmoid, softmax
 from hedgerow.values.models import Curve
 
 STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # prior standard deviations of a curve
-LENGTHS = (0.1, 0.3, 1.0, 3.0)  # correlation lengths, as parts of the feature's bins
+CORRELATION_LENGTHS = (0.1, 0.3, 1.0, 3.0)  # correlation lengths, as parts of the feature's bins
 ROUGH = 0.1  # part of the prior variance that neighbouring bins do not share
 USUAL_STRENGTH, PULL = 0.2, 0.05  # weak prior on the strength, in nats per squared log-ratio
 NEWTON_STEPS, DAMPING = 8, 0.5
@@ -138,7 +138,7 @@ def _priors(
     residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
     slope = np.maximum(p * (1.0 - p) * counts.sum(axis=1, keepdims=True), 1e-6)
     spread = _noise(p, variance, counts.shape[1]) + slope
-    families = [correlations(len(counts), ell) for ell in LENGTHS] if is_numeric else []
+    families = [correlations(len(counts), ell) for ell in CORRELATION_LENGTHS] if is_numeric else []
     unit = np.stack(families or [np.eye(len(counts))])  # (l, B, B)
     return [likeliest(residual[:, o], slope[:, o], spread[:, o], unit) for o in range(len(base))]
 

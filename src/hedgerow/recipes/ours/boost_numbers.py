@@ -44,7 +44,7 @@ FOREST_INSTEAD = (
 TARGET_CLASSES = 8
 BOOST_BINS = 32
 BOOST_CELLS = 256
-LOOKS = 6  # how often the size of the residuals is asked
+RESIDUAL_LOOKS = 6  # how often the size of the residuals is asked
 LOOK_SHARE = Fraction(3, 100)  # for all looks together
 RESIDUAL_CELLS = 64
 RESIDUAL_TAIL = 0.02  # part of the rows whose residual is clipped
@@ -113,7 +113,9 @@ class RegressionBoost:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return None if self.n_trees is None else 2 + self.n_trees + min(LOOKS, self.n_trees)
+        return (
+            None if self.n_trees is None else 2 + self.n_trees + min(RESIDUAL_LOOKS, self.n_trees)
+        )
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
@@ -150,7 +152,7 @@ class RegressionBoost:
         width = target.high - target.low
         model = Additive((start,), clip=(target.low, target.high))
         residuals = Residuals(width, width**2 / 12.0)
-        looks = set(range(0, len(shapes), max(len(shapes) // LOOKS, 1))[:LOOKS])
+        looks = set(range(0, len(shapes), max(len(shapes) // RESIDUAL_LOOKS, 1))[:RESIDUAL_LOOKS])
         for t, shape in enumerate(shapes):
             if t in looks:
                 residuals = yield from look(model, residuals, width, LOOK_SHARE / len(looks))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from hedgerow.report.exports.text import named_terms, question_words, sum_words, values_words
-from hedgerow.report.plain import Branch, Node, PlainModel
+from hedgerow.report.plain import PlainBranch, PlainModel, PlainNode
 
 STYLE = (
     'graph [fontname="sans-serif", rankdir=LR, ranksep=0.6];',
@@ -31,10 +31,12 @@ def _start(model: PlainModel) -> str:
     return f"start: {values_words(model, model.base)}"
 
 
-def _statements(model: PlainModel, node: Node, numbers: count[int]) -> Iterator[tuple[str, str]]:
+def _statements(
+    model: PlainModel, node: PlainNode, numbers: count[int]
+) -> Iterator[tuple[str, str]]:
     """(name of the node, a line) for the node and all below it; its own line comes first."""
     name = f"n{next(numbers)}"
-    if not isinstance(node, Branch):
+    if not isinstance(node, PlainBranch):
         words = _quoted(values_words(model, node.values))
         yield name, f'{name} [style=filled, fillcolor="#f6f4ee", label={words}];'
         return

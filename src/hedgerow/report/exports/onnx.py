@@ -14,11 +14,11 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.report.plain import (
-    Branch,
-    Leaf,
-    Link,
-    Node,
+    OutputLink,
+    PlainBranch,
+    PlainLeaf,
     PlainModel,
+    PlainNode,
     Threshold,
     as_threshold,
     category_set,
@@ -186,10 +186,10 @@ def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
     ]
 
 
-def _linked(graph: _Graph, link: Link, sums: str) -> None:
-    if link is Link.SOFTMAX:
+def _linked(graph: _Graph, link: OutputLink, sums: str) -> None:
+    if link is OutputLink.SOFTMAX:
         graph.node("Softmax", sums, axis=1, to="probabilities")
-    elif link is Link.SIGMOID:
+    elif link is OutputLink.SIGMOID:
         second = graph.node("Sigmoid", sums)
         first = graph.node("Sub", graph.constant([[1.0]]), second)
         graph.node("Concat", first, second, axis=1, to="probabilities")
@@ -211,7 +211,7 @@ class _Ensemble:
         self._leaves: list[tuple[int, float]] = []
         self._sets: list[float] = []
 
-    def add(self, root: Node, first_target: int) -> None:
+    def add(self, root: PlainNode, first_target: int) -> None:
         outputs = len(_first_leaf(root).values)
         for output in range(outputs):
             self._roots.append(len(self._nodes))
@@ -219,8 +219,8 @@ class _Ensemble:
             if is_leaf:  # the operator knows no tree without a question
                 self._ask(LESS_OR_EQUAL, 0, np.inf, True, (place, 1), (place, 1))
 
-    def _place(self, node: Node, output: int, target: int) -> tuple[int, int]:
-        if isinstance(node, Leaf):
+    def _place(self, node: PlainNode, output: int, target: int) -> tuple[int, int]:
+        if isinstance(node, PlainLeaf):
             self._leaves.append((target, node.values[output]))
             return len(self._leaves) - 1, 1
         grid = self._grids[node.column]
@@ -228,7 +228,9 @@ class _Ensemble:
             return self._place_set(node, grid, output, target)
         return self._place_number(as_threshold(node, grid), output, target)
 
-    def _place_number(self, test: Threshold | Node, output: int, target: int) -> tuple[int, int]:
+    def _place_number(
+        self, test: Threshold | PlainNode, output: int, target: int
+    ) -> tuple[int, int]:
         if not isinstance(test, Threshold):
             return self._place(test, output, target)
         mode = LESS if test.below is not None else LESS_OR_EQUAL
@@ -236,7 +238,9 @@ class _Ensemble:
         here = self._ask(mode, test.column, split, test.missing)
         return self._below(here, test.yes, test.no, output, target)
 
-    def _place_set(self, node: Branch, grid: Grid, output: int, target: int) -> tuple[int, int]:
+    def _place_set(
+        self, node: PlainBranch, grid: Grid, output: int, target: int
+    ) -> tuple[int, int]:
         inside, outside = category_set(grid, node.cells), category_set(grid, ~node.cells)
         if not inside or not outside:
             return self._place(node.yes if inside else node.no, output, target)
@@ -253,7 +257,9 @@ class _Ensemble:
         self._ways.append(list(ways))
         return len(self._nodes) - 1
 
-    def _below(self, here: int, yes: Node, no: Node, output: int, target: int) -> tuple[int, int]:
+    def _below(
+        self, here: int, yes: PlainNode, no: PlainNode, output: int, target: int
+    ) -> tuple[int, int]:
         for side in (yes, no):
             self._ways[here].append(self._place(side, output, target))
         return here, 0
@@ -287,7 +293,7 @@ class _Ensemble:
         )
 
 
-def _first_leaf(node: Node) -> Leaf:
-    while not isinstance(node, Leaf):
+def _first_leaf(node: PlainNode) -> PlainLeaf:
+    while not isinstance(node, PlainLeaf):
         node = node.yes
     return node

@@ -6,17 +6,17 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from hedgerow.report.plain import Branch, Leaf, Node, PlainModel, nodes_of
+from hedgerow.report.plain import PlainBranch, PlainLeaf, PlainModel, PlainNode, nodes_of
 from hedgerow.values.grids import Grid
 from hedgerow.values.tokens import token_of
 from hedgerow.version import __version__
 
-TEMPLATE = "python_template.txt"
+CODE_TEMPLATE = "python_template.txt"
 """The code around the numbers; no module of this package, so that nobody imports it."""
 
 
 def written(model: PlainModel) -> str:
-    template = files("hedgerow.report.exports").joinpath(TEMPLATE).read_text("utf-8")
+    template = files("hedgerow.report.exports").joinpath(CODE_TEMPLATE).read_text("utf-8")
     data = {
         "release": __version__,
         "estimator": model.name,
@@ -46,19 +46,19 @@ def _column(grid: Grid) -> dict[str, Any]:
     }
 
 
-def _tree(root: Node) -> list[Any]:
+def _tree(root: PlainNode) -> list[Any]:
     """Preorder: a question is (column, cells that answer yes, nodes of yes), a leaf a list."""
     return [_entry(node) for node in nodes_of(root)]
 
 
-def _entry(node: Node) -> list[float] | tuple[int, int, int]:
-    if isinstance(node, Leaf):
+def _entry(node: PlainNode) -> list[float] | tuple[int, int, int]:
+    if isinstance(node, PlainLeaf):
         return list(node.values)
     return (node.column, node.cells, size(node.yes))
 
 
-def size(node: Node) -> int:
-    return 1 + size(node.yes) + size(node.no) if isinstance(node, Branch) else 1
+def size(node: PlainNode) -> int:
+    return 1 + size(node.yes) + size(node.no) if isinstance(node, PlainBranch) else 1
 
 
 def _literal(value: Any) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from hedgerow.report.exports.text import sum_words
 from hedgerow.report.plain import (
-    Branch,
-    Leaf,
-    Link,
-    Node,
+    OutputLink,
+    PlainBranch,
+    PlainLeaf,
     PlainModel,
+    PlainNode,
     category_set,
     is_missing_in,
     nodes_of,
@@ -51,7 +51,7 @@ def _head(model: PlainModel) -> list[str]:
 
 # ---------------------------------------------------------------------------------------- cleaning
 def _cleaned(model: PlainModel) -> str:
-    used = {n.column for t in model.terms for n in nodes_of(t) if isinstance(n, Branch)}
+    used = {n.column for t in model.terms for n in nodes_of(t) if isinstance(n, PlainBranch)}
     parts = [KEY, *(f"{_clean(model.grids[j])} AS {_name(model, j)}" for j in sorted(used))]
     return f"cleaned AS MATERIALIZED (\n  SELECT {_listed(parts)}\n  FROM records\n)"
 
@@ -95,7 +95,7 @@ def _category(grid: Grid, code: int) -> str:
 
 
 # -------------------------------------------------------------------------------------------- sums
-def _steps_of(model: PlainModel) -> list[Sequence[Node]]:
+def _steps_of(model: PlainModel) -> list[Sequence[PlainNode]]:
     count = max(len(model.terms), 1)
     return [model.terms[k : k + TERMS_PER_STEP] for k in range(0, count, TERMS_PER_STEP)]
 
@@ -118,7 +118,9 @@ def _sums(model: PlainModel) -> list[str]:
     return steps
 
 
-def _added(model: PlainModel, terms: Sequence[Node], place: int, start: str, output: int) -> str:
+def _added(
+    model: PlainModel, terms: Sequence[PlainNode], place: int, start: str, output: int
+) -> str:
     said = start
     for k, root in enumerate(terms, place):
         said = f"{said}\n    + {_case(model, root, output)}"
@@ -128,14 +130,14 @@ def _added(model: PlainModel, terms: Sequence[Node], place: int, start: str, out
     return said
 
 
-def _case(model: PlainModel, node: Node, output: int) -> str:
-    if isinstance(node, Leaf):
+def _case(model: PlainModel, node: PlainNode, output: int) -> str:
+    if isinstance(node, PlainLeaf):
         return _number(node.values[output])
     yes, no = _case(model, node.yes, output), _case(model, node.no, output)
     return f"CASE WHEN {_question(model, node)} THEN {yes} ELSE {no} END"
 
 
-def _question(model: PlainModel, branch: Branch) -> str:
+def _question(model: PlainModel, branch: PlainBranch) -> str:
     grid, column = model.grids[branch.column], _name(model, branch.column)
     parts = _ranges if grid.kind is ColumnKind.NUMERIC else _memberships
     known = parts(grid, column, branch.cells & ~(1 << grid.missing))
@@ -181,10 +183,10 @@ def _linked(model: PlainModel, steps: int) -> str:
     return f"SELECT {KEY},\n  {_listed(named)}\nFROM sum_{steps}"
 
 
-def _probabilities(link: Link, sums: Sequence[str]) -> list[str]:
-    if link is Link.NONE:
+def _probabilities(link: OutputLink, sums: Sequence[str]) -> list[str]:
+    if link is OutputLink.NONE:
         return list(sums)
-    if link is Link.SIGMOID:
+    if link is OutputLink.SIGMOID:
         power = f"LEAST(GREATEST({sums[0]}, -30), 30)"
         return [f"1 / (1 + exp({power}))", f"1 / (1 + exp(-{power}))"]
     top = f"GREATEST({', '.join(sums)})"

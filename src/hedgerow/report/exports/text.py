@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hedgerow.report.plain import Branch, Leaf, Link, Node, PlainModel
+from hedgerow.report.plain import OutputLink, PlainBranch, PlainLeaf, PlainModel, PlainNode
+from hedgerow.report.text import INDENT
 from hedgerow.report.view import readable
-
-INDENT = "  "
 
 
 def written(model: PlainModel) -> str:
@@ -17,9 +16,9 @@ def written(model: PlainModel) -> str:
     return "\n".join(lines) + "\n"
 
 
-def named_terms(model: PlainModel) -> Iterator[tuple[str, Node]]:
+def named_terms(model: PlainModel) -> Iterator[tuple[str, PlainNode]]:
     for root in model.curves:
-        column = model.grids[root.column].feature if isinstance(root, Branch) else "nothing"
+        column = model.grids[root.column].feature if isinstance(root, PlainBranch) else "nothing"
         yield f"curve of {column}", root
     for number, root in enumerate(model.trees, 1):
         yield f"tree {number}", root
@@ -35,19 +34,19 @@ def sum_words(model: PlainModel) -> str:
 
 def values_words(model: PlainModel, values: tuple[float, ...]) -> str:
     """One number, or one for each class."""
-    if model.classes is None or model.link is Link.SIGMOID:
+    if model.classes is None or model.link is OutputLink.SIGMOID:
         return f"{values[0]:.6g}"
     return ", ".join(
         f"{name} {value:.6g}" for name, value in zip(model.classes, values, strict=True)
     )
 
 
-def question_words(model: PlainModel, branch: Branch) -> str:
+def question_words(model: PlainModel, branch: PlainBranch) -> str:
     return readable(model.grids[branch.column].describe(branch.cells))
 
 
-def _lines(model: PlainModel, node: Node, indent: str) -> Iterator[str]:
-    if isinstance(node, Leaf):
+def _lines(model: PlainModel, node: PlainNode, indent: str) -> Iterator[str]:
+    if isinstance(node, PlainLeaf):
         yield f"{indent}{values_words(model, node.values)}"
         return
     yield f"{indent}if {question_words(model, node)}:"

@@ -24,13 +24,13 @@ OF_MODELS: dict[str, Callable[[PlainModel], str | bytes]] = {
     "dot": dot.written,
     "text": text.written,
 }
-KINDS = (*OF_MODELS, "registry")
+EXPORT_KINDS = (*OF_MODELS, "registry")
 
 
 def exported(model: Handed, path: str | Path, to: str) -> Path:
     """Writes what another program reads, and says where."""
-    if to not in KINDS:
-        raise SpecError(f"to is {to!r}; use one of {list(KINDS)}.")
+    if to not in EXPORT_KINDS:
+        raise SpecError(f"to is {to!r}; use one of {list(EXPORT_KINDS)}.")
     content = registry.written(model) if to == "registry" else OF_MODELS[to](plain(model))
     return write_file(path, content.encode() if isinstance(content, str) else content)
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.report.plain import (
-    Branch,
-    Leaf,
-    Link,
-    Node,
+    OutputLink,
+    PlainBranch,
+    PlainLeaf,
     PlainModel,
+    PlainNode,
     Threshold,
     as_threshold,
     category_set,
@@ -28,7 +28,7 @@ from hedgerow.report.plain import (
 )
 from hedgerow.values.grids import ColumnKind, Grid
 
-VERSION = [3, 2, 0]
+XGBOOST_VERSION = [3, 2, 0]
 NO_PARENT = 2**31 - 1
 NUMBER, CATEGORY = 0, 1
 HIGHEST = float(np.finfo(np.float32).max)
@@ -40,12 +40,12 @@ def written(model: PlainModel) -> str:
             "this model is clipped to the target's range after every tree, which XGBoost cannot "
             "do; export it to onnx, python or sql."
         )
-    if model.link is Link.SOFTMAX or (model.link is Link.NONE and model.outputs > 1):
+    if model.link is OutputLink.SOFTMAX or (model.link is OutputLink.NONE and model.outputs > 1):
         targets = list(range(model.outputs))
     else:
         targets = [0]
     trees = [_tree(model, root, output) for root in model.terms for output in targets]
-    return json.dumps({"learner": _learner(model, trees, targets), "version": VERSION})
+    return json.dumps({"learner": _learner(model, trees, targets), "version": XGBOOST_VERSION})
 
 
 def _learner(model: PlainModel, trees: list[Any], targets: list[int]) -> dict[str, Any]:
@@ -74,9 +74,11 @@ def _learner(model: PlainModel, trees: list[Any], targets: list[int]) -> dict[st
 
 def _objective(model: PlainModel, targets: int) -> dict[str, Any]:
     """XGBoost starts from `base_score`, which for two classes is a probability."""
-    classes = str(targets) if model.link is Link.SOFTMAX else "0"
-    wide = model.link is Link.NONE and targets > 1
-    start = [1.0 / (1.0 + np.exp(-b)) if model.link is Link.SIGMOID else b for b in model.base]
+    classes = str(targets) if model.link is OutputLink.SOFTMAX else "0"
+    wide = model.link is OutputLink.NONE and targets > 1
+    start = [
+        1.0 / (1.0 + np.exp(-b)) if model.link is OutputLink.SIGMOID else b for b in model.base
+    ]
     return {
         "learner_model_param": {
             "base_score": "[" + ",".join(f"{b:.9E}" for b in start) + "]",
@@ -86,12 +88,18 @@ def _objective(model: PlainModel, targets: int) -> dict[str, Any]:
             "num_target": str(targets) if wide else "1",
         },
         "objective": {
-            Link.SIGMOID: {"name": "binary:logistic", "reg_loss_param": {"scale_pos_weight": "1"}},
-            Link.SOFTMAX: {
+            OutputLink.SIGMOID: {
+                "name": "binary:logistic",
+                "reg_loss_param": {"scale_pos_weight": "1"},
+            },
+            OutputLink.SOFTMAX: {
                 "name": "multi:softprob",
                 "softmax_multiclass_param": {"num_class": classes},
             },
-            Link.NONE: {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}},
+            OutputLink.NONE: {
+                "name": "reg:squarederror",
+                "reg_loss_param": {"scale_pos_weight": "1"},
+            },
         }[model.link],
     }
 
@@ -129,7 +137,7 @@ class _Arrays:
         return len(self.left) - 1
 
 
-def _tree(model: PlainModel, root: Node, output: int) -> dict[str, Any]:
+def _tree(model: PlainModel, root: PlainNode, output: int) -> dict[str, Any]:
     arrays = _laid_out(model, root, output)
     sets = list(arrays.sets.values())
     starts = np.cumsum([0, *map(len, sets)])[:-1].tolist()
@@ -157,7 +165,7 @@ def _tree(model: PlainModel, root: Node, output: int) -> dict[str, Any]:
     }
 
 
-def _laid_out(model: PlainModel, root: Node, output: int) -> _Arrays:
+def _laid_out(model: PlainModel, root: PlainNode, output: int) -> _Arrays:
     """Level by level. `allowed` are the cells of each column that still lead to a node.
 
     Shapley values along paths need a weight for every node. Models hold no counts for most, so
@@ -168,7 +176,7 @@ def _laid_out(model: PlainModel, root: Node, output: int) -> _Arrays:
     while waiting:
         here, node, allowed = waiting.popleft()
         test = _asked(model, node)
-        if isinstance(test, Leaf):
+        if isinstance(test, PlainLeaf):
             arrays.condition[here] = float(np.float32(test.values[output]))
             continue
         arrays.column[here] = test.column
@@ -181,16 +189,16 @@ def _laid_out(model: PlainModel, root: Node, output: int) -> _Arrays:
     return arrays
 
 
-def _asked(model: PlainModel, node: Node | Threshold) -> Branch | Threshold | Leaf:
+def _asked(model: PlainModel, node: PlainNode | Threshold) -> PlainBranch | Threshold | PlainLeaf:
     """The node with questions about numbers as single comparisons."""
-    while isinstance(node, Branch) and model.grids[node.column].kind is ColumnKind.NUMERIC:
+    while isinstance(node, PlainBranch) and model.grids[node.column].kind is ColumnKind.NUMERIC:
         node = as_threshold(node, model.grids[node.column])
     return node
 
 
 def _sides(
-    model: PlainModel, arrays: _Arrays, here: int, test: Branch | Threshold
-) -> tuple[tuple[Node, int], tuple[Node, int]]:
+    model: PlainModel, arrays: _Arrays, here: int, test: PlainBranch | Threshold
+) -> tuple[tuple[PlainNode, int], tuple[PlainNode, int]]:
     """Notes the question; what stands left and right of it, each with the cells that go there."""
     grid = model.grids[test.column]
     if isinstance(test, Threshold):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.report.plain import Leaf, Node, PlainModel, nodes_of
+from hedgerow.report.plain import PlainLeaf, PlainModel, PlainNode, nodes_of
 from hedgerow.report.reading import CellParts, part_inside
 from hedgerow.report.view import readable
 from hedgerow.values.grids import ColumnKind, Grid
 
-DIGITS = 9
+VALUE_DIGITS = 9
 """Significant digits of a value; sums of a hundred of them are right to far more than 1e-6."""
 
 
@@ -27,8 +27,8 @@ def trees_that_fit(model: PlainModel) -> int:
     return len(model.trees)
 
 
-def _numbers(root: Node) -> int:
-    return sum(len(node.values) for node in nodes_of(root) if isinstance(node, Leaf))
+def _numbers(root: PlainNode) -> int:
+    return sum(len(node.values) for node in nodes_of(root) if isinstance(node, PlainLeaf))
 
 
 def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
@@ -48,7 +48,10 @@ def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
         "clip": model.clip,
         "link": model.link.name,
         "questions": [
-            [*_question(model, turns[j], j, cells), round(part_inside(j, cells, parts), DIGITS)]
+            [
+                *_question(model, turns[j], j, cells),
+                round(part_inside(j, cells, parts), VALUE_DIGITS),
+            ]
             for j, cells in questions
         ],
     }
@@ -92,14 +95,14 @@ def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> l
     return [column, f"{bits:x}", *words]
 
 
-def _tree(root: Node, questions: dict[tuple[int, int], int]) -> list[Any]:
+def _tree(root: PlainNode, questions: dict[tuple[int, int], int]) -> list[Any]:
     return [
         _rounded(node.values)
-        if isinstance(node, Leaf)
+        if isinstance(node, PlainLeaf)
         else questions.setdefault((node.column, node.cells), len(questions))
         for node in nodes_of(root)
     ]
 
 
 def _rounded(values: tuple[float, ...]) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+    return [float(f"{value:.{VALUE_DIGITS}g}") for value in values]

@@ -36,5 +36,5 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str | Html]], caption: st
     return tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 
-def listed(lines: Iterable[str | Html]) -> Html:
+def bullet_list(lines: Iterable[str | Html]) -> Html:
     return tag("ul", *(tag("li", line) for line in lines))

@@ -5,12 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 
 from hedgerow.report.page.html import Html, joined, tag
-from hedgerow.report.page.page import LOGO
+from hedgerow.report.page.page import LOGO, POLICY
 
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
-    "connect-src 'self'"
-)
+LIVE_POLICY = f"{POLICY}; connect-src 'self'"
 FACTS = {
     "state": "State",
     "rounds": "Rounds",
@@ -50,7 +47,7 @@ def live_page(title: str) -> str:
         [
             Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{LIVE_POLICY}">'),
             Html('<link rel="icon" href="data:,">'),
             tag("title", f"{title} · hedgerow"),
             Html(f"<style>{_file('page.css')}</style></head><body>"),

@@ -13,7 +13,7 @@ from hedgerow.report.exports.writing import write_file
 from hedgerow.report.page import sections
 from hedgerow.report.page.data import script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
-from hedgerow.report.page.pictures import importance_bars, shapes
+from hedgerow.report.page.pictures import importance_bars, shape_figures
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.report.reading import Readable, mean_of_curve
 from hedgerow.report.text import leaf_sentences
@@ -51,7 +51,7 @@ def written(model: Reportable) -> str:
         sections.spent(said),
         sections.left(run, said),
         sections.evaluation(),
-        sections.unprotected(said),
+        sections.not_protected(said),
         sections.origin(form, said, _parameters(model), model.model_.score.digest),
     ]
     head = tag(
@@ -189,7 +189,7 @@ def _curves(model: Reportable, form: PlainModel) -> list[Html]:
             f"What a column adds to {what}, all else averaged; its bins from left to right. Read "
             "off the released model, so nothing more was spent.",
         ),
-        tag("div", *shapes(model), class_="columns"),
+        tag("div", *shape_figures(model), class_="columns"),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.report.page.html import Html, tag
-from hedgerow.report.reading import Readable, Shape, importances, shape
+from hedgerow.report.reading import ColumnShape, Readable, importances, shape
 from hedgerow.values.grids import ColumnKind, Grid
 
 WIDTH, HEIGHT, MARGIN = 280.0, 120.0, 8.0
@@ -39,7 +39,7 @@ def importance_bars(model: Readable) -> Html:
     return tag("div", *rows, class_="shares", id="importances")
 
 
-def shapes(model: Readable) -> list[Html]:
+def shape_figures(model: Readable) -> list[Html]:
     """One figure for each of the most important columns, all on one scale."""
     columns = shown_columns(model)[:MOST_SHAPES]
     found = [shape(model, name) for name in columns]
@@ -48,7 +48,7 @@ def shapes(model: Readable) -> list[Html]:
     return [_figure(one, grids[one.feature], reach) for one in found]
 
 
-def _figure(one: Shape, grid: Grid, reach: float) -> Html:
+def _figure(one: ColumnShape, grid: Grid, reach: float) -> Html:
     drawn = _steps(one, reach)
     words = "; ".join(
         f"{said} {value:+.2g}"
@@ -74,7 +74,7 @@ def _figure(one: Shape, grid: Grid, reach: float) -> Html:
     return tag("figure", tag("figcaption", one.feature), picture, tag("div", said, class_="small"))
 
 
-def _steps(one: Shape, reach: float) -> str:
+def _steps(one: ColumnShape, reach: float) -> str:
     """A line per output; bins are set side by side, each as wide as the others."""
     values = one.values[:-1] if len(one.values) > 1 else one.values
     width, lines = WIDTH / len(values), []

@@ -11,7 +11,7 @@ from hedgerow.coordinator.record import RoundRecord, RunRecord
 from hedgerow.coordinator.spending import Part, Spending
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.privacy.accounting.rounding import printed
-from hedgerow.report.page.html import Html, joined, listed, table, tag
+from hedgerow.report.page.html import Html, bullet_list, joined, table, tag
 from hedgerow.report.plain import PlainModel
 from hedgerow.values.grids import ColumnKind
 
@@ -227,13 +227,13 @@ def evaluation() -> Html:
     return section("evaluation", "How good it is", tag("p", words))
 
 
-def unprotected(said: PrivacyStatement) -> Html:
+def not_protected(said: PrivacyStatement) -> Html:
     return section(
         "unprotected",
         "What is not protected",
-        listed(said.unprotected),
+        bullet_list(said.unprotected),
         tag("h3", "And to be remembered"),
-        listed(said.caveats),
+        bullet_list(said.caveats),
     )
 
 

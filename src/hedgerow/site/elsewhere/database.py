@@ -37,7 +37,7 @@ from hedgerow.queries import (
 )
 from hedgerow.site.answer import Answering
 from hedgerow.site.elsewhere import words
-from hedgerow.site.elsewhere.holding import Asked, Elsewhere, Work, added
+from hedgerow.site.elsewhere.holding import Elsewhere, QueryInUnit, Work, added
 from hedgerow.site.elsewhere.snapshot import snapshot
 from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.encoding import Encoded
@@ -49,7 +49,7 @@ PUSHED: tuple[type, ...] = (Count, ClassCounts, TargetClassCounts, Fractions)
 PUSHED_BY: tuple[type, ...] = (Whole, Cells, Leaves, TargetCells)
 MOST_NODES = 128
 """Of trees whose leaves an engine counts: it plans longer over more than a stream would take."""
-ROWS_AT_ONCE = 1 << 16
+ROWS_A_BATCH = 1 << 16
 
 
 class InDatabase(Elsewhere):
@@ -64,7 +64,7 @@ class InDatabase(Elsewhere):
         self.told = snapshot(selected, schema, target, self._cells)
 
     # ------------------------------------------------------------------------------------ answers
-    def sums(self, asked: Sequence[Asked]) -> list[IntArray]:
+    def sums(self, asked: Sequence[QueryInUnit]) -> list[IntArray]:
         streamed = [pair for pair in asked if not self._is_pushed(pair[0])]
         rest = iter(super().sums(streamed))
         return [
@@ -148,7 +148,7 @@ class InDatabase(Elsewhere):
         columns = [words.cell(k) for k in range(len(self.schema.grids))]
         query = f"SELECT {', '.join([*columns, words.Y, 'copy'])} FROM {self._numbered}"
         empty = True
-        with closing(self._database.batches(query, ROWS_AT_ONCE)) as batches:  # type: ignore[type-var]
+        with closing(self._database.batches(query, ROWS_A_BATCH)) as batches:  # type: ignore[type-var]
             for batch in batches:
                 empty = False
                 yield self._block(batch)

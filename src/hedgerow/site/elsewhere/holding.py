@@ -41,7 +41,7 @@ from hedgerow.values.schema import Schema
 Work = Callable[[Answering], list[IntArray]]
 """What is computed of one block of rows. It travels to other processes."""
 
-Asked = tuple[SumQuery, int]
+QueryInUnit = tuple[SumQuery, int]
 """A query and the unit in which it is answered."""
 
 
@@ -67,7 +67,7 @@ class Elsewhere(ABC):
         """The work of every block of rows, added up."""
         ...
 
-    def sums(self, asked: Sequence[Asked]) -> list[IntArray]:
+    def sums(self, asked: Sequence[QueryInUnit]) -> list[IntArray]:
         """The integers of each query; an engine that can sum by itself says so here."""
         return self.total(partial(integers_of_block, asked)) if asked else []
 
@@ -138,7 +138,7 @@ class AnsweringElsewhere:
         return best_impurities(query, counts.reshape(shape), grids, unit)
 
 
-def integers_of_block(asked: Sequence[Asked], block: Answering) -> list[IntArray]:
+def integers_of_block(asked: Sequence[QueryInUnit], block: Answering) -> list[IntArray]:
     units = {id(query): unit for query, unit in asked}
     return block.integers_of_all([query for query, _ in asked], lambda query: units[id(query)])
 

@@ -104,7 +104,7 @@ def _label(making: _Making, where: str, schema: Schema, target: str, kind: Any) 
     if schema.target is None:
         return f"{_codes(making, where, target, kind, schema.class_code)}.code"
     value = _number(f"{making.raw}.{quoted(target)}", where, target, kind)
-    low, high = words.number(schema.target.low), words.number(schema.target.high)
+    low, high = words.sql_number(schema.target.low), words.sql_number(schema.target.high)
     making.count("clamped", target, _outside(value, schema.target.low, schema.target.high))
     clipped = f"LEAST(GREATEST({value}, {low}), {high})"
     return f"CASE WHEN {words.is_no_number(value)} THEN NULL ELSE {clipped} END"
@@ -112,7 +112,7 @@ def _label(making: _Making, where: str, schema: Schema, target: str, kind: Any) 
 
 def _outside(value: str, low: float, high: float) -> str:
     """PostgreSQL takes NaN to be larger than any number."""
-    bounds = f"{value} < {words.number(low)} OR {value} > {words.number(high)}"
+    bounds = f"{value} < {words.sql_number(low)} OR {value} > {words.sql_number(high)}"
     return f"NOT ({words.is_no_number(value)}) AND ({bounds})"
 
 

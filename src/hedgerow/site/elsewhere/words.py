@@ -22,7 +22,7 @@ def cell(feature: int) -> str:
     return f"c{feature}"
 
 
-def number(value: float) -> str:
+def sql_number(value: float) -> str:
     """As text, which engines read to the nearest float8; a bare decimal may be something else."""
     return f"'{value!r}'::float8"
 
@@ -39,7 +39,7 @@ def interval(value: str, edges: Sequence[float]) -> str:
             return str(low)
         middle = (low + high + 1) // 2
         below, above = among(low, middle - 1), among(middle, high)
-        return f"CASE WHEN {value} < {number(edges[middle - 1])} THEN {below} ELSE {above} END"
+        return f"CASE WHEN {value} < {sql_number(edges[middle - 1])} THEN {below} ELSE {above} END"
 
     return among(0, len(edges))
 
@@ -92,8 +92,8 @@ def _question(test: Split, schema: Schema) -> str:
 
 def parts_of(statistic: Fractions, unit: int, nearest: str) -> list[str]:
     """`Fractions.fractions`, truncated in units: the same operations in the same order."""
-    low, high = number(statistic.low), number(statistic.high)
-    width, units = number(statistic.high - statistic.low), number(float(unit))
+    low, high = sql_number(statistic.low), sql_number(statistic.high)
+    width, units = sql_number(statistic.high - statistic.low), sql_number(float(unit))
     clipped = f"LEAST(GREATEST({Y}, {low}), {high})"
     part = nearest.format(f"((({clipped}) - {low}) / {width}) * {units}")
     return [

@@ -21,7 +21,7 @@ WORTH_A_WARNING = 0.01
 """Part of a column's rows above which clamped or unknown values are told without being asked."""
 CRAMPED = 0.01
 """Part of a range below which all values together are told: units are likely to be wrong."""
-ENOUGH_ROWS = 20
+ENOUGH_TO_FILL_A_RANGE = 20
 """Fewer rows than this fill a small part of a range by chance."""
 MOST_TOLD = 8
 ADVICE = (
@@ -57,7 +57,7 @@ class ColumnReport:
         return told + self._cramped()
 
     def _cramped(self) -> list[str]:
-        if self.reach is None or self.rows < ENOUGH_ROWS:
+        if self.reach is None or self.rows < ENOUGH_TO_FILL_A_RANGE:
             return []
         low, high = self.reach
         if low == high or high - low >= CRAMPED * self.width:

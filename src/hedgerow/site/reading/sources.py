@@ -80,7 +80,7 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
     if hasattr(source, "iloc"):
         return Frame(source)
     if isinstance(source, pa.Table):
-        return Columns(source)
+        return ArrowTable(source)
     if hasattr(source, "toarray"):
         raise DataError("the rows are a sparse matrix; call .toarray() on it first.")
     return Matrix(source, names)
@@ -104,7 +104,7 @@ class Frame:
             yield [as_column(part.iloc[:, position]) for position in positions]
 
 
-class Columns:
+class ArrowTable:
     """An Arrow table; columns are found by name."""
 
     malformed = 0
