@@ -68,6 +68,7 @@ def test_half_the_noise_is_seen_from_outside(monkeypatch):
     assert rare_class(FITS).at_least > CLAIM
 
 
+@pytest.mark.slow
 def test_no_noise_is_seen_by_the_fewest_fits_that_the_audit_makes(monkeypatch):
     """The twin of every cell: a leak as plain as that must not hide behind the intervals."""
     draw = sampling.draw

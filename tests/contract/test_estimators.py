@@ -50,7 +50,18 @@ def world(kind):
     return schema, *sample(120, schema)
 
 
-@EACH
+SLOW_TO_CHECK = {hr.BoostedTreesClassifier}
+"""Half a minute: its default looks at tables of pairs, and the checks make a hundred fits."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW_TO_CHECK else [])
+        for kind in ESTIMATORS
+    ],
+    ids=lambda kind: kind.__name__,
+)
 def test_scikit_learns_own_checks_pass(kind):
     """Without noise, since the checks compare two fits."""
     with warnings.catch_warnings():

@@ -185,5 +185,5 @@ def test_parties_that_name_nobody_or_somebody_twice_are_refused(party, parties, 
 
 
 def test_what_fit_takes_is_said_when_it_gets_something_else():
-    with pytest.raises(TypeError, match="X, y, party, parties and person"):
+    with pytest.raises(TypeError, match="push_down, party, parties and person"):
         tree().fit(X, Y, partys=OWNER)

@@ -28,6 +28,7 @@ from hedgerow.queries import (
 )
 from hedgerow.site import answer
 from hedgerow.site.answer import Answering
+from hedgerow.site.elsewhere import words
 from hedgerow.site.elsewhere.holding import AnsweringElsewhere
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.reading.report import report_of
@@ -36,12 +37,13 @@ from property.examples import (
     BY_CLASS,
     BY_TWO,
     BY_VALUE,
+    CLASS_GROUPS,
     CLASS_STATISTICS,
-    GROUPS,
     OTHER,
     SHARE,
     SPLIT,
     STEP_ON_CURVES,
+    TWO_CLASS_GROUPS,
     TWO_CLASS_STATISTICS,
     VALUE_GROUPS,
     VALUE_STATISTICS,
@@ -67,10 +69,13 @@ def all_of(statistics, groups):
 
 BOUND = BoundQuery(REGIONS[1], (0, 2), Binning.of_cells(BY_CLASS), SHARE)
 WORLDS = {
-    "classes": (BY_CLASS, [*all_of(CLASS_STATISTICS, GROUPS), BOUND]),
+    "classes": (BY_CLASS, [*all_of(CLASS_STATISTICS, CLASS_GROUPS), BOUND]),
     "two classes": (
         BY_TWO,
-        [*all_of(TWO_CLASS_STATISTICS, GROUPS), SumQuery(EVERYONE, STEP_ON_CURVES, Whole(), SHARE)],
+        [
+            *all_of(TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),
+            SumQuery(EVERYONE, STEP_ON_CURVES, Whole(), SHARE),
+        ],
     ),
     "values": (BY_VALUE, all_of(VALUE_STATISTICS, VALUE_GROUPS)),
 }
@@ -104,11 +109,24 @@ def test_duckdb_answers_as_memory_does(world, data):
     compare(world, data, in_duckdb)
 
 
+def test_a_database_that_cuts_on_the_other_side_of_an_edge_would_be_seen():
+    """Twin."""
+    right = words.interval
+
+    def wrong(value, edges):
+        return right(value, edges).replace(" < ", " <= ")
+
+    data = [((code, 1, 0), 0, 0.0) for code in range(5)]
+    compare("classes", data, in_duckdb)
+    with patch.object(words, "interval", wrong), pytest.raises(AssertionError):
+        compare("classes", data, in_duckdb)
+
+
 @pytest.fixture(scope="module")
 def postgres():
     from adbc_driver_postgresql import dbapi
 
-    with postgres_server() as words, dbapi.connect(address(words), autocommit=True) as connection:
+    with postgres_server() as said, dbapi.connect(address(said), autocommit=True) as connection:
         yield connection
 
 

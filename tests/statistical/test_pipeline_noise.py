@@ -180,7 +180,7 @@ def test_records_per_person_ignored_in_sums_is_seen(the_study, monkeypatch):
 def test_colluders_ignored_are_seen(the_study, monkeypatch):
     """Twin: shares made for all survivors, as if none of them could tell."""
     monkeypatch.setattr(Study, "honest", property(lambda self: self.threshold))
-    assert not is_declared(the_study)
+    assert not is_declared(replace(the_study))  # another one, since a study keeps its laws
 
 
 @BOTH

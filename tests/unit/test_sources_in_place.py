@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.feather
@@ -139,3 +140,10 @@ def test_a_row_that_nobody_holds_is_refused(tmp_path):
     FRAME.assign(clinic=FRAME["clinic"].where(FRAME["x"] > -9)).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataError, match="say for each row who holds it"):
         hr.TreeClassifier(SCHEMA).fit(tmp_path / "a.parquet", target="y", party="clinic")
+
+
+def test_integers_of_128_bits_are_numbers_like_any_other():
+    wide = pl.DataFrame({"x": pl.Series([2, 10**20, None], dtype=pl.Int128), "kind": ["a"] * 3})
+    plain = pd.DataFrame({"x": [2.0, 1e20, np.nan], "kind": ["a"] * 3})
+    codes = [encoding.encode(frame, SCHEMA).codes for frame in (wide, plain)]
+    assert np.array_equal(*codes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ Source = Any
 folder of such files, or a pattern that names some; an Arrow dataset or reader of record batches;
 what a database selects."""
 
+WIDE_DIGITS = 40
+"""Enough for any integer of 128 bits."""
+
 
 def as_table(source: Any) -> Any:
     """Whatever has named columns as a pandas frame or an Arrow table; anything else as it is.
@@ -35,8 +39,23 @@ def as_table(source: Any) -> Any:
     if hasattr(source, "collect_schema") and not hasattr(source, "__len__"):
         raise DataError("the rows are a lazy frame, which holds none yet; call .collect() first.")
     if hasattr(source, "__arrow_c_stream__"):
-        return _with_plain_texts(pa.table(source))
+        try:
+            return _with_plain_texts(pa.table(source))
+        except pa.ArrowInvalid:
+            return _with_plain_texts(_column_by_column(source))
     return from_dataframe(source) if hasattr(source, "__dataframe__") else source
+
+
+def _column_by_column(source: Any) -> pa.Table:
+    """Where Arrow knows the type of no such column: Polars has integers of 128 bits."""
+    columns = {}
+    for name in source.columns:
+        try:
+            columns[name] = pa.chunked_array(source[name])
+        except pa.ArrowInvalid:
+            values = [None if value is None else Decimal(value) for value in source[name].to_list()]
+            columns[name] = pa.array(values, pa.decimal256(WIDE_DIGITS))
+    return pa.table(columns)
 
 
 def _with_plain_texts(table: pa.Table) -> pa.Table:
