@@ -164,7 +164,7 @@ def test_points_of_small_order_are_refused(group, point):
 
 @pytest.mark.parametrize("point", LOW_ORDER, ids=lambda p: p.hex()[:8])
 def test_the_library_itself_refuses_points_of_small_order(point):
-    """Should a later version of `cryptography` stop doing so, `agree` must look for zeros."""
+    """Should `cryptography` stop doing so one day, `shared_secret` must look for zeros."""
     with pytest.raises(ValueError):
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(point))
 
