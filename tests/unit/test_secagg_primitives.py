@@ -148,6 +148,7 @@ def test_what_split_deals_to_fewer_than_the_threshold_is_not_enough():
     """By the polynomial that was really drawn, and not by some polynomial that would fit."""
     secret, sites = 2**200 + 5, (0, 1, 2, 3)
     shares = shamir.split(secret, 3, sites, seeded(1))
+    assert set(shares) == set(sites)
     assert secret not in shares.values()
     for few in itertools.combinations(sites, 2):
         assert shamir.combine([shares[site] for site in few], shamir.weights(few)) != secret
