@@ -9,7 +9,7 @@ for library in ("OPENBLAS", "OMP"):
     # Workers share the cores; threads of a library would only wait for each other, at full speed.
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-settings.register_profile("short", deadline=None, max_examples=50)
+settings.register_profile("short", deadline=None)
 settings.register_profile("long", deadline=None, max_examples=200)
 
 

@@ -102,7 +102,7 @@ def check_one(questions: bytes, definitions: bytes) -> None:
 
 
 ALL_DEFINITIONS = b"".join(Sender().encode([query]).definitions for query in SEEDS)
-FEW = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=25_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -135,7 +135,7 @@ FUZZ = {
 
 @pytest.mark.parametrize("kind", FUZZ)
 def test_no_message_makes_a_site_say_more_than_a_code(kind):
-    """600 messages; the long suite sends 100,000."""
+    """2,000 messages; the long suite sends 100,000."""
     check, drawn = FUZZ[kind]
     FEW(given(*drawn)(check))()
 

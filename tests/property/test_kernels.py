@@ -25,7 +25,7 @@ from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
 from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
 from hedgerow.values.trees import Tree, pack
 
-ROUNDS = settings(examples(25, 100), suppress_health_check=[HealthCheck.too_slow])
+ROUNDS = settings(examples(40, 100), suppress_health_check=[HealthCheck.too_slow])
 N_ROWS = st.sampled_from([0, 1, 2, 17, loops.BLOCK - 1, loops.BLOCK, loops.BLOCK + 1, 9001])
 N_FEATURES = st.integers(1, 5)
 N_CELLS = st.sampled_from([1, 2, 33, 255, 256])

@@ -55,7 +55,7 @@ def check_codes(rows: Any, schema: Schema = SCHEMA) -> None:
         assert (lean.dtype, lean.shape) == (np.uint8, (len(schema.grids), 1))
 
 
-@examples(100, 500)
+@examples(300, 500)
 @given(row=st.tuples(*[VALUES] * 5))
 @example(row=(1e400, float("nan"), "", None, 2**53 + 1))
 @example(row=(True, False, True, True, True))
@@ -66,14 +66,14 @@ def test_a_row_of_any_values_in_an_array(row: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-@examples(100, 500)
+@examples(300, 500)
 @given(row=st.tuples(*[NUMBERS] * 5), kind=st.sampled_from(NUMERIC_TYPES))
 def test_a_row_of_numbers_in_an_array_of_any_type(row: tuple[Any, ...], kind: str) -> None:
     floats = np.array([[float(value) for value in row]])
     check_codes(floats.astype(kind))
 
 
-@examples(100, 500)
+@examples(300, 500)
 @example(
     row=(False, 0.0, True, 0.0, 0.0),
     kinds=("category", None, None, None, None),

@@ -103,7 +103,7 @@ def named(value: object) -> str:
 
 
 @pytest.mark.parametrize(("schema", "query"), SUMS, ids=named)
-@examples(15, 100)
+@examples(40, 100)
 @given(data=records())
 def test_one_record_never_moves_a_sum_by_more_than_declared(schema, query, data):
     assert holds(change(schema, query, data), query.sensitivity(LATTICE))
@@ -275,7 +275,7 @@ def test_a_run_of_cuts_has_the_scores_of_its_splits(score, data):
 @pytest.mark.parametrize("candidates", [SPLITS, CHAINS, CUTS, SPLITS + CHAINS + CUTS])
 @pytest.mark.parametrize("balance", [0, LATTICE // 4])
 @pytest.mark.parametrize("score", list(Score))
-@examples(25, 100)
+@examples(60, 100)
 @given(data=records())
 def test_the_range_of_score_changes_over_candidates_is_at_most_the_reach(
     score, balance, candidates, data

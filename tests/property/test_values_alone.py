@@ -43,7 +43,7 @@ SCHEMA = Schema(
 BY_CLASS = Schema((Numeric("x", 0, 1),), classes=LISTED)
 BY_VALUE = Schema((Numeric("x", 0, 1),), target=Target(-1, 4))
 NAMES = list(SCHEMA.names)
-MOST_EXAMPLES = either(12, 50)
+MOST_EXAMPLES = either(25, 50)
 
 # ---- values -------------------------------------------------------------------------------------
 
