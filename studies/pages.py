@@ -9,14 +9,21 @@ from typing import Any
 
 import pandas as pd
 
+from studies.harness import Computation
+
 LABEL_INCHES, LINE_INCHES = 1.4, 0.22
 """Width of a label in a legend, and height of one line of them."""
 
 
-def write_page(path: Path, title: str, command: str, parts: Sequence[str]) -> None:
-    """The page, with the command that made it on top."""
+def write_page(
+    computation: Computation, name: str, title: str, command: str, parts: Sequence[str]
+) -> None:
+    """The page, with the command that made it and what it has computed on top."""
+    path = computation.out / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    head = f"# {title}\n\nMade by `{command}`. Do not edit: run it again.\n"
+    head = (
+        f"# {title}\n\nMade by `{command}` from {computation.words()}. Do not edit: run it again.\n"
+    )
     path.write_text("\n".join([head, *parts]) + "\n", encoding="utf-8")
 
 

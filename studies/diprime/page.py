@@ -10,6 +10,7 @@ import pandas as pd
 from studies.diprime.data import CLASSIFICATION, MOST_ROWS, PAPER, REGRESSION
 from studies.diprime.methods import NOT_PRIVATE, PRINTED, RECIPES
 from studies.diprime.verdicts import PEER, TIMES, against_paper, against_rivals, scaled, scores
+from studies.harness import Computation
 from studies.pages import curves, markdown_table, write_page
 
 Lines = dict[str, tuple[list[float], list[float]]]
@@ -80,7 +81,8 @@ of the tables. One tree, the default, has all rows either way.
 """
 
 
-def write(out: Path, tables: Mapping[str, pd.DataFrame], quick: bool) -> None:
+def write(computation: Computation, tables: Mapping[str, pd.DataFrame], quick: bool) -> None:
+    out = computation.out
     numbers, classes = tables["table1"], _with_peer(tables["table2"], out / "diffprivlib.csv")
     parts = [
         INTRO.format(printed=float(PRINTED)),
@@ -103,7 +105,7 @@ def write(out: Path, tables: Mapping[str, pd.DataFrame], quick: bool) -> None:
         *([] if quick else _figures(out, tables)),
     ]
     command = "python -m studies diprime --data DIR" + (" --quick" if quick else "")
-    write_page(out / "README.md", "Median forests", command, parts)
+    write_page(computation, "README.md", "Median forests", command, parts)
 
 
 # -------------------------------------------------------------------------------------- tables

@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from studies.gubler import findings
+from studies.harness import Computation
 from studies.pages import curves, markdown_table, write_page
 
-COMMAND = "python -m studies gubler"
+COMMAND = "python -m studies gubler --data DIR"
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Results:
     peers: pd.DataFrame | None
 
 
-def write_results(out: Path, results: Results, options: str) -> None:
+def write_results(computation: Computation, results: Results, options: str) -> None:
     """README.md and figures beside the CSV files."""
+    out = computation.out
     parts = [
         *_head(results),
         *_mixture(out, results.mixture),
@@ -35,7 +37,9 @@ def write_results(out: Path, results: Results, options: str) -> None:
         *_real(results.real, results.peers),
         LIMITS,
     ]
-    write_page(out / "README.md", "Gubler's federated private tree", COMMAND + options, parts)
+    write_page(
+        computation, "README.md", "Gubler's federated private tree", COMMAND + options, parts
+    )
 
 
 def _head(results: Results) -> Iterator[str]:
