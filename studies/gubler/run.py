@@ -7,11 +7,10 @@ labels, and five real data sets.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -19,12 +18,11 @@ from studies import datasets
 from studies.gubler.fits import on_data, on_mixture, on_permuted, on_shares
 from studies.gubler.methods import AS_PRINTED, AS_RELEASED, METHODS
 from studies.gubler.page import Results, write_results
+from studies.gubler.paper import DEEP, HIGH_RHO, LOW_RHO, SHALLOW
 from studies.harness import Cell, Computation
 
 MIXTURE_METHODS = ("plain", "saving", AS_PRINTED, AS_RELEASED, "defaults")
 DATA_METHODS = tuple(name for name in METHODS if name != AS_RELEASED)
-SHALLOW, DEEP = 5, 10
-"""The report's two depths."""
 DELTAS = (0.0, 1e-6)
 
 
@@ -36,11 +34,11 @@ class Effort:
     epsilons: tuple[float, ...]
     rows: tuple[int, ...] = (100, 250, 1000)
     features: tuple[int, ...] = (10, 25, 50)
-    rhos: tuple[float, ...] = (0.3, 0.9)
+    rhos: tuple[float, ...] = (LOW_RHO, HIGH_RHO)
     deep_runs: int = 0
     deep_rows: tuple[int, ...] = (250,)
     deep_features: tuple[int, ...] = (10,)
-    deep_epsilons: tuple[float, ...] = (1.0, 5.0)
+    deep_epsilons: tuple[float, ...] = (5.0, 1.0)
     share_runs: int = 0
     permuted_runs: int = 0
     data: tuple[str, ...] = ()
@@ -53,7 +51,7 @@ QUICK = Effort(
     epsilons=(1.0, 5.0),
     rows=(250,),
     features=(10,),
-    rhos=(0.3,),
+    rhos=(LOW_RHO,),
     permuted_runs=1,
     data=("banknote",),
     data_runs=1,
@@ -61,12 +59,12 @@ QUICK = Effort(
 )
 USUAL = Effort(
     runs=20,
-    epsilons=(0.5, 1.0, 2.0, 5.0, 10.0),
+    epsilons=(1.0, 5.0, 10.0),
     deep_runs=10,
     deep_rows=(100, 250, 1000),
     deep_features=(10, 25, 50),
     share_runs=20,
-    permuted_runs=20,
+    permuted_runs=10,
     data=("adult", "bank", "credit_default", "spambase", "banknote"),
     data_runs=3,
 )
@@ -91,15 +89,19 @@ def run(computation: Computation, effort: Effort, options: str) -> None:
     has_data = bool(effort.data) and datasets.FOLDER_VARIABLE in os.environ
     tables = computation.tables(
         {
-            "permuted": (on_permuted, permuted_cells(effort)),
+            "shallow": (on_mixture, shallow_cells(effort)),
             "shares": (on_shares, share_cells(effort)),
+            "permuted": (on_permuted, permuted_cells(effort)),
             "real": (on_data, data_cells(effort) if has_data else []),
-            "mixture": (on_mixture, mixture_cells(effort)),
+            "deep": (on_mixture, deep_cells(effort)),
         }
     )
     peers = _peers(computation.out / "diffprivlib.csv")
+    mixture = pd.concat(
+        [table for name in ("shallow", "deep") if len(table := tables.get(name, ()))]
+    )
     results = Results(
-        tables["mixture"], tables.get("shares"), tables.get("permuted"), tables.get("real"), peers
+        mixture, tables.get("shares"), tables.get("permuted"), tables.get("real"), peers
     )
     write_results(computation, results, options)
 
@@ -109,25 +111,38 @@ def _peers(where: Path) -> pd.DataFrame | None:
 
 
 # ------------------------------------------------------------------------------------- mixtures
-def mixture_cells(effort: Effort) -> list[Cell]:
+def shallow_cells(effort: Effort) -> list[Cell]:
     """Runs outermost, so that a study cut short is even."""
-    cells: list[Cell] = []
-    for run in range(max(effort.runs, effort.deep_runs)):
-        if run < effort.runs:
-            shallow = product([run], effort.rows, effort.features, effort.rhos, [SHALLOW])
-            cells += _with_methods(shallow, effort.epsilons)
-        if run < effort.deep_runs:
-            deep = product([run], effort.deep_rows, effort.deep_features, effort.rhos, [DEEP])
-            cells += _with_methods(deep, effort.deep_epsilons)
-    return cells
+    settings = product(
+        range(effort.runs), effort.rows, effort.features, effort.rhos, [SHALLOW], effort.epsilons
+    )
+    return list(_with_methods(settings))
 
 
-def _with_methods(settings: Any, epsilons: tuple[float, ...]) -> Iterator[Cell]:
-    for seed, n, p, rho, depth in settings:
+def deep_cells(effort: Effort) -> list[Cell]:
+    """Few features first: with fifty, a fit that saves takes a quarter of a minute."""
+    settings = (
+        (run, n, p, rho, DEEP, epsilon)
+        for epsilon, p, run, n, rho in product(
+            effort.deep_epsilons,
+            effort.deep_features,
+            range(effort.deep_runs),
+            effort.deep_rows,
+            effort.rhos,
+        )
+    )
+    return list(_with_methods(settings))
+
+
+def _with_methods(settings: Iterable[tuple[int, int, int, float, int, float]]) -> Iterator[Cell]:
+    seen = set[tuple[int, int, int, float]]()
+    for seed, n, p, rho, depth, epsilon in settings:
         base = {"seed": seed, "n": n, "p": p, "rho": rho, "depth": depth}
-        for method in ("local", "centralised"):
-            yield {**base, "epsilon": 0.0, "method": method}
-        for epsilon, method in product(epsilons, MIXTURE_METHODS):
+        if (seed, n, p, rho) not in seen:
+            seen.add((seed, n, p, rho))
+            for method in ("local", "centralised"):
+                yield {**base, "epsilon": 0.0, "method": method}
+        for method in MIXTURE_METHODS:
             yield {**base, "epsilon": epsilon, "method": method}
 
 
