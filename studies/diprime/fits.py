@@ -45,6 +45,17 @@ def fit(
     return {"score": found, "seconds": time.process_time() - start}
 
 
+def fit_on_all_rows(
+    seed: int, data: str, method: str, epsilon: float, n_trees: int, depth: int, rho: float, k: int
+) -> Mapping[str, float]:
+    """As `fit`, but no tree has rows of its own."""
+    rows = halves(data, seed)
+    setting = Setting(data, epsilon, n_trees, depth, Fraction(rho), k)
+    start = time.process_time()
+    found = fit_and_score(method, setting, rows, seed, folds=False)
+    return {"score": found, "seconds": time.process_time() - start}
+
+
 def fit_rows(seed: int, data: str, delta: float, n_trees: int, folds: bool) -> Mapping[str, float]:
     rows = halves(data, seed)
     epsilon = EPSILON[rows.is_regression]
