@@ -19,7 +19,6 @@ test for negative, and an element is read before it is chosen by, since a branch
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -29,6 +28,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from hedgerow.errors import warn
 
 Array = NDArray[Any]
 
@@ -159,10 +160,9 @@ def _tell_of_compiling(folder: str | None) -> None:
 
 @cache
 def _warn_of_the_disk() -> None:
-    warnings.warn(
+    warn(
         "compiled loops cannot be kept: neither hedgerow's folder nor the user's cache can be "
         "written, so every process compiles them anew, some seconds each. Set NUMBA_CACHE_DIR to "
         "a folder that can be written.",
         UserWarning,
-        stacklevel=2,
     )
