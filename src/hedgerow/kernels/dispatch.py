@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -30,6 +29,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from hedgerow.errors import warn
 
 Array = NDArray[Any]
 
@@ -183,10 +184,9 @@ def _tell_of_compiling(folder: str | None) -> None:
 
 @cache
 def _warn_of_the_disk() -> None:
-    warnings.warn(
+    warn(
         "compiled loops cannot be kept: neither hedgerow's folder nor the user's cache can be "
         "written, so every process compiles them anew, some seconds each. Set NUMBA_CACHE_DIR to "
         "a folder that can be written.",
         UserWarning,
-        stacklevel=2,
     )
