@@ -47,6 +47,7 @@ _VALUES: dict[str, type[Any]] = {
     for kind in (
         regions.Split,
         regions.Fold,
+        regions.HeldOut,
         regions.Step,
         losses.LogLoss,
         losses.SoftmaxLoss,
