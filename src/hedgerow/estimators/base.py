@@ -6,7 +6,6 @@ No algorithm lives here. Strings stop at this door.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +20,7 @@ from hedgerow.coordinator.promise import unit
 from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.coordinator.total import Total
-from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
 from hedgerow.estimators.assembling import Circumstances, agree, train
 from hedgerow.estimators.checking import (
     check_columns,
@@ -93,7 +92,6 @@ class PrivateEstimator(CommonParameters):
     classes_: NDArray[Any]
     feature_names_in_: NDArray[np.object_]
     _held_out_draws: list[Draws] | None
-    _callers = 2  # frames between the user and `fit`, for warnings
 
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
@@ -132,13 +130,13 @@ class PrivateEstimator(CommonParameters):
             if stays_elsewhere(source, push_down):
                 return self._fit_elsewhere(source, columns)
             return self._fit_sources([source], columns)
-        X, y = checked_rows(X), checked_labels(y, self._regression)
-        if len(y) == 0:
+        X, labels = checked_rows(X), checked_labels(y, self._regression)
+        if len(labels) == 0:
             raise DataError("X holds no rows; give at least one.")
-        given = self._given_schema(X, y)
+        given = self._given_schema(X, labels)
         names = declared_parties(party, parties)
-        parts = split_by_party(X, y, party, names)
-        persons = split_persons(person, y, party, names)
+        parts = split_by_party(X, labels, party, names)
+        persons = split_persons(person, labels, party, names)
         study, recipe = agree(self, given, len(parts))
         with using(self.n_jobs or 1):
             read = [
@@ -147,7 +145,11 @@ class PrivateEstimator(CommonParameters):
         met = party is not None and names is None
         self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
         name_columns(self, X)
+        self._name_classes(np.asarray(y))
         return self
+
+    def _name_classes(self, y: NDArray[Any]) -> None:
+        """At the end of `fit`, from the labels that were given: for those who have classes."""
 
     def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
         """Trains on rows that are read by the names of their columns."""
@@ -166,7 +168,7 @@ class PrivateEstimator(CommonParameters):
         study, recipe, held = open_elsewhere(self, source, columns)
         self.data_report_ = held.report
         if not study.schema.unconfirmed:
-            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
+            warn_of(self.data_report_.complaints)
         self._fit_held(study, recipe, [held], Circumstances(total=self._reserve(study, False)))
         return self._named()
 
@@ -189,7 +191,7 @@ class PrivateEstimator(CommonParameters):
         """Trains on rows that are read already, one part for each holder."""
         self.data_report_ = report_of(read, study.schema)
         if not study.schema.unconfirmed:
-            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
+            warn_of(self.data_report_.complaints)
         draws = draws_of_holders(study)
         holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
         held_out: int | None = checked(self).hold_out
@@ -223,11 +225,10 @@ class PrivateEstimator(CommonParameters):
         if isinstance(given, Schema):
             warn_of_marks(given)
             return given
-        warnings.warn(
+        warn(
             "no schema was given: ranges, categories and classes are read from the rows, and the "
             "privacy statement will say epsilon = infinity. Pass schema=hedgerow.Schema(...).",
             PrivacyWarning,
-            stacklevel=3,
         )
         return inferring.infer_schema(X, y, regression=self._regression)
 
@@ -351,26 +352,8 @@ class PrivateEstimator(CommonParameters):
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    _callers = 3
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        target: str | None = None,
-        sql: str | None = None,
-        push_down: bool = False,
-        party: Any = None,
-        parties: Any = None,
-        person: Any = None,
-        **refused: Any,
-    ) -> Self:
-        told = {"party": party, "parties": parties, "person": person}
-        super().fit(X, y, target=target, sql=sql, push_down=push_down, **told, **refused)
-        if y is not None:
-            self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
-        return self
+    def _name_classes(self, y: NDArray[Any]) -> None:
+        self.classes_ = like_labels(self.schema_.classes or (), y)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         return self._outputs(X)
