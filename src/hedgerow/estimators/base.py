@@ -58,7 +58,9 @@ from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.report.exports.writing import exported
+from hedgerow.report.importance_noise import importance_deviations
 from hedgerow.report.page import page
+from hedgerow.report.reading import ColumnShape, importance_parts, shape
 from hedgerow.site.member import Held
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
@@ -283,6 +285,29 @@ class PrivateEstimator(CommonParameters):
     def __getstate__(self) -> Any:
         """A pickled model leaves its owner's side; exact counts and the holders' secrets do not."""
         return {k: v for k, v in super().__getstate__().items() if k not in OWNERS}
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """(F,) the part of the score's variation that each column brings about; sum 1.
+
+        From released numbers alone, so nothing is charged; `hedgerow.importances` names them.
+        """
+        check_is_fitted(self, "model_")
+        return importance_parts(self)[0]
+
+    @property
+    def feature_importances_std_(self) -> NDArray[np.float64]:
+        """(F,) standard deviations of the privacy noise in `feature_importances_`.
+
+        To first order, with the model's questions taken as they are (report/importance_noise.py).
+        """
+        check_is_fitted(self, "model_")
+        return importance_deviations(self)
+
+    def shape_(self, feature: str) -> ColumnShape:
+        """What one column adds to the score, bin by bin, with its noise: `hedgerow.shape`."""
+        check_is_fitted(self, "model_")
+        return shape(self, feature)
 
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
