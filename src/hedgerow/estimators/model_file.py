@@ -55,7 +55,9 @@ def check_place(path: str | Path) -> None:
         )
     if target.is_dir() or not os.access(target.parent, os.W_OK):
         found = "is a folder" if target.is_dir() else "is in a folder that may not be written"
-        raise SpecError(f"{path} {found}; give the path of a file that may be written.")
+        raise SpecError(
+            f"{path} cannot be written, since it {found}; give the path of a file that may be."
+        )
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
