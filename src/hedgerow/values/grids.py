@@ -334,7 +334,7 @@ def short_number(number: float) -> str:
 
 def canonical(meaning: Any) -> bytes:
     """One byte string per value, for digests."""
-    return json.dumps(meaning, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(meaning, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _runs(codes: list[int]) -> Iterator[tuple[int, int]]:

@@ -17,14 +17,8 @@ import numpy as np
 
 from hedgerow.values.arrays import N_CODES, Codes, FloatArray
 from hedgerow.values.losses import sigmoid, softmax
-from hedgerow.values.trees import (
-    Packed,
-    Tree,
-    pack,
-    trees_from_dict,
-    trees_to_dict,
-    without_caches,
-)
+from hedgerow.values.packing import Packed, pack
+from hedgerow.values.trees import Tree, trees_from_dict, trees_to_dict, without_caches
 
 
 @dataclass(frozen=True)
