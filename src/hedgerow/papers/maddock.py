@@ -15,7 +15,7 @@ from hedgerow.papers.presets import of_task, preset
 
 BoostedTrees = BoostedTreesClassifier | BoostedTreesRegressor
 
-USUAL = {"n_trees": 100, "max_depth": 4, "n_bins": 32}
+USUAL: dict[str, Any] = {"n_trees": 100, "max_depth": 4, "n_bins": 32}
 STEPS = {**USUAL, "learning_rate": 0.3, "leaves": "printed"}
 REFINED = {**STEPS, "hessian_rounds": 5}
 

@@ -36,6 +36,7 @@ from hedgerow.queries import (
 from hedgerow.recipes.recipe import Needs, Task, Trained, mean_of
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
+from hedgerow.values.grown import Grown
 from hedgerow.values.regions import EVERYONE, Region
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
@@ -84,7 +85,7 @@ class KaryForest:
         scoring = Scoring(_score(schema))
         parting = Parting(schema, scoring, half / self.max_depth, self.n_bins)
 
-        def tree(draws: np.random.Generator) -> Flow[Tree]:
+        def tree(draws: np.random.Generator) -> Flow[Grown]:
             level, ends = [parting.root], list[Region]()
             for _ in range(self.max_depth):
                 asking = {b: parting.below(b, self._drawn(b, draws)) for b in level}
@@ -99,7 +100,7 @@ class KaryForest:
         seeds = rng.integers(2**63, size=self.n_trees)
         flows = {number: tree(np.random.default_rng(seed)) for number, seed in enumerate(seeds)}
         trees = yield from together(flows)
-        return Trained(mean_of(list(trees.values())))
+        return _forest(list(trees.values()))
 
     def _drawn(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
         """The features that a node looks at."""
@@ -151,7 +152,7 @@ class PrunedKaryForest:
             for number, children in enumerate(roots)
         }
         trees = yield from together(flows)
-        return Trained(mean_of(list(trees.values())))
+        return _forest(list(trees.values()))
 
     def _roots(self, parting: Parting) -> Flow[list[list[Branch]]]:
         """The children of each tree's root."""
@@ -165,7 +166,7 @@ class PrunedKaryForest:
 
     def _tree(
         self, schema: Schema, goal: Goal, parting: Parting, first: list[Branch], share: Fraction
-    ) -> Flow[Tree]:
+    ) -> Flow[Grown]:
         held, variance = yield from _sums(schema, goal, [EVERYONE], share)
         level, ends, families = first, list[Region](), {parting.root: first}
         for depth in range(1, self.max_depth + 1):
@@ -260,9 +261,14 @@ def _sums(
     return dict(zip(tree.regions(), answer.values[0], strict=True)), answer.variance
 
 
-def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Tree:
-    values = {region: goal.value(plain_proportions(m)) for region, m in masses.items()}
-    return Tree.build(schema.names, {region: value.tolist() for region, value in values.items()})
+def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Grown:
+    said = {r: goal.leaf(plain_proportions(m), m, variance) for r, m in masses.items()}
+    tree = Tree.build(schema.names, {region: leaf.value.tolist() for region, leaf in said.items()})
+    return Grown(tree, tuple(said[region] for region in tree.regions()))
+
+
+def _forest(grown: Sequence[Grown]) -> Trained:
+    return Trained(mean_of([one.tree for one in grown]), tuple(grown))
 
 
 def _score(schema: Schema) -> Score:
