@@ -185,6 +185,20 @@ def which(
     order.run(files(wanted), lambda computation: run(computation, wanted), ("lightgbm",))
 
 
+@app.command("open-ranges")
+def open_ranges(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 8,
+) -> None:
+    """What it costs to declare no ranges, beside wide ones and the rows' own."""
+    from studies.open_ranges import run
+
+    run(place("open_ranges", out, quick), data, 1 if quick else splits, quick, workers)
+
+
 @app.command("extra-trees")
 def extra_trees(
     data: Data = None,

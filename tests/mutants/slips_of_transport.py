@@ -119,35 +119,35 @@ ENDPOINT: Final = (
 READING_LETTERS: Final = (
     Slip(
         "a key may stand twice",
-        "transport/wire.py",
+        "transport/strict_json.py",
         "if len(found) != len(pairs):",
         "if not found:",
         f"{WIRE}::test_json_with_surprises_is_refused",
     ),
     Slip(
         "NaN is a number",
-        "transport/wire.py",
+        "transport/strict_json.py",
         'raise SpecError(f"{name} is no number.")',
         "return float(name)",
         f"{WIRE}::test_json_with_surprises_is_refused",
     ),
     Slip(
         "numbers have digits without end",
-        "transport/wire.py",
+        "transport/strict_json.py",
         "if len(digits) > MOST_INTEGER_DIGITS:",
         "if len(digits) > 100 * MOST_INTEGER_DIGITS:",
         f"{WIRE}::test_json_with_surprises_is_refused",
     ),
     Slip(
         "lists may be nested deeper",
-        "transport/wire.py",
+        "transport/strict_json.py",
         "    _check_depth(content, MOST_DEPTH)\n",
         "    _check_depth(content, 2 * MOST_DEPTH)\n",
         f"{WIRE}::test_json_with_surprises_is_refused",
     ),
     Slip(
         "what follows a rational is not read",
-        "transport/wire.py",
+        "transport/strict_json.py",
         "RATIONAL.fullmatch(text) is None",
         "RATIONAL.match(text) is None",
         f"{WIRE}::test_a_rational_is_two_whole_numbers_of_64_digits_at_most",
@@ -209,16 +209,32 @@ ADMITTING: Final = (
     Slip(
         "types of values are not looked at",
         "study/admission.py",
-        "        _STRICT.fields(query)\n        or _not_asked",
-        "        None\n        or _not_asked",
+        "        _STRICT.fields(query)\n        or _of_no_part",
+        "        None\n        or _of_no_part",
         f"{ADMISSION_TESTS}::test_what_no_recipe_would_ask_is_refused",
     ),
     Slip(
         "every kind of query is asked by every recipe",
         "study/admission.py",
-        "return None if kind in study.admitted else",
-        "return None if kind else",
+        "    if kind in (study.asks_held_out if is_held_out else study.admitted):",
+        "    if kind:",
         f"{ADMISSION_TESTS}::test_only_what_the_recipe_asks_is_admitted",
+    ),
+    Slip(
+        "records that are held out are asked whatever the learner asks",
+        "study/admission.py",
+        "    if kind in (study.asks_held_out if is_held_out else study.admitted):",
+        "    if kind in study.admitted | study.asks_held_out:",
+        "contract/test_held_out.py"
+        "::test_a_site_admits_of_each_part_what_the_study_says_of_that_part",
+    ),
+    Slip(
+        "a query need not say whether it is of records that are held out",
+        "study/admission.py",
+        "        or _of_no_part(study, query)\n",
+        "",
+        "contract/test_held_out.py"
+        "::test_a_site_admits_of_each_part_what_the_study_says_of_that_part",
     ),
     Slip(
         "a query is not held against the schema",

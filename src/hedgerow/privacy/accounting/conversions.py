@@ -7,13 +7,12 @@ cost of a query is exact: what adds up is epsilon, rho or mu^2 (`Measure`).
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
-from hedgerow.errors import PrivacyWarning, SpecError
+from hedgerow.errors import PrivacyWarning, SpecError, warn
 from hedgerow.privacy.accounting import gaussian, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost, exact
 from hedgerow.privacy.accounting.rounding import context, real
@@ -32,6 +31,7 @@ class Selection(Enum):
 
     EXPONENTIAL = "exponential"
     PERMUTE_AND_FLIP = "permute_and_flip"
+    REPORT_NOISY_MAX = "report_noisy_max"
 
 
 # -------------------------------------------------------------------------------------- budgets
@@ -53,7 +53,7 @@ def is_weak_delta(delta: Fraction) -> bool:
 def warn_if_weak(delta: Fraction) -> None:
     """By delta alone: a warning that depended on the number of rows would tell about it."""
     if is_weak_delta(delta):
-        warnings.warn(WEAK_DELTA_WORDS, PrivacyWarning, stacklevel=3)
+        warn(WEAK_DELTA_WORDS, PrivacyWarning)
 
 
 def delta_of_sparse_rounds(rounds: int, sigma: int) -> Fraction:
@@ -137,7 +137,7 @@ def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fractio
     """The epsilon of a selection that costs `cost`, rounded down.
 
     The exponential mechanism bounds the *range* of its loss by epsilon, hence half as much
-    counts: rho = eps^2 / 8, mu = 2 Phi^-1(logistic(eps / 2)). Permute-and-flip pays what any
+    counts: rho = eps^2 / 8, mu = 2 Phi^-1(logistic(eps / 2)). The others pay what any
     eps-DP mechanism pays: rho = eps tanh(eps / 2), mu = 2 Phi^-1(logistic(eps)).
     Proof: docs/proofs/discrete_gaussian_gdp.md.
     """

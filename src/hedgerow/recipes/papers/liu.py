@@ -23,14 +23,13 @@ from hedgerow.learning.leaves.per_tree import leaf_values
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, Cells, Leaves, QueryKinds, Sides, Statistic, SumQuery, sums
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import ROOT_LAYER, NodeTests
+from hedgerow.values.noise import NoisyTree, ScoreNoise
 from hedgerow.values.regions import EVERYONE, Fold, Region, Step
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
-
-SPARE = 2
-"""Tests asked for each one considered, where answers are exact and cost nothing."""
 
 
 class SplitRule(Enum):
@@ -43,6 +42,14 @@ class Ranges(Enum):
 
     PUBLIC = "public"
     OBSERVED = "observed"
+
+
+class Lean(Enum):
+    """What a noisy leaf leans on, beside its own counts."""
+
+    NONE = "none"
+    ALL = "all"  # all leaves of its tree together
+    ABOVE = "above"  # the nodes above it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +68,10 @@ class ExtraTrees:
 
     Departures from the paper: cuts come from the public range or, with `ranges` OBSERVED and no
     noise, from between the cells that hold rows of all sites together, never from a site's own
-    range; the first `max_features` tests that part the node compete (see RandomSplits); a leaf of
-    a noisy tree is asked once more; sums are over all sites, so no site's label counts are seen.
-    Noisy leaves lean on all leaves together or, with `lean`, on the nodes above them.
+    range. To make up for it where nothing carries noise, `spare` tests are asked for each one
+    considered, and the first `max_features` that part the node compete (see RandomSplits). A leaf
+    of a noisy tree is asked once more; sums are over all sites, so no site's label counts are
+    seen. Noisy leaves lean as `lean` says.
     """
 
     n_trees: int = 20
@@ -75,7 +83,8 @@ class ExtraTrees:
     ranges: Ranges = Ranges.PUBLIC
     leaf_share: Fraction = Fraction(1, 2)
     subsample: int | None = None
-    lean: bool = False
+    spare: int = 4
+    lean: Lean = Lean.ALL
 
     def __post_init__(self) -> None:
         if self.split is SplitRule.RANDOM and self.ranges is Ranges.OBSERVED:
@@ -115,8 +124,9 @@ class ExtraTrees:
             t: self._tree(t, goal, room, schema, quote, np.random.default_rng(seed))
             for t, seed in enumerate(rng.integers(0, 2**63, self.n_trees).tolist())
         }
-        trees = yield from together(flows)
-        return Trained(mean_of(list(trees.values())))
+        grown = (yield from together(flows)).values()
+        noise = ScoreNoise.of([one.deviations for one in grown])
+        return Trained(mean_of([one.tree for one in grown], noise))
 
     def _room(self, goal: Goal, schema: Schema) -> Flow[Room]:
         """Where the roots may be cut."""
@@ -135,7 +145,7 @@ class ExtraTrees:
         schema: Schema,
         quote: Quote,
         rng: np.random.Generator,
-    ) -> Flow[Tree]:
+    ) -> Flow[NoisyTree]:
         region, share = self._rows_of(t), Fraction(1, self.n_trees)
         if self.split is SplitRule.RANDOM:
             tree = _random_tree(schema, self.max_depth, rng)
@@ -144,14 +154,17 @@ class ExtraTrees:
             grown = yield from grow_layers(rules, schema, rng, region, room)
             tree, masses = assembled(grown, schema, goal.channels)
             if rules.noise == 0.0 and grown.root is not None:
-                return tree.with_values(goal.value(leaning_on_all(masses, 0.0)))
+                return _leaning(tree, goal, masses, 0.0)
             share *= self.leaf_share
         answer = yield from ask(SumQuery(region, goal.statistic, Leaves((tree,)), share))
         masses, noise = answer.values[0], answer.variance
-        if not self.lean:
-            return tree.with_values(goal.value(leaning_on_all(masses, noise)))
-        leaning = leaf_values(tree, masses, noise, goal, lean_of(goal)).values()
-        return tree.with_values(np.array([leaf.value for leaf in leaning]))
+        if self.lean is Lean.ALL:
+            return _leaning(tree, goal, masses, noise)
+        lean = lean_of(goal) if self.lean is Lean.ABOVE else None
+        leaves = leaf_values(tree, masses, noise, goal, lean).values()
+        values = np.array([leaf.value for leaf in leaves])
+        moved = np.array([leaf.deviations for leaf in leaves])
+        return NoisyTree(tree.with_values(values), moved)
 
     def _rules(self, goal: Goal, schema: Schema, quote: Quote) -> RandomSplits:
         n, statistic = len(schema.grids), goal.statistic
@@ -159,7 +172,7 @@ class ExtraTrees:
         considered = min(self.max_features or usual, n)
         share = (1 - self.leaf_share) / (self.n_trees * self.max_depth)
         noise = _noise(statistic, considered, share, quote)
-        spare = SPARE if noise == 0.0 else 1
+        spare = self.spare if noise == 0.0 else 1
         return RandomSplits(
             statistic=statistic,
             impurity=variance if goal.shape else gini,
@@ -176,6 +189,11 @@ class ExtraTrees:
         if self.subsample is None:
             return EVERYONE
         return (Step(Fold(f"tree {t}", self.subsample), 0),)
+
+
+def _leaning(tree: Tree, goal: Goal, masses: FloatArray, noise: float) -> NoisyTree:
+    p, moved = leaning_on_all(masses, noise)
+    return NoisyTree(tree.with_values(goal.value(p)), goal.deviations(moved))
 
 
 def _noise(statistic: Statistic, m: int, share: Fraction, quote: Quote) -> float:
