@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
+from typing import Any
 
 from studies.diprime.data import CLASSIFICATION, REGRESSION
 from studies.diprime.fits import (
@@ -83,7 +84,7 @@ def curves() -> dict[str, Grid]:
     """Figures 1, 2, 7 and 8; Figures 5 and 6 are the first two on all rows."""
     energy, few = ("appliances_energy",), splits(SPLITS_OF_CURVES)
     loud, levels, sizes = (1.0, 10.0, 100.0), (2, 4, 6, 8), (4, 10, 25)
-    banknote = {"epsilons": (0.5, 1.0, 2.0, 5.0, 10.0), "depths": (5,)}
+    banknote: dict[str, Any] = {"epsilons": (0.5, 1.0, 2.0, 5.0, 10.0), "depths": (5,)}
     return {
         "figure2": (
             fit,
