@@ -18,7 +18,7 @@ from hedgerow.learning.bins.cut_points import (
 )
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
-from hedgerow.recipes.papers.maddock import NAMED, Boosted, Order, Splits, Updates
+from hedgerow.recipes.papers.maddock import NAMED, Boosted, BoostedLeaves, Order, Splits, Updates
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema, Spacing
 
@@ -148,6 +148,14 @@ class _BoostedTrees(PrivateEstimator):
         used=(when(method="components", update=(None, "newton", "gradient")),),
         text="The constant added to the Hessian of a leaf. None is 1.",
     )
+    leaves: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(BoostedLeaves)),
+        used=WITH_STEPS,
+        text="What a noisy leaf says. 'printed': the paper's step, and 0 if the noisy Hessian is "
+        "not above 0. 'pulled': a step pulled towards that of the whole tree, the harder the "
+        "louder its noise. None is 'printed' for the paper's methods and 'pulled' for components.",
+    )
     min_gain: float | None = parameter(
         default=None,
         rule=or_none(number()),
@@ -174,7 +182,11 @@ def _components(given: SimpleNamespace) -> Boosted:
 def _named(given: SimpleNamespace, n_features: int) -> Boosted:
     """A row of the paper's tables, with the numbers that the paper varies too."""
     recipe = NAMED[given.method](given.n_trees or Boosted.n_trees, n_features)
-    numbers = {"max_depth": given.max_depth, "learning_rate": given.learning_rate}
+    numbers = {
+        "max_depth": given.max_depth,
+        "learning_rate": given.learning_rate,
+        "leaves": given.leaves,
+    }
     return replace(recipe, candidates=_sized(recipe.candidates, given), **_given(numbers))
 
 

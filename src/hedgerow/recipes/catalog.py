@@ -10,7 +10,8 @@ from hedgerow.recipes.ours.forest import GuidedForest
 from hedgerow.recipes.ours.tree import ScreenedTree
 from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.recipes.papers.liu import ExtraTrees, SplitRule
+from hedgerow.recipes.papers.kary import KaryForest, PrunedKaryForest
+from hedgerow.recipes.papers.liu import ExtraTrees, Lean, SplitRule
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.recipes.papers.wang import Finding, TopDown
 from hedgerow.recipes.recipe import Recipe
@@ -32,10 +33,12 @@ ALL: tuple[Recipe, ...] = (
     ExtraTrees(n_trees=3, max_depth=4, max_features=2),
     ExtraTrees(n_trees=2, max_depth=2, subsample=2),
     ExtraTrees(n_trees=2, max_depth=3, split=SplitRule.RANDOM),
-    ExtraTrees(n_trees=2, max_depth=3, lean=True),
+    ExtraTrees(n_trees=2, max_depth=3, lean=Lean.ABOVE),
+    KaryForest(n_trees=2, max_depth=2, max_features=2),
+    PrunedKaryForest(n_trees=2, max_depth=2, min_samples_split=5.0),
     TopDown(max_splits=4),
     TopDown(max_splits=4, refine=Refinement(prior=False, bins=None), lean=True),
-    TopDown(max_splits=3, split=Finding.NOISY_MAX, rows_at_most=1000),
+    TopDown(max_splits=3, split=Finding.CHOICE, rows_at_most=1000),
     TopDown(max_splits=3, split=Finding.LOCAL_CHOICE, consistency=False),
     MedianForest(n_trees=2, max_depth=2, split=MedianSplit.GRID),
     MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIANS, max_features=2),

@@ -20,7 +20,14 @@ from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests import greedy_trees, random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
 from hedgerow.learning.goal import goal_statistic
-from hedgerow.learning.leaves.updates import AverageClasses, AverageTarget, Steps, Update, Wiener
+from hedgerow.learning.leaves.updates import (
+    AverageClasses,
+    AverageTarget,
+    PrintedSteps,
+    Steps,
+    Update,
+    Wiener,
+)
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Cells, Gradients, Leaves, QueryKinds, sums
 from hedgerow.recipes.recipe import Needs, Trained
@@ -45,6 +52,13 @@ class Updates(Enum):
     WIENER = "wiener"
 
 
+class BoostedLeaves(Enum):
+    """What becomes of a step that noise made: nothing, or it is pulled to the whole tree's."""
+
+    PRINTED = "printed"
+    PULLED = "pulled"
+
+
 class Order(Enum):
     CYCLIC = "cyclic"
     RANDOM = "random"
@@ -55,7 +69,8 @@ class Boosted:
     """One combination. The defaults of the numbers are the paper's (section 6.1).
 
     `features_per_tree` None means all of them; 1 with cyclic order is the EBM. For a regression
-    the leaf clip counts in halves of the target's range.
+    the leaf clip counts in halves of the target's range. `leaves` PRINTED are the paper's; PULLED,
+    our repair, know how large their noise is.
     """
 
     n_trees: int = 100
@@ -70,6 +85,7 @@ class Boosted:
     leaf_clip: float = 2.0
     ridge: float = 1.0
     min_gain: float = 0.0
+    leaves: BoostedLeaves = BoostedLeaves.PULLED
 
     def __post_init__(self) -> None:
         if self.update is Updates.WIENER and self.split is not Splits.OBLIVIOUS:
@@ -157,7 +173,8 @@ class Boosted:
             case Updates.GRADIENT if not isinstance(loss, SquaredLoss):
                 assert isinstance(loss, LogLoss | SoftmaxLoss)
                 loss = FirstOrder(loss)
-        return Steps(loss, self.learning_rate, self.leaf_clip * scale, self.ridge)
+        steps = PrintedSteps if self.leaves is BoostedLeaves.PRINTED else Steps
+        return steps(loss, self.learning_rate, self.leaf_clip * scale, self.ridge)
 
     def _output(self, schema: Schema) -> Output:
         if self.update is Updates.AVERAGING:
@@ -194,8 +211,9 @@ Method = Callable[[int, int], Boosted]
 """(number of trees T, number of features m) -> the recipe of a row of Tables 2 and 6."""
 
 _IH = HessianCuts()
-_EBM = partial(Boosted, order=Order.CYCLIC, features_per_tree=1)
-_HIST = partial(Boosted, split=Splits.HISTOGRAM)
+_PRINTED = partial(Boosted, leaves=BoostedLeaves.PRINTED)
+_EBM = partial(_PRINTED, order=Order.CYCLIC, features_per_tree=1)
+_HIST = partial(_PRINTED, split=Splits.HISTOGRAM)
 
 NAMED: dict[str, Method] = {
     "DP-EBM": lambda T, m: _EBM(n_trees=T * m, update=Updates.GRADIENT),
@@ -203,8 +221,8 @@ NAMED: dict[str, Method] = {
     "DP-RF": lambda T, m: Boosted(n_trees=T, batch=T, update=Updates.AVERAGING),
     "FEVERLESS (uniform)": lambda T, m: _HIST(n_trees=T),
     "DP-GBM": lambda T, m: _HIST(n_trees=T, update=Updates.GRADIENT),
-    "DP-TR Newton": lambda T, m: Boosted(n_trees=T),
-    "DP-TR Newton IH": lambda T, m: Boosted(n_trees=T, candidates=_IH),
+    "DP-TR Newton": lambda T, m: _PRINTED(n_trees=T),
+    "DP-TR Newton IH": lambda T, m: _PRINTED(n_trees=T, candidates=_IH),
     "DP-TR Newton IH EBM": lambda T, m: _EBM(n_trees=T, candidates=_IH),
     "DP-TR Batch IH EBM p=0.25": lambda T, m: _EBM(n_trees=T, candidates=_IH, batch=max(T // 4, 1)),
     "DP-TR Batch IH EBM p=1": lambda T, m: _EBM(n_trees=T, candidates=_IH, batch=T),
