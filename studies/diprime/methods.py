@@ -139,11 +139,7 @@ def printed_factor(k: int) -> Fraction:
 
 def _features_asked(setting: Setting, rows: Halves) -> int:
     """A set of four features has no five to ask."""
-<<<<<<< HEAD
     return min(setting.k, len(rows.schema.features))
-=======
-    return min(setting.k, int(rows.X.shape[1]))
->>>>>>> main
 
 
 EXP, FLIP = Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP
