@@ -182,7 +182,8 @@ def _how(tables: Tables) -> str:
         "All fits go through the integer "
         "pipeline: grid, exact integer sums, discrete noise from the operating system, ledger. "
         f"Gaussian means delta = {DELTA:g}, pure means delta zero. One holder unless a row says "
-        f"{PARTIES} parties: then noise is divided among them and only masked sums are seen. diffprivlib "
+        f"{PARTIES} parties: then noise is divided among them and only masked sums are seen. "
+        f"diffprivlib "
         "ran by `benchmarks/peers/diffprivlib_ours.py` on the same splits.\n\n"
         "Splits per cell: "
         + ", ".join(f"{name} {n}" for name, n in repeats.items())

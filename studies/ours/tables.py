@@ -106,7 +106,8 @@ def ladders(table: pd.DataFrame) -> str:
     means = table.groupby(["task_name", "method", "epsilon"])["auc"].mean().unstack()
     means = means.rename(columns=lambda epsilon: f"AUC, {epsilon:g}")
     return (
-        f"The even grid has {EVEN_CELLS} cells of equal width. Ours has an even and a logarithmic ladder, "
+        f"The even grid has {EVEN_CELLS} cells of equal width. Ours has an even and a logarithmic "
+        f"ladder, "
         "and merges cells by noisy mass.\n\n" + markdown_table(means.reset_index())
     )
 

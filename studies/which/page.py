@@ -119,7 +119,8 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, before: pd.DataFrame | None)
         )
     said = "none" if not worse else "; ".join(worse)
     return (
-        "## The default classifier on fresh splits\n\nAUC; delta is one over the rows, for comparison only. "
+        "## The default classifier on fresh splits\n\nAUC; delta is one over the rows, for "
+        "comparison only. "
         "*against before*: the same cells of the recipe before bins followed the noise "
         "(before.csv), mean difference with the standard error of the pairs and their number; "
         "noise is drawn anew for each. LightGBM: defaults, no privacy, the same rows. Clearly "
