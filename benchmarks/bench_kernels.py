@@ -14,8 +14,9 @@ from benchmarks.timing import Row, named, race
 from hedgerow.kernels.encoding import encode_edges, split_rows
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_sums
+from hedgerow.values.packing import Packed, pack
 from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
-from hedgerow.values.trees import Packed, Tree, pack
+from hedgerow.values.trees import Tree
 
 N_ROWS, N_FEATURES, N_BINS = 1_000_000, 30, 32
 N_TREES = 20  # of a batch of random trees

@@ -7,7 +7,9 @@ all of them is not, and carries the noise only once.
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from hedgerow.values.schema import Schema
 
 SIZES = (1500, 1000, 800, 500, 400)
 """Patients of each hospital."""
+HOSPITALS = ("Ahrenfels", "Birkental", "Cella", "Dornbach", "Ebersau")
 TEST_PATIENTS = 10_000
 DEMO_EPSILON = 1.0
 DEMO_SEED = 0
@@ -64,6 +67,21 @@ def patients(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
     columns = (age, stays, days, drugs, creatinine, haemoglobin, told, ward)
     X = np.stack([column.astype(object) for column in columns], axis=1)
     return X, np.where(returns, "returns", "stays well")
+
+
+def write_patients(path: Path) -> None:
+    """The patients of all hospitals as a table to try things on: `hedgerow demo --rows`."""
+    X, y = patients(sum(SIZES), np.random.default_rng(DEMO_SEED))
+    hospital = np.repeat(HOSPITALS, SIZES)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["hospital", *SCHEMA.names, "outcome"])
+        table.writerows(zip(hospital, *map(_written, X.T), y, strict=True))
+
+
+def _written(column: Any) -> list[str]:
+    """As a laboratory reports it: four digits."""
+    return [one if isinstance(one, str) else f"{one:.4g}" for one in column]
 
 
 def run_demo(console: Console, show_progress: bool = True) -> DemoResult:

@@ -18,6 +18,12 @@ HedgerowError
 A message says what was found, what is allowed and what to do.
 """
 
+import sys
+import warnings
+from pathlib import Path
+
+HOME = str(Path(__file__).parent)
+
 
 class HedgerowError(Exception):
     """The root: catch this to catch all of hedgerow's own errors."""
@@ -37,6 +43,14 @@ class QualityWarning(UserWarning):
 
 class SignalWarning(UserWarning):
     """Noise hides so much of the records that something simpler was trained than was asked for."""
+
+
+def warn(words: str, kind: type[Warning]) -> None:
+    """Warns at the line that called hedgerow, however deep within it the reason was found."""
+    level = 1
+    while sys._getframe(level).f_code.co_filename.startswith(HOME):
+        level += 1
+    warnings.warn(words, kind, stacklevel=level + 1)
 
 
 class SpecError(HedgerowError, ValueError):

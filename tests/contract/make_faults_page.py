@@ -29,9 +29,6 @@ Why in this order: [decision 81](decisions/0081-the-cheapest-remedy-first.md).
 
 ## Played with real processes
 
-Known fault: on a quiet machine `site-round-2-after` has ended with one void round, which the reserve
-paid for, and not with none as below; the model was the same.
-
 Three site processes and a coordinator on one machine, over HTTPS, grow one tree in three rounds;
 nobody may be missing when a sum is opened. In each line one process is hurt once: killed by
 SIGKILL before or after it did its part of an exchange (JOIN and OPEN begin an epoch, ROUND asks,

@@ -11,7 +11,7 @@ import pytest
 
 from contract.faults import FAULTS, network
 
-QUICK = {"coordinator-unmask-2-before"}
+QUICK = {"site-round-2-after", "coordinator-unmask-2-before"}
 """In every run of the tests; all others in the long one."""
 PLAYS = [
     pytest.param(fault, id=fault.name, marks=[] if fault.name in QUICK else [pytest.mark.slow])

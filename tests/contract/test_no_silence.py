@@ -331,3 +331,27 @@ def test_unspent_budget_is_said_with_its_reason():
     assert (pure.spent_fraction == 1.0) == (pure.unspent == ())
     for part in pure.unspent:
         assert part.what in str(pure)
+
+
+# ---- where a warning points ----------------------------------------------------------------------
+
+POINTING = {
+    "values": lambda: tree().fit(X.assign(mass=X.mass * 1000), Y),
+    "values at predict": lambda: FITTED.predict(X.assign(mass=X.mass * 1000)),
+    "no names": lambda: FITTED.predict_proba(X.to_numpy()),
+    "no schema": lambda: hr.HistogramTreeClassifier(max_depth=1).fit(X[["mass"]].round(), Y),
+    "a weak delta": lambda: tree(delta=0.01).fit(X, Y),
+    "crowds": lambda: hr.TreeRegressor(NUMBER, max_depth=1).fit(X, X.mass, party=np.arange(N) % 90),
+    "a column of labels": lambda: tree().fit(X, Y[:, None]),
+}
+FITTED = tree().fit(X, Y)
+NUMBER = hr.Schema(SCHEMA.features, target=hr.Target(0, 100))
+
+
+@pytest.mark.parametrize("name", POINTING)
+def test_a_warning_names_the_line_that_called(name):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        POINTING[name]()
+    assert caught
+    assert {one.filename for one in caught} == {__file__}

@@ -22,8 +22,9 @@ from hedgerow.kernels.encoding import encode_edges, recode, split_rows
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
+from hedgerow.values.packing import pack
 from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
-from hedgerow.values.trees import Tree, pack
+from hedgerow.values.trees import Tree
 
 ROUNDS = settings(examples(40, 100), suppress_health_check=[HealthCheck.too_slow])
 N_ROWS = st.sampled_from([0, 1, 2, 17, loops.BLOCK - 1, loops.BLOCK, loops.BLOCK + 1, 9001])

@@ -11,8 +11,10 @@ import pytest
 
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.queries import Count, SumQuery, Whole
-from hedgerow.transport.wire import Bundle, Receiver, Sender, _canonical, _packed
+from hedgerow.transport.strict_json import pack_blobs
+from hedgerow.transport.wire import Bundle, Receiver, Sender
 from hedgerow.values.fitting import MOST_STEPS
+from hedgerow.values.grids import canonical
 from hedgerow.values.regions import Fold, Split, Step
 
 
@@ -83,9 +85,9 @@ def test_no_region_is_read_that_is_deeper_than_any_site_admits():
 
 
 def test_only_a_region_stands_above_a_region():
-    test = _canonical({"!": "Split", "feature": "x", "grid": "g", "left": 1})
+    test = canonical({"!": "Split", "feature": "x", "grid": "g", "left": 1})
     sender = Sender()
     name = sender._plain(Split("x", "g", 1))["@"]
     below = {"!": "Region", "above": name, "step": {"!": "Step", "test": {"@": name}, "outcome": 0}}
     with pytest.raises(PartyRefused, match="BadMessage"):
-        Receiver().decode(Bundle(b"[]", _packed([test, _canonical(below)])))
+        Receiver().decode(Bundle(b"[]", pack_blobs([test, canonical(below)])))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SpecError
+from hedgerow.values.packing import Packed, pack
 from hedgerow.values.regions import EVERYONE, Fold, Region, Split, Step, cells
-from hedgerow.values.trees import MOST_LEAVES, Packed, Tree, descend, pack
+from hedgerow.values.trees import MOST_LEAVES, Tree, descend
 
 AGE = Split("age", "grid-a", cells(range(3)))
 JOB = Split("job", "grid-j", cells([1, 3, 200]))

@@ -17,6 +17,10 @@ def demo(
     page: Annotated[
         Path | None, typer.Option(help="Also write the model's report page to this .html file.")
     ] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(help="Write the made-up patients to this .csv file instead, and end."),
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open that page in a browser.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -24,8 +28,11 @@ def demo(
     """Five simulated hospitals: together, alone and pooled at the same promise."""
     from rich.console import Console
 
-    from hedgerow.demo import run_demo
+    from hedgerow.demo import run_demo, write_patients
 
+    if rows is not None:
+        write_patients(rows)
+        return
     shown = Console(quiet=json or quiet, highlight=False)
     result = run_demo(shown, show_progress=on_terminal(quiet or json))
     if output is not None:

@@ -6,7 +6,6 @@ fitted when its model, its run record and its statement are set; nothing else se
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from sklearn.utils import check_random_state
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.statement import statement
 from hedgerow.coordinator.total import Total
-from hedgerow.errors import QualityWarning, SignalWarning, SpecError
+from hedgerow.errors import QualityWarning, SignalWarning, SpecError, warn
 from hedgerow.estimators.checking import check_task
 from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.evaluation import USUAL_CONFIDENCE, Evaluation, on_held_out_records
@@ -114,12 +113,11 @@ def agree(
 def hint_at_delta(delta: Fraction, columns: int, placement: Placement | None) -> None:
     """By the number of columns alone, which is public."""
     if delta == 0 and columns >= MANY_COLUMNS and placement is not Placement.LABEL:
-        warnings.warn(
+        warn(
             f"delta is 0 and there are {columns} columns: with so many, Laplace noise is larger "
             "than Gaussian noise of the same epsilon. A delta well below 1 / the number of "
             "records, such as 1e-6, gives better models; see docs/accounting.md.",
             QualityWarning,
-            stacklevel=5,
         )
 
 
@@ -178,4 +176,4 @@ def train(
             (measured,), USUAL_CONFIDENCE, estimator.privacy_, estimator
         )
     if trained.instead:
-        warnings.warn(trained.instead, SignalWarning, stacklevel=4)
+        warn(trained.instead, SignalWarning)

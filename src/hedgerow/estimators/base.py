@@ -6,7 +6,6 @@ No algorithm lives here. Strings stop at this door.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +20,7 @@ from hedgerow.coordinator.promise import unit
 from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.coordinator.total import Total
-from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
 from hedgerow.estimators.assembling import Circumstances, agree, train
 from hedgerow.estimators.checking import (
     check_columns,
@@ -59,7 +58,9 @@ from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.report.exports.writing import exported
+from hedgerow.report.importance_noise import importance_deviations
 from hedgerow.report.page import page
+from hedgerow.report.reading import ColumnShape, importance_parts, shape
 from hedgerow.site.member import Held
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
@@ -92,7 +93,6 @@ class PrivateEstimator(CommonParameters):
     feature_names_in_: NDArray[np.object_]
     evaluation_: Evaluation
     _held_out_draws: list[Draws] | None
-    _callers = 2  # frames between the user and `fit`, for warnings
 
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
@@ -131,13 +131,13 @@ class PrivateEstimator(CommonParameters):
             if stays_elsewhere(source, push_down):
                 return self._fit_elsewhere(source, columns)
             return self._fit_sources([source], columns)
-        X, y = checked_rows(X), checked_labels(y, self._regression)
-        if len(y) == 0:
+        X, labels = checked_rows(X), checked_labels(y, self._regression)
+        if len(labels) == 0:
             raise DataError("X holds no rows; give at least one.")
-        given = self._given_schema(X, y)
+        given = self._given_schema(X, labels)
         names = declared_parties(party, parties)
-        parts = split_by_party(X, y, party, names)
-        persons = split_persons(person, y, party, names)
+        parts = split_by_party(X, labels, party, names)
+        persons = split_persons(person, labels, party, names)
         study, recipe = agree(self, given, len(parts))
         with using(self.n_jobs or 1):
             read = [
@@ -146,7 +146,11 @@ class PrivateEstimator(CommonParameters):
         met = party is not None and names is None
         self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
         name_columns(self, X)
+        self._name_classes(np.asarray(y))
         return self
+
+    def _name_classes(self, y: NDArray[Any]) -> None:
+        """At the end of `fit`, from the labels that were given: for those who have classes."""
 
     def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
         """Trains on rows that are read by the names of their columns."""
@@ -165,7 +169,7 @@ class PrivateEstimator(CommonParameters):
         study, recipe, held = open_elsewhere(self, source, columns)
         self.data_report_ = held.report
         if not study.schema.unconfirmed:
-            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
+            warn_of(self.data_report_.complaints)
         self._fit_held(study, recipe, [held], Circumstances(total=self._reserve(study, False)))
         return self._named()
 
@@ -188,7 +192,7 @@ class PrivateEstimator(CommonParameters):
         """Trains on rows that are read already, one part for each holder."""
         self.data_report_ = report_of(read, study.schema)
         if not study.schema.unconfirmed:
-            warn_of(self.data_report_.complaints, stacklevel=self._callers + 1)
+            warn_of(self.data_report_.complaints)
         draws = draws_of_holders(study)
         holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
         self._held_out_draws = draws if study.hold_out else None
@@ -217,11 +221,10 @@ class PrivateEstimator(CommonParameters):
         if isinstance(given, Schema):
             warn_of_marks(given)
             return given
-        warnings.warn(
+        warn(
             "no schema was given: ranges, categories and classes are read from the rows, and the "
             "privacy statement will say epsilon = infinity. Pass schema=hedgerow.Schema(...).",
             PrivacyWarning,
-            stacklevel=3,
         )
         return inferring.infer_schema(X, y, regression=self._regression)
 
@@ -283,6 +286,29 @@ class PrivateEstimator(CommonParameters):
         """A pickled model leaves its owner's side; exact counts and the holders' secrets do not."""
         return {k: v for k, v in super().__getstate__().items() if k not in OWNERS}
 
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """(F,) the part of the score's variation that each column brings about; sum 1.
+
+        From released numbers alone, so nothing is charged; `hedgerow.importances` names them.
+        """
+        check_is_fitted(self, "model_")
+        return importance_parts(self)[0]
+
+    @property
+    def feature_importances_std_(self) -> NDArray[np.float64]:
+        """(F,) standard deviations of the privacy noise in `feature_importances_`.
+
+        To first order, with the model's questions taken as they are (report/importance_noise.py).
+        """
+        check_is_fitted(self, "model_")
+        return importance_deviations(self)
+
+    def shape_(self, feature: str) -> ColumnShape:
+        """What one column adds to the score, bin by bin, with its noise: `hedgerow.shape`."""
+        check_is_fitted(self, "model_")
+        return shape(self, feature)
+
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""
         check_is_fitted(self, "model_")
@@ -322,26 +348,8 @@ class PrivateEstimator(CommonParameters):
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    _callers = 3
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        target: str | None = None,
-        sql: str | None = None,
-        push_down: bool = False,
-        party: Any = None,
-        parties: Any = None,
-        person: Any = None,
-        **refused: Any,
-    ) -> Self:
-        told = {"party": party, "parties": parties, "person": person}
-        super().fit(X, y, target=target, sql=sql, push_down=push_down, **told, **refused)
-        if y is not None:
-            self.classes_ = like_labels(self.schema_.classes or (), np.asarray(y))
-        return self
+    def _name_classes(self, y: NDArray[Any]) -> None:
+        self.classes_ = like_labels(self.schema_.classes or (), y)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         return self._outputs(X)

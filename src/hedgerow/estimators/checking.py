@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
 from hedgerow.site.reading.sources import as_table
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import token_of
@@ -34,10 +33,9 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
         raise DataError("fit requires y to be passed, but the target y is None; give labels.")
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
-        warnings.warn(
+        warn(
             "A column-vector y was passed when a 1d array was expected.",
             DataConversionWarning,
-            stacklevel=4,
         )
         labels = labels[:, 0]
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
@@ -70,13 +68,12 @@ def check_task(schema: Schema, regression: bool, name: str) -> None:
 def warn_of_marks(schema: Schema) -> None:
     """A schema that was read from rows does not become public by being passed on."""
     if schema.unconfirmed:
-        warnings.warn(
+        warn(
             f"the schema holds values that were read from rows and that nobody has confirmed: "
             f"{', '.join(schema.unconfirmed[:4])}{', ...' if len(schema.unconfirmed) > 4 else ''}. "
             "The privacy statement will say epsilon = infinity. Confirm what is known in public "
             "(`hedgerow schema confirm`, or confirmed_by and confirmed_on in its file).",
             PrivacyWarning,
-            stacklevel=5,
         )
 
 
@@ -103,10 +100,9 @@ def check_columns(X: Any, estimator: Any) -> None:
             "give the columns it was fitted on, in their order."
         )
     if hasattr(estimator, "feature_names_in_"):
-        warnings.warn(  # in scikit-learn's own words, so that its filters know it
+        warn(  # in scikit-learn's own words, so that its filters know it
             f"X does not have valid feature names, but {name} was fitted with feature names",
             UserWarning,
-            stacklevel=4,
         )
 
 

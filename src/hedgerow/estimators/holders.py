@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import DataError, DataWarning, SpecError
+from hedgerow.errors import DataError, DataWarning, SpecError, warn
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.site.drawing import public_draws
 from hedgerow.site.rows import Draws
@@ -110,12 +109,11 @@ def _parties_in(who: list[Any]) -> list[Any]:
 def _warn_of_crowds(parties: int, rows: int) -> None:
     """Before masks between all of them are made, which takes minutes."""
     if parties > FULL_GRAPH or (parties > FEW and rows < parties * ROWS_A_HOLDER):
-        warnings.warn(
+        warn(
             f"party names {parties} holders of {rows} rows. A party is a site with rows of its "
             "own, which shares masks with every other; if each of these is a person, leave party "
             "out and name persons with `person`.",
             DataWarning,
-            stacklevel=4,
         )
 
 

@@ -51,7 +51,7 @@ def told_codes(X: Any, schema: Schema) -> Codes:
     """As a fit reads them: whoever predicts hears of values that the schema does not allow."""
     read = encoding.encode(X, schema, check=True)
     if read.n >= ENOUGH_TO_JUDGE:
-        warn_of(report_of([read], schema).complaints, stacklevel=5)
+        warn_of(report_of([read], schema).complaints)
     return read.codes
 
 

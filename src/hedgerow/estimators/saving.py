@@ -7,7 +7,6 @@ names. The ledger of the fit is not kept, nor where a shared one lies.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from fractions import Fraction
@@ -21,7 +20,7 @@ from sklearn.base import BaseEstimator
 
 from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, warn
 from hedgerow.estimators import model_file
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.privacy.noise.response import BloomReports
@@ -149,10 +148,10 @@ def _saved_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     saved = {name: _saved_value(value) for name, value in given.items()}
     lost = sorted(name for name, value in saved.items() if value is NotImplemented)
     if lost:
-        warnings.warn(
+        warn(
             f"the parameters {lost} hold a function or a generator, which a file cannot keep; "
             "the loaded estimator will have their defaults. Its predictions are not touched.",
-            stacklevel=4,
+            UserWarning,
         )
     return {name: value for name, value in saved.items() if value is not NotImplemented}
 

@@ -7,14 +7,13 @@ What knows is the call that scikit-learn makes: it names how many settings and f
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from types import FrameType
 from typing import Any
 
-from hedgerow.errors import PrivacyWarning
+from hedgerow.errors import PrivacyWarning, warn
 from hedgerow.privacy.accounting import rounding
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.privacy.accounting.rounding import printed
@@ -79,14 +78,13 @@ def warn_of_search(search: Search | None) -> None:
     """Once for a search, at its first fit."""
     if search is None or search.number:
         return
-    warnings.warn(
+    warn(
         f"a search over parameters makes {search.fits} fits of these rows ({search.settings} "
         f"settings, {search.folds} folds), with epsilon {printed(_number(search.epsilon))} in "
         "total, and one more fit with the best setting. Each statement speaks of its own fit "
         "alone, and scores on raw rows are not private. Give all fits one `ledger`, or search on "
         "public data.",
         PrivacyWarning,
-        stacklevel=4,
     )
 
 

@@ -19,7 +19,7 @@ test for negative, and an element is read before it is chosen by, since a branch
 from __future__ import annotations
 
 import logging
-import warnings
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -29,6 +29,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from hedgerow.errors import warn
 
 Array = NDArray[Any]
 
@@ -127,10 +129,33 @@ def _numba() -> Any:
 def _compile(loop: Callable[..., Any]) -> Any:
     """Compiled on first use and kept on disk for the next process, where the disk allows it."""
     try:
-        return _numba().njit(cache=True, nogil=True)(loop)
+        compiled = _numba().njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # no folder that numba tries can be written
         _warn_of_the_disk()
         return _numba().njit(nogil=True)(loop)
+    for index in _indexes(loop, Path(compiled.stats.cache_path)):
+        _drop_unreadable(index)
+    return compiled
+
+
+def _indexes(loop: Callable[..., Any], folder: Path) -> Iterator[Path]:
+    """Files in which numba lists what it has compiled of a loop."""
+    return folder.glob(f"*.{loop.__name__}-*.nbi")
+
+
+def _drop_unreadable(index: Path) -> None:
+    """Takes away what another release left: numba reads it before it looks at its age, and fails.
+
+    An index names the types of a loop's arguments; one that names a class which has moved since
+    cannot be read any more.
+    """
+    try:
+        with index.open("rb") as file:
+            pickle.load(file), pickle.load(file)
+    except FileNotFoundError:
+        pass  # another process was faster
+    except Exception:
+        index.unlink(missing_ok=True)
 
 
 def folder_of(kernel: Kernel) -> str | None:
@@ -143,7 +168,7 @@ def folder_of(kernel: Kernel) -> str | None:
 def _is_on_disk(loop: Callable[..., Any]) -> bool:
     """A guess by names: a stale file costs one compilation that was not paid for."""
     folder = _compile(loop).stats.cache_path
-    return folder is not None and any(Path(folder).glob(f"*.{loop.__name__}-*.nbi"))
+    return folder is not None and any(_indexes(loop, Path(folder)))
 
 
 @cache
@@ -159,10 +184,9 @@ def _tell_of_compiling(folder: str | None) -> None:
 
 @cache
 def _warn_of_the_disk() -> None:
-    warnings.warn(
+    warn(
         "compiled loops cannot be kept: neither hedgerow's folder nor the user's cache can be "
         "written, so every process compiles them anew, some seconds each. Set NUMBA_CACHE_DIR to "
         "a folder that can be written.",
         UserWarning,
-        stacklevel=2,
     )

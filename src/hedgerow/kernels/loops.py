@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hedgerow.kernels.dispatch import Array, helper
 from hedgerow.values.arrays import Codes, FloatArray, GroupCodes, Int32, IntArray
-from hedgerow.values.trees import Packed
+from hedgerow.values.packing import Packed
 
 LeafIds = NDArray[np.uint16]
 

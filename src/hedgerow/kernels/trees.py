@@ -15,7 +15,8 @@ from hedgerow.kernels.guards import check_one_each, check_selection, class_codes
 from hedgerow.kernels.loops import add_values_loop, sum_leaves_loop
 from hedgerow.kernels.sums import add_group, one_each, paired
 from hedgerow.values.arrays import Codes, FloatArray, Int32, IntArray
-from hedgerow.values.trees import Packed, descend
+from hedgerow.values.packing import Packed
+from hedgerow.values.trees import descend
 
 ROUTED = 2**14  # rows that the plain forms route at a time: few enough to stay in the cache
 

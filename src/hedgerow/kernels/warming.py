@@ -20,8 +20,9 @@ from hedgerow.kernels.units import bounded_units
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.values.arrays import N_CODES
 from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
+from hedgerow.values.packing import pack
 from hedgerow.values.regions import EVERYONE
-from hedgerow.values.trees import Tree, pack
+from hedgerow.values.trees import Tree
 
 CODES = np.zeros((1, 1), np.uint8)
 STATS = np.zeros((1, 2), np.int64)

@@ -190,16 +190,11 @@ class Sides:
         return misfit_of_layer(self.layer, schema) or misfit_of_tests(self.tests, schema)
 
 
-@grouping
-@dataclass(frozen=True, slots=True)
-class TargetCells:
-    """Intervals of the numeric target between public edges."""
+class _BetweenEdges:
+    """One group, in cells between public edges: cell k holds edges[k-1] <= x < edges[k]."""
 
+    __slots__ = ()
     edges: tuple[float, ...]
-
-    @property
-    def words(self) -> Phrase:
-        return Phrase("in {range} of the target", (counting("range", self.n_cells),))
 
     @property
     def groups(self) -> int:
@@ -208,6 +203,25 @@ class TargetCells:
     @property
     def n_cells(self) -> int:
         return len(self.edges) + 1
+
+    def _in_ranges_of(self, what: str) -> Phrase:
+        return Phrase(f"in {{range}} of {what}", (counting("range", self.n_cells),))
+
+    def _cells_of(self, values: FloatArray) -> tuple[Sequence[int], GroupCodes]:
+        cells = np.searchsorted(np.asarray(self.edges), values, side="right")
+        return (0,), cells.astype(np.uint16)[None, :]
+
+
+@grouping
+@dataclass(frozen=True, slots=True)
+class TargetCells(_BetweenEdges):
+    """Intervals of the numeric target between public edges."""
+
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return self._in_ranges_of("the target")
 
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
         return (0,), records.target_codes(self.edges)[None, :]
@@ -218,7 +232,7 @@ class TargetCells:
 
 @grouping
 @dataclass(frozen=True)
-class ResidualCells:
+class ResidualCells(_BetweenEdges):
     """Intervals of |y - prediction| between public edges."""
 
     at: Additive
@@ -226,22 +240,10 @@ class ResidualCells:
 
     @property
     def words(self) -> Phrase:
-        return Phrase(
-            "in {range} of the size of the prediction error", (counting("range", self.n_cells),)
-        )
-
-    @property
-    def groups(self) -> int:
-        return 1
-
-    @property
-    def n_cells(self) -> int:
-        return len(self.edges) + 1
+        return self._in_ranges_of("the size of the prediction error")
 
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
-        residual = np.abs(records.target - records.raw(self.at)[:, 0])
-        cells = np.searchsorted(np.asarray(self.edges), residual, side="right")
-        return (0,), cells.astype(np.uint16)[None, :]
+        return self._cells_of(np.abs(records.target - records.raw(self.at)[:, 0]))
 
     def misfit(self, schema: Schema) -> str | None:
         if self.at.outputs != 1:
@@ -251,7 +253,7 @@ class ResidualCells:
 
 @grouping
 @dataclass(frozen=True)
-class PredictionCells:
+class PredictionCells(_BetweenEdges):
     """Intervals of what a model of one output says of a record, between public edges."""
 
     at: Additive
@@ -259,20 +261,10 @@ class PredictionCells:
 
     @property
     def words(self) -> Phrase:
-        return Phrase("in {range} of the prediction", (counting("range", self.n_cells),))
-
-    @property
-    def groups(self) -> int:
-        return 1
-
-    @property
-    def n_cells(self) -> int:
-        return len(self.edges) + 1
+        return self._in_ranges_of("the prediction")
 
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
-        score = records.raw(self.at)[:, 0]
-        cells = np.searchsorted(np.asarray(self.edges), score, side="right")
-        return (0,), cells.astype(np.uint16)[None, :]
+        return self._cells_of(records.raw(self.at)[:, 0])
 
     def misfit(self, schema: Schema) -> str | None:
         if self.at.outputs != 1:

@@ -46,9 +46,9 @@ from hedgerow.values.arrays import Codes, FloatArray, GroupCodes, Int32, IntArra
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import Layer
 from hedgerow.values.models import Additive
+from hedgerow.values.packing import pack
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
-from hedgerow.values.trees import pack
 
 MOST_RECODED_BYTES = 1 << 27
 """Of codes that are kept a second time as bins; the sums of more are merged instead."""

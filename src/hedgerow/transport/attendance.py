@@ -20,14 +20,12 @@ from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.study.terms import Study
 from hedgerow.transport.endpoint import refused_with
 from hedgerow.transport.journal import NO_JOURNAL, Journal
-from hedgerow.transport.post import NEEDS_NEW_KEYS, Gathering, Note, Post, Take
+from hedgerow.transport.post import NEEDS_NEW_KEYS, STALE_SECONDS, Gathering, Note, Post, Take
 
 RETURN_SECONDS = 2.0
 """How long a lost site may take to say that it is back, while all others wait."""
 EPOCH_TRIES = 5
 """How often an epoch is begun again because a site was started anew while it formed."""
-STALE_SECONDS = 1.0
-"""In less time no process ends and another takes its place."""
 
 
 class Attendance:
@@ -145,7 +143,7 @@ class Attendance:
     ) -> Gathering:
         least = self.threshold if needed is None else needed
         done = Gathering(self.post, dict(letters), take, got, least, asks, fuller).run()
-        self._doubted |= done.asked_again
+        self._doubted |= done.slow
         return done
 
     def _require_enough(self, there: int, silent: Iterable[int], what: str) -> None:

@@ -26,6 +26,8 @@ NOT_YET = frozenset((Code.NOT_APPROVED.value,))
 """Nobody has said yes there yet; somebody may."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two tries, doubled each time; for carriers that know at once who is away."""
+STALE_SECONDS = 1.0
+"""In less time no process ends and another takes its place."""
 
 Take = Callable[[int, bytes], None]
 
@@ -78,7 +80,7 @@ class Gathering:
     `take` keeps an answer, and raises PartyRefused if it does not fit. `got` counts those kept;
     fewer than `needed` are of no use. `fuller` writes the letter for a site that lacks a
     definition. Afterwards `waiting` holds those who stayed silent, `gone` those who cannot answer
-    in this epoch, and `asked_again` all who did not answer at once.
+    in this epoch, and `slow` all who did not answer at once.
     """
 
     post: Post
@@ -89,7 +91,7 @@ class Gathering:
     asks: float = math.inf
     fuller: Callable[[int], bytes] | None = None
     gone: set[int] = field(default_factory=set)
-    asked_again: set[int] = field(default_factory=set)
+    slow: set[int] = field(default_factory=set)
     _said: dict[int, str] = field(default_factory=dict)
 
     def run(self) -> Gathering:
@@ -100,10 +102,11 @@ class Gathering:
         """
         started, tries, pause = self.post.clock(), 0, FIRST_PAUSE
         while self.waiting and self.got() + len(self.waiting) >= self.needed:
+            asked, began = set(self.waiting), self.post.clock()
             arrived = self.post.once(self.waiting)
             tries += 1
             in_doubt = [self._hear(site, answer) for site, answer in arrived.items()]
-            self.asked_again |= set(self.waiting)
+            self.slow |= asked if self.post.clock() - began >= STALE_SECONDS else set(self.waiting)
             if not any(in_doubt) and self._is_over(tries, self.post.clock() - started):
                 break
             if not arrived:

@@ -9,10 +9,7 @@ receiver counts it itself: equal questions then mean equal values, whatever defi
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from fractions import Fraction
@@ -23,8 +20,10 @@ from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.queries import Query
 from hedgerow.secagg.codes import Code
 from hedgerow.study.admission import MOST_QUERIES
+from hedgerow.transport.strict_json import pack_blobs, parse, parse_rational, unpack_blobs
 from hedgerow.values import losses, models, regions
 from hedgerow.values.fitting import MOST_STEPS
+from hedgerow.values.grids import canonical
 from hedgerow.values.layers import (
     MOST_TESTS,
     Layer,
@@ -37,10 +36,6 @@ from hedgerow.values.trees import Tree
 
 MOST_BYTES = 1 << 26
 MOST_NAMES = 1 << 18
-MOST_DEPTH = 32
-MOST_INTEGER_DIGITS = 80
-"""Of an integer: a set of 256 cells has 78."""
-RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
 
 _VALUES: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -104,12 +99,12 @@ class Sender:
 
     def encode(self, bundle: Sequence[Query]) -> Bundle:
         before = len(self.blobs)
-        questions = _canonical([self._plain(query) for query in bundle])
-        return Bundle(questions, _packed(list(self.blobs.values())[before:]))
+        questions = canonical([self._plain(query) for query in bundle])
+        return Bundle(questions, pack_blobs(list(self.blobs.values())[before:]))
 
     def everything(self) -> bytes:
         """All definitions of the epoch, for a site that says it lacks some."""
-        return _packed(list(self.blobs.values()))
+        return pack_blobs(list(self.blobs.values()))
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, _REPEATED):
@@ -177,7 +172,7 @@ class Sender:
         return self.names[layer]
 
     def _named(self, content: Any) -> str:
-        blob = _canonical(content)
+        blob = canonical(content)
         digest = hashlib.sha256(blob).hexdigest()
         self.blobs.setdefault(digest, blob)
         return digest
@@ -187,14 +182,6 @@ class Sender:
             return {"!": "Tree", "tree": value.to_dict()}
         parts = {f.name: self._plain(getattr(value, f.name)) for f in fields(value)}
         return {"!": type(value).__name__, **parts}
-
-
-def _canonical(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _packed(blobs: Sequence[bytes]) -> bytes:
-    return b"".join(struct.pack(">I", len(blob)) + blob for blob in blobs)
 
 
 # ------------------------------------------------------------------------------------ receiving
@@ -215,9 +202,9 @@ class Receiver:
         learned: dict[str, Any] = {}
         read = _Reading(self.known, learned)
         try:
-            for blob in _unpacked(bundle.definitions):
+            for blob in unpack_blobs(bundle.definitions):
                 read.define(blob)
-            asked = _parsed(bundle.questions)
+            asked = parse(bundle.questions)
             return [_query(read.value(query)) for query in _listed(asked)], learned
         except _UnknownName:
             raise PartyRefused(Code.UNKNOWN_NAME.value) from None
@@ -267,7 +254,7 @@ class _Reading:
 
     def define(self, blob: bytes) -> None:
         digest = hashlib.sha256(blob).hexdigest()
-        value = self.value(_parsed(blob))
+        value = self.value(parse(blob))
         if not isinstance(value, (*_NAMED, models.Additive, Layer, _Path)):
             raise SpecError("this kind of value has no name.")
         self.learned[digest] = value
@@ -302,7 +289,7 @@ class _Reading:
                 found = self.name(content)
                 return found.region() if isinstance(found, _Path) else found
             case "%":
-                return _rational(content)
+                return parse_rational(content)
             case "#":
                 kind, name = content
                 return _ENUMS[kind][name]
@@ -347,57 +334,6 @@ _SPECIAL: dict[str, Callable[[_Reading, dict[str, Any]], Any]] = {
     _MORE: _Reading.more,
     _REGION: _Reading.region,
 }
-
-
-def _parsed(text: bytes) -> Any:
-    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting."""
-    content = json.loads(
-        text, object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
-    )
-    _check_depth(content, MOST_DEPTH)
-    return content
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise SpecError("a key stands twice.")
-    return found
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > MOST_INTEGER_DIGITS:
-        raise SpecError("a number has too many digits.")
-    return int(digits)
-
-
-def _no_constant(name: str) -> Any:
-    raise SpecError(f"{name} is no number.")
-
-
-def _check_depth(content: Any, left: int) -> None:
-    if left == 0:
-        raise SpecError("values are nested too deeply.")
-    if isinstance(content, dict | list):
-        for part in content.values() if isinstance(content, dict) else content:
-            if isinstance(part, dict | list):
-                _check_depth(part, left - 1)
-
-
-def _rational(text: Any) -> Fraction:
-    if not isinstance(text, str) or RATIONAL.fullmatch(text) is None:
-        raise SpecError("not a rational of at most 64 digits.")
-    return Fraction(text)
-
-
-def _unpacked(data: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        (size,) = struct.unpack_from(">I", data, at)
-        if at + 4 + size > len(data):
-            raise SpecError("a definition ends too soon.")
-        yield data[at + 4 : at + 4 + size]
-        at += 4 + size
 
 
 def _listed(asked: Any) -> list[Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 N_CODES = 256
 """A cell code is one byte, so no grid has more cells."""
@@ -18,3 +20,16 @@ Int16 = NDArray[np.int16]
 Int32 = NDArray[np.int32]
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
+
+_Array = TypeVar("_Array", bound=NDArray[Any])
+
+
+def frozen(array: _Array) -> _Array:
+    """The same array, closed to writing."""
+    array.flags.writeable = False
+    return array
+
+
+def int32(values: ArrayLike, at: IntArray | slice = slice(None)) -> Int32:
+    """A closed array of the values, or of those at these places."""
+    return frozen(np.asarray(values).astype(np.int32)[at])

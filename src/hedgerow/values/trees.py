@@ -12,19 +12,30 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hedgerow.errors import SpecError
-from hedgerow.values.arrays import N_CODES, Codes, FloatArray, Int32, Words
+from hedgerow.values.arrays import N_CODES, Codes, FloatArray, Int32, Words, frozen, int32
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 
 MOST_LEAVES = 2**16  # a leaf number is two bytes
 WORD = 64
 
-_Array = TypeVar("_Array", bound=NDArray[Any])
+
+class Routing(Protocol):
+    """What sends a row from node to node: of one tree, or of trees laid end to end."""
+
+    @property
+    def feature(self) -> Int32: ...
+    @property
+    def left_bits(self) -> Words: ...
+    @property
+    def left(self) -> Int32: ...
+    @property
+    def right(self) -> Int32: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +76,7 @@ class Tree:
             )
         value = np.zeros((len(self.tests), given.shape[1]))
         value[self.leaf >= 0] = given
-        return replace(self, value=_frozen(_finite(value)))
+        return replace(self, value=frozen(_finite(value)))
 
     @property
     def n_leaves(self) -> int:
@@ -78,11 +89,11 @@ class Tree:
     @cached_property
     def values(self) -> FloatArray:
         """(L, O), leaves counted from the left."""
-        return _frozen(self.value[self.leaf >= 0])
+        return frozen(self.value[self.leaf >= 0])
 
     @cached_property
     def depth(self) -> int:
-        return sum(1 for _ in _levels(self)) - 1
+        return sum(1 for _ in levels(self)) - 1
 
     @cached_property
     def digest(self) -> str:
@@ -153,7 +164,7 @@ class Tree:
         """Arrays come back as they were: a copy must not be open to writing."""
         for part in state.values():
             if isinstance(part, np.ndarray):
-                _frozen(part)
+                frozen(part)
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
@@ -163,65 +174,6 @@ class Tree:
 def without_caches(value: Any) -> dict[str, Any]:
     """What a pickle or a copy of a frozen value holds: its fields, not what was worked out."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-class Packed(NamedTuple):
-    """Trees laid end to end for the kernels; node numbers count over all trees.
-
-    A left set is also kept as runs of neighbouring cells, because "is the cell in this run" is
-    one byte subtraction and one comparison, which a processor does for 32 rows at a time.
-    """
-
-    root: Int32  # (T + 1,) first node of each tree
-    feature: Int32  # (M,)
-    left_bits: Words  # (M, 4)
-    left: Int32  # (M,) a leaf leads to itself
-    right: Int32  # (M,)
-    leaf: Int32  # (M,)
-    run_first: Int32  # (M + 1,) first run of each node
-    run_start: Codes  # (R,)
-    run_width: Codes  # (R,) at most 255, so that it is a byte too
-    oblivious: NDArray[np.bool_]  # (T,) whether every level asks one test of all its nodes
-    n_leaves: Int32  # (T,)
-    depth: Int32  # (T,)
-    value: FloatArray  # (T, max L, O)
-    n_features: int
-
-
-def pack(trees: Sequence[Tree]) -> Packed:
-    """Lay trees over the same features and outputs end to end."""
-    if not trees:
-        raise SpecError("no trees to pack; give at least one.")
-    if len({(tree.features, tree.n_outputs) for tree in trees}) > 1:
-        raise SpecError("trees differ in features or outputs; pack trees of one model only.")
-    sizes = [len(tree.tests) for tree in trees]
-    root = np.concatenate([[0], np.cumsum(sizes)])
-    runs_of = {test: _runs(test) for test in {test for tree in trees for test in tree.tests}}
-    runs = [runs_of[test] for tree in trees for test in tree.tests]
-    flat = [run for node in runs for run in node]
-    shift, itself = np.repeat(root[:-1], sizes), np.arange(root[-1])
-    left = np.concatenate([tree.left for tree in trees])
-    right = np.concatenate([tree.right for tree in trees])
-    n_leaves = [tree.n_leaves for tree in trees]
-    value = np.zeros((len(trees), max(n_leaves), trees[0].n_outputs))
-    for t, tree in enumerate(trees):
-        value[t, : tree.n_leaves] = tree.values
-    return Packed(
-        root=_int32(root),
-        feature=_int32(np.concatenate([tree.feature for tree in trees])),
-        left_bits=_frozen(np.concatenate([tree.left_bits for tree in trees])),
-        left=_int32(np.where(left < 0, itself, left + shift)),
-        right=_int32(np.where(right < 0, itself, right + shift)),
-        leaf=_int32(np.concatenate([tree.leaf for tree in trees])),
-        run_first=_int32(np.concatenate([[0], np.cumsum([len(node) for node in runs])])),
-        run_start=_frozen(np.array([start for start, _ in flat], dtype=np.uint8)),
-        run_width=_frozen(np.array([width for _, width in flat], dtype=np.uint8)),
-        oblivious=_frozen(np.array([_is_oblivious(tree) for tree in trees])),
-        n_leaves=_int32(n_leaves),
-        depth=_int32([tree.depth for tree in trees]),
-        value=_frozen(value),
-        n_features=len(trees[0].features),
-    )
 
 
 def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:
@@ -253,7 +205,7 @@ def _preorder_of(tree: Tree, place: Mapping[Split, int]) -> list[Any]:
     return [next(values) if test is None else place[test] for test in tree.tests]
 
 
-def descend(nodes: Tree | Packed, start: Int32, codes: Codes) -> Int32:
+def descend(nodes: Routing, start: Int32, codes: Codes) -> Int32:
     """(..., n) leaf nodes where rows end, from their nodes in `start`; all go a level a time."""
     node, n = start.flatten(), codes.shape[1]
     on_way = np.flatnonzero(nodes.feature[node] >= 0)
@@ -316,13 +268,13 @@ def _assemble(features: tuple[str, ...], nodes: Sequence[_Node]) -> Tree:
     return Tree(
         features=features,
         tests=tests,
-        feature=_int32([-1 if test is None else _column(column, test) for test in distinct], kind),
-        cut=_int32([-1 if test is None else _prefix(test.left) for test in distinct], kind),
-        left_bits=_frozen(np.array([_words(test) for test in distinct], dtype=np.uint64)[kind]),
-        left=_int32(left),
-        right=_int32(right),
-        leaf=_int32(np.where(is_leaf, np.cumsum(is_leaf) - 1, -1)),
-        value=_frozen(_finite(_values(nodes))),
+        feature=int32([-1 if test is None else _column(column, test) for test in distinct], kind),
+        cut=int32([-1 if test is None else _prefix(test.left) for test in distinct], kind),
+        left_bits=frozen(np.array([_words(test) for test in distinct], dtype=np.uint64)[kind]),
+        left=int32(left),
+        right=int32(right),
+        leaf=int32(np.where(is_leaf, np.cumsum(is_leaf) - 1, -1)),
+        value=frozen(_finite(_values(nodes))),
     )
 
 
@@ -371,40 +323,13 @@ def _words(test: Split | None) -> list[int]:
     return [left >> shift & (2**WORD - 1) for shift in range(0, N_CODES, WORD)]
 
 
-def _runs(test: Split | None) -> list[tuple[int, int]]:
-    """(start, width) of each run of neighbouring cells that go left, widths below 256."""
-    left = 0 if test is None else test.left
-    if left == 2**N_CODES - 1:
-        return [(0, N_CODES // 2), (N_CODES // 2, N_CODES // 2)]
-    found, start = [], 0
-    while left:
-        skip = (left & -left).bit_length() - 1
-        left >>= skip
-        width = (~left & (left + 1)).bit_length() - 1
-        found.append((start + skip, width))
-        left >>= width
-        start += skip + width
-    return found
-
-
-def _levels(tree: Tree) -> Iterator[Int32]:
+def levels(tree: Tree) -> Iterator[Int32]:
     """The numbers of the nodes of each level, from the root down."""
     nodes = np.zeros(1, dtype=np.int32)
     while nodes.size:
         yield nodes
         tests = nodes[tree.feature[nodes] >= 0]
         nodes = np.concatenate([tree.left[tests], tree.right[tests]])
-
-
-def _is_oblivious(tree: Tree) -> bool:
-    """Complete, one test a level: a leaf's number is then the level's outcomes in binary."""
-    if tree.n_leaves != 2**tree.depth:
-        return False
-    return all(
-        bool((tree.feature[nodes] == tree.feature[nodes[0]]).all())
-        and bool((tree.left_bits[nodes] == tree.left_bits[nodes[0]]).all())
-        for nodes in _levels(tree)
-    )
 
 
 def _test_to_dict(test: Split) -> dict[str, str]:
@@ -427,12 +352,3 @@ def _finite(value: FloatArray) -> FloatArray:
     if not np.isfinite(value).all():
         raise SpecError(f"leaf values hold {value[~np.isfinite(value)][0]}; use finite numbers.")
     return value
-
-
-def _int32(values: ArrayLike, at: NDArray[np.int64] | slice = slice(None)) -> Int32:
-    return _frozen(np.asarray(values).astype(np.int32)[at])
-
-
-def _frozen(array: _Array) -> _Array:
-    array.flags.writeable = False
-    return array

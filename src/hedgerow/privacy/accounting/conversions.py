@@ -7,13 +7,12 @@ cost of a query is exact: what adds up is epsilon, rho or mu^2 (`Measure`).
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
-from hedgerow.errors import PrivacyWarning, SpecError
+from hedgerow.errors import PrivacyWarning, SpecError, warn
 from hedgerow.privacy.accounting import gaussian, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost, exact
 from hedgerow.privacy.accounting.rounding import context, real
@@ -53,7 +52,7 @@ def is_weak_delta(delta: Fraction) -> bool:
 def warn_if_weak(delta: Fraction) -> None:
     """By delta alone: a warning that depended on the number of rows would tell about it."""
     if is_weak_delta(delta):
-        warnings.warn(WEAK_DELTA_WORDS, PrivacyWarning, stacklevel=3)
+        warn(WEAK_DELTA_WORDS, PrivacyWarning)
 
 
 def delta_of_sparse_rounds(rounds: int, sigma: int) -> Fraction:

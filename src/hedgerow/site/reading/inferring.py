@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hedgerow.errors import DataError, DataWarning, SpecError
+from hedgerow.errors import DataError, DataWarning, SpecError, warn
 from hedgerow.site.reading.columns import Column, distinct, is_number, numbers
 from hedgerow.site.reading.encoding import LABEL, one_per_row, refuse_unusable
 from hedgerow.site.reading.sources import Source, open_table
@@ -101,12 +100,11 @@ def warn_of_identifiers(names: Sequence[str], columns: Sequence[Column]) -> None
     """A column that tells every record from every other teaches nothing, and names persons."""
     found = [n for n, column in zip(names, columns, strict=True) if is_identifier(column)]
     if found:
-        warnings.warn(
+        warn(
             f"column(s) {found} hold another value in every row, as identifiers do. Nothing can "
             "be learned from them; leave them out. If they say whose record it is, pass them as "
             "`person`.",
             DataWarning,
-            stacklevel=5,
         )
 
 

@@ -6,12 +6,11 @@ file and no message, and nothing that leaves a site depends on it.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from hedgerow.errors import DataWarning
+from hedgerow.errors import DataWarning, warn
 from hedgerow.site.reading.encoding import LABEL
 from hedgerow.values.grids import ColumnKind, Grid, short_number, wide_edges
 from hedgerow.values.notebook import html_table
@@ -178,11 +177,11 @@ def _range(low: float, high: float) -> str:
     return f"the range {short_number(low)} to {short_number(high)}"
 
 
-def warn_of(complaints: Iterable[str], stacklevel: int) -> None:
+def warn_of(complaints: Iterable[str]) -> None:
     """One warning for all columns; silence if there is nothing to say."""
     found = list(complaints)
     if not found:
         return
     more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
     told = "; ".join([*found[:MOST_TOLD], *more])
-    warnings.warn(f"{told}. {ADVICE}", DataWarning, stacklevel=stacklevel + 1)
+    warn(f"{told}. {ADVICE}", DataWarning)

@@ -1,0 +1,72 @@
+"""JSON that comes from outside, parsed without surprises; and blobs laid end to end."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from hedgerow.errors import SpecError
+
+MOST_DEPTH = 32
+MOST_INTEGER_DIGITS = 80
+"""Of an integer: a set of 256 cells has 78."""
+RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
+
+
+def pack_blobs(blobs: Sequence[bytes]) -> bytes:
+    return b"".join(struct.pack(">I", len(blob)) + blob for blob in blobs)
+
+
+def parse(text: bytes) -> Any:
+    """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting."""
+    content = json.loads(
+        text, object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
+    )
+    _check_depth(content, MOST_DEPTH)
+    return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise SpecError("a key stands twice.")
+    return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_INTEGER_DIGITS:
+        raise SpecError("a number has too many digits.")
+    return int(digits)
+
+
+def _no_constant(name: str) -> Any:
+    raise SpecError(f"{name} is no number.")
+
+
+def _check_depth(content: Any, left: int) -> None:
+    if left == 0:
+        raise SpecError("values are nested too deeply.")
+    if isinstance(content, dict | list):
+        for part in content.values() if isinstance(content, dict) else content:
+            if isinstance(part, dict | list):
+                _check_depth(part, left - 1)
+
+
+def parse_rational(text: Any) -> Fraction:
+    if not isinstance(text, str) or RATIONAL.fullmatch(text) is None:
+        raise SpecError("not a rational of at most 64 digits.")
+    return Fraction(text)
+
+
+def unpack_blobs(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        if at + 4 + size > len(data):
+            raise SpecError("a definition ends too soon.")
+        yield data[at + 4 : at + 4 + size]
+        at += 4 + size

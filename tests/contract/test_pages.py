@@ -1,0 +1,95 @@
+"""Every code block of front page, tutorial and how-to pages runs, from top to bottom."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.run_pages import PageRun
+
+ROOT = Path(__file__).parents[2]
+SLOW = {"docs/tutorial_processes.md"}
+"""Pages that start processes."""
+PAGES = [
+    ROOT / "README.md",
+    *sorted(ROOT.glob("docs/tutorial*.md")),
+    *sorted(ROOT.glob("docs/howto/*.md")),
+]
+RUN = {"python", "console", "bash", "text", "toml"}
+KNOWN = RUN | {"ini", "dockerfile", "{toctree}", "{image}"}
+MAY_BE_SKIPPED = ("pip install", "git clone", "make ", "nvflare ")
+"""What a page may show and not run: what needs a network, or sets up a machine."""
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def params() -> list[object]:
+    return [
+        pytest.param(page, marks=[pytest.mark.slow] if named(page) in SLOW else [], id=named(page))
+        for page in PAGES
+    ]
+
+
+@pytest.mark.parametrize("page", params())
+def test_every_block_of_a_page_runs_and_prints_what_it_shows(page, tmp_path):
+    PageRun(page, tmp_path).all()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_says_for_whom_it_is_and_hides_no_code_from_the_tests(page):
+    text = page.read_text(encoding="utf-8")
+    kinds = re.findall(r"^```+([^\s`]+)", text, re.M)
+    assert set(kinds) <= KNOWN
+    assert page.name == "README.md" or re.search(r"^For ", text, re.M), "for whom is this page?"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_only_what_needs_a_network_is_shown_without_being_run(page):
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"<!-- skip: next [^\n]*-->\n```\w+\n(.*?)```", text, re.S):
+        assert any(words in block for words in MAY_BE_SKIPPED), block
+    assert "skip: start" not in text
+
+
+# ---- twins: a page that is wrong is seen ---------------------------------------------------------
+
+WRONG = {
+    "a block that raises": ("```python\n1 / 0\n```\n", ZeroDivisionError),
+    "an unknown name": (
+        "```python\nimport hedgerow as hr\nhr.TreeClasifier\n```\n",
+        AttributeError,
+    ),
+    "a false output": ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", AssertionError),
+    "no output": ("```python\nx = 1\n```\n\n```text noisy\n3\n```\n", AssertionError),
+    "a failing command": ("```console\n$ hedgerow show nowhere.json\n```\n", AssertionError),
+    "a failing program": ("```console\n$ ls nowhere\n```\n", AssertionError),
+    "a failing script": ("```bash\nfalse\ntrue\n```\n", AssertionError),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_page_that_is_wrong_is_seen(name, tmp_path):
+    text, error = WRONG[name]
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    with pytest.raises(error):
+        PageRun(page, tmp_path).all()
+
+
+def test_blocks_share_names_files_and_outputs_and_a_skipped_one_does_not_run(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```toml a.toml\nx = 3\n```\n\n"
+        "```python\nfrom pathlib import Path\ny = Path('a.toml').read_text()\n```\n\n"
+        '<!-- skip: next "makes no sense" -->\n```python\n1 / 0\n```\n\n'
+        "```python\nprint(y)\n```\n\n```text\nx = 3\n```\n\n"
+        "```console\n$ cat a.toml | tr 3 4\n```\n\n```text noisy\nold\n```\n",
+        encoding="utf-8",
+    )
+    run = PageRun(page, tmp_path)
+    run.all()
+    assert run.rewritten() == page.read_text(encoding="utf-8").replace("old", "x = 4")
