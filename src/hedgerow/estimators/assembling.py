@@ -155,6 +155,7 @@ def train(
     estimator.model_ = trained.model
     estimator.grown_ = trained.grown
     estimator.run_ = federation.record
+    estimator.signed_ = None  # a run over real sites signs its model's file
     estimator.ledger_ = federation.ledger
     estimator.n_features_in_ = len(study.schema.grids)
     estimator.privacy_ = statement(

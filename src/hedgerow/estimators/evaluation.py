@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -23,8 +22,6 @@ from hedgerow.estimators.holders import (
 )
 from hedgerow.estimators.ledger import as_ledger
 from hedgerow.learning.evaluation import (
-    CalibrationBin,
-    EstimatedMeasure,
     calibration,
     many_class_measures,
     number_measures,
@@ -36,6 +33,7 @@ from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.recipes import evaluation as recipe
 from hedgerow.recipes.evaluation import EvaluationTables
+from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.rows import Rows
@@ -43,7 +41,6 @@ from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Model
-from hedgerow.values.notebook import html_table
 from hedgerow.values.regions import Fold
 from hedgerow.values.schema import Schema
 
@@ -52,71 +49,6 @@ OF_HELD_OUT = (
     "paid for both, so model and evaluation together keep the larger of both epsilons."
 )
 OF_OTHERS = "if any of these records was trained on, the epsilons of both add for it."
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One model on one group of records."""
-
-    group: str
-    measures: dict[str, EstimatedMeasure]
-    calibration: tuple[CalibrationBin, ...]
-
-    def __getitem__(self, name: str) -> EstimatedMeasure:
-        return self.measures[name]
-
-    @property
-    def is_told(self) -> bool:
-        """Whether noise left anything to say."""
-        return not any(math.isnan(one.value) for one in self.measures.values())
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What the query gave of each model: over all records, or one part for each group."""
-
-    parts: tuple[tuple[Measured, ...], ...]
-    confidence: float
-    privacy_: PrivacyStatement
-    chosen: Any
-
-    def __getitem__(self, name: str) -> EstimatedMeasure:
-        """A measure of the first model over all records, or over its first group."""
-        return self.parts[0][0][name]
-
-    @property
-    def groups(self) -> dict[str, Measured]:
-        """Of the first model, by the cells of the column `by`."""
-        return {one.group: one for one in self.parts[0]}
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "confidence": self.confidence,
-            "models": [[_plain(one) for one in part] for part in self.parts],
-            "privacy": self.privacy_.to_dict(),
-        }
-
-    def __repr__(self) -> str:
-        return f"Evaluation({_main(self.parts[0][0])}, {self.privacy_.promise})"
-
-    def _repr_html_(self) -> str:
-        lines = [
-            (f"model {k + 1}", one.group, name, str(value))
-            for k, part in enumerate(self.parts)
-            for one in part
-            for name, value in one.measures.items()
-        ]
-        return html_table(repr(self), lines)
-
-    def __str__(self) -> str:
-        lines = [f"Evaluation, {self.privacy_.promise}; {self.confidence:.0%} intervals"]
-        for k, part in enumerate(self.parts):
-            lines += [f"model {k + 1}"] if len(self.parts) > 1 else []
-            for one in (one for one in part if one.is_told or len(part) == 1):
-                lines += [f"  {one.group}"] if len(part) > 1 else []
-                lines += [f"    {name:<24} {value}" for name, value in one.measures.items()]
-        return "\n".join(lines)
 
 
 def evaluate(
@@ -193,7 +125,8 @@ def evaluate(
     )
     said = _statement(study, federation, model, person is not None, total)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
-    return Evaluation(measured, confidence, said, candidates[best])
+    digests = tuple(one.model_.score.digest for one in candidates)
+    return Evaluation(measured, confidence, said, digests, candidates[best])
 
 
 def _common_schema(models: Sequence[Any]) -> Schema:
@@ -271,11 +204,6 @@ def _measured(
     return Measured(table.group, found, calibration(right, noise, confidence))
 
 
-def _main(one: Measured) -> str:
-    name = next(iter(one.measures))
-    return f"{name} = {one[name]}"
-
-
 def _goodness(one: Measured) -> float:
     """AUC, accuracy, or the mean error with its sign turned."""
     name = next(iter(one.measures))
@@ -297,19 +225,3 @@ def _statement(
     )
     note = OF_HELD_OUT if getattr(model, "_held_out_draws", None) else OF_OTHERS
     return replace(said, caveats=(note, *said.caveats))
-
-
-def _plain(one: Measured) -> dict[str, Any]:
-    return {
-        "group": one.group,
-        "measures": {name: _numbers(value) for name, value in one.measures.items()},
-        "calibration": [
-            {"low": b.low, "high": b.high, "records": b.records, "share": _numbers(b.share)}
-            for b in one.calibration
-        ],
-    }
-
-
-def _numbers(value: EstimatedMeasure) -> list[float | None]:
-    found = (value.value, value.low, value.high)
-    return [number if abs(number) < float("inf") else None for number in found]
