@@ -33,7 +33,9 @@ if TYPE_CHECKING:
         UnsupportedQuery,
     )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
-    from hedgerow.estimators.evaluation import Evaluation, evaluate
+    from hedgerow.estimators.choosing import choose
+    from hedgerow.estimators.evaluated import Evaluation
+    from hedgerow.estimators.evaluation import evaluate
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
@@ -75,7 +77,9 @@ _HOMES = {
         "UnsupportedQuery",
     ),
     "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
-    "hedgerow.estimators.evaluation": ("Evaluation", "evaluate"),
+    "hedgerow.estimators.choosing": ("choose",),
+    "hedgerow.estimators.evaluated": ("Evaluation",),
+    "hedgerow.estimators.evaluation": ("evaluate",),
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
@@ -150,6 +154,7 @@ __all__ = [
     "TreeClassifier",
     "TreeRegressor",
     "UnsupportedQuery",
+    "choose",
     "draw_tree",
     "evaluate",
     "explain",

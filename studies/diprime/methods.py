@@ -139,7 +139,7 @@ def printed_factor(k: int) -> Fraction:
 
 def _features_asked(setting: Setting, rows: Halves) -> int:
     """A set of four features has no five to ask."""
-    return min(setting.k, rows.X.shape[1])
+    return min(setting.k, len(rows.schema.features))
 
 
 EXP, FLIP = Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP

@@ -19,7 +19,8 @@ from hedgerow.coordinator.total import Total
 from hedgerow.errors import QualityWarning, SignalWarning, SpecError, warn
 from hedgerow.estimators.checking import check_task
 from hedgerow.estimators.common import DEFAULT_DELTA
-from hedgerow.estimators.evaluation import USUAL_CONFIDENCE, Evaluation, on_held_out_records
+from hedgerow.estimators.evaluated import Evaluation
+from hedgerow.estimators.evaluation import USUAL_CONFIDENCE, on_held_out_records
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact

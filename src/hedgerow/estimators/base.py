@@ -31,7 +31,7 @@ from hedgerow.estimators.checking import (
     warn_of_marks,
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
-from hedgerow.estimators.evaluation import Evaluation
+from hedgerow.estimators.evaluated import Evaluation
 from hedgerow.estimators.holders import (
     declared_parties,
     draws_of_holders,

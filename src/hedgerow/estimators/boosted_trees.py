@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.errors import SpecError
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
 from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import number, one_of, or_none, whole
@@ -168,6 +171,21 @@ class _BoostedTrees(PrivateEstimator):
         used=(when(method="components", split=("histogram", "partially_random")),),
         text="A greedy split that gains no more is not made. None is 0.",
     )
+
+    def staged(self, n_trees: int) -> Self:
+        """The fitted model of its first trees alone, which asks no record anything.
+
+        For early stopping: `hedgerow.choose(..., stages=(10, 25, 50))`, or `choose` of `evaluate`.
+        """
+        check_is_fitted(self, "model_")
+        score = self.model_.score
+        if not isinstance(n_trees, int) or not 0 <= n_trees <= len(score.trees):
+            raise SpecError(f"n_trees is {n_trees!r}; the model has 0 to {len(score.trees)} trees.")
+        shorter = object.__new__(type(self))
+        shorter.__dict__.update(self.__dict__)  # the holders' secrets too, which a copy leaves out
+        shorter.model_ = replace(self.model_, score=replace(score, trees=score.trees[:n_trees]))
+        shorter.grown_ = self.grown_[:n_trees]
+        return shorter
 
     def _recipe(self, schema: Schema) -> Recipe:
         given = checked(self)
