@@ -15,10 +15,10 @@ from hedgerow.estimators.rules import number, one_of, or_none, whole
 from hedgerow.learning.bins.cut_points import (
     CutPoints,
     DeclaredCuts,
-    HessianCuts,
     MergedCuts,
     QuantileCuts,
 )
+from hedgerow.learning.bins.iterative_hessian import HessianCuts
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, BoostedLeaves, Order, Splits, Updates
@@ -41,6 +41,8 @@ STEPPING = tuple(n for n, recipe in _RECIPES.items() if recipe.update is not Upd
 REFINING = tuple(n for n, recipe in _RECIPES.items() if isinstance(recipe.candidates, HessianCuts))
 COUNTED_BINS = tuple(c for c, cuts in CANDIDATES.items() if not isinstance(cuts, MergedCuts))
 
+UNTOLD = (None, "partially_random", "totally_random", "oblivious")
+"""Splits that ask no histogram at a tree's root."""
 DRAWING = ("histogram", "partially_random", "totally_random")
 """Splits that look at the features of their tree; oblivious trees draw from all."""
 
@@ -116,8 +118,12 @@ class _BoostedTrees(PrivateEstimator):
     hessian_rounds: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        used=(when(method=REFINING), when(method="components", candidates="iterative_hessian")),
-        text="Rounds in which 'iterative_hessian' refines its bins. None is 5.",
+        used=(
+            when(method=REFINING),
+            when(method="components", candidates="iterative_hessian", split=UNTOLD),
+        ),
+        text="Histograms of Hessians that 'iterative_hessian' buys, beside the first trees; "
+        "'histogram' trees tell them anyway, at every tree. None is 5.",
     )
     order: str | None = parameter(
         default=None,
