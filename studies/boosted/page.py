@@ -22,6 +22,7 @@ from studies.boosted.paper import (
     Printed,
     weight_updates,
 )
+from studies.harness import Computation
 from studies.pages import markdown_table, write_page
 
 PEERS = {"DP-EBM (interpret)": "dp_ebm", "diffprivlib forest": "diffprivlib"}
@@ -39,7 +40,8 @@ WHY = """What is known of the cells that can fall short (docs/decisions/0032, sp
 """
 
 
-def write(table: pd.DataFrame, out: Path, command: str) -> None:
+def write(computation: Computation, table: pd.DataFrame, command: str) -> None:
+    out = computation.out
     cells = Cells(table)
     compared = Compared(cells)
     peers = {name: Peer(out / f"{file}.csv") for name, file in PEERS.items()}
@@ -50,7 +52,7 @@ def write(table: pd.DataFrame, out: Path, command: str) -> None:
     parts += [_weights(compared, epsilon) for epsilon in sorted(WEIGHT_TABLES)]
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
     parts.append(figures.draw_all(cells.value, out))
-    write_page(out / "README.md", "Boosted trees", command, parts)
+    write_page(computation, "README.md", "Boosted trees", command, parts)
 
 
 def _head(cells: Cells, peers: dict[str, Peer]) -> str:

@@ -6,24 +6,13 @@ paper, for comparison only: a study should promise far less.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-import warnings
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hedgerow.errors import PrivacyWarning
-from hedgerow.privacy.accounting import gaussian
 from hedgerow.privacy.accounting.conversions import WEAK_DELTA_WORDS
-from studies import datasets
 from studies.boosted import page
+from studies.boosted.fits import work
 from studies.boosted.paper import (
     BATCHES,
     CANDIDATES,
@@ -48,28 +37,23 @@ from studies.boosted.recipes import (
     named,
     placed,
 )
-from studies.harness import Cell, run_grid
+from studies.harness import Cell, Computation
 
 ALL_SPLITS = 15  # three repeats of five splits, as in the paper
 QUICK_SET, QUICK_EPSILON = "bank", 1.0
-TEST_PART = 0.3
 SLOW = ("DP-EBM", "DP-GBM", "FEVERLESS (uniform)")  # minutes a split; after all else
 
 
-def run(
-    out: Path,
-    data: Path | None = None,
-    quick: bool = False,
-    workers: int | None = None,
-    splits: int = ALL_SPLITS,
-) -> None:
-    """Runs all cells that are not in the results yet, then writes the page and its figures."""
-    os.environ[datasets.FOLDER_VARIABLE] = str(datasets.folder(None if data is None else str(data)))
+def files(quick: bool) -> tuple[str, ...]:
+    return (QUICK_SET, FIGURE_SET) if quick else DEFAULT_SETS
+
+
+def run(computation: Computation, quick: bool, splits: int) -> None:
     print(f"delta = 1 / n, as in the paper. {WEAK_DELTA_WORDS}", file=sys.stderr)
-    wanted = quick_cells() if quick else cells(splits)
-    table = run_grid("boosted", work, list(wanted), out / "cells.csv", workers)
+    wanted = list(quick_cells() if quick else cells(splits))
+    table = computation.tables({"cells": (work, wanted)})["cells"]
     options = "--quick" if quick else f"--splits {splits}"
-    page.write(table, out, f"python -m studies boosted {options} --data DIR")
+    page.write(computation, table, f"python -m studies boosted {options} --data DIR")
 
 
 # ---------------------------------------------------------------------------------------- cells
@@ -166,76 +150,3 @@ def figures() -> Iterator[Cell]:
         yield _cell(FIGURE_SET, recipe, epsilon, FIRST_SPLIT)
     for trees in (25, 100, 200):
         yield _cell(FIGURE_SET, named("DP-TR Newton", trees), 1.0, FIRST_SPLIT, EVERY_RECORD)
-
-
-# ----------------------------------------------------------------------------------------- work
-def options(recipe: str) -> dict[str, Any]:
-    """The estimator parameters that a text like `a=1;b=x` spells."""
-    pairs = [part.split("=", 1) for part in recipe.split(";")]
-    return {key: int(value) if value.isdigit() else value for key, value in pairs}
-
-
-@lru_cache(maxsize=8)
-def loaded(dataset: str) -> datasets.Dataset:
-    return datasets.load(dataset, datasets.folder(None))
-
-
-def work(dataset: str, recipe: str, epsilon: float, parties: int, split: int) -> dict[str, float]:
-    """One fit on 70 % of the rows, measured on the rest."""
-    from sklearn.model_selection import train_test_split
-
-    from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
-
-    known = loaded(dataset)
-    train, test = train_test_split(
-        np.arange(len(known.y)), test_size=TEST_PART, random_state=split, stratify=known.y
-    )
-    model = BoostedTreesClassifier(
-        known.schema, delta=1.0 / len(train), random_state=split, **options(recipe)
-    ).set_params(**promise(epsilon, parties, len(train)))
-    sites = SHARES_PARTIES if parties == EVERY_RECORD else parties
-    party = None if sites == 1 else np.random.default_rng(split).integers(sites, size=len(train))
-    began = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)  # of delta: said once, by `run`
-        model.fit(known.X.iloc[train], known.y[train], party=party)
-    seconds = time.process_time() - began
-    positive = model.predict_proba(known.X.iloc[test])[:, 1]
-    hit = known.y[test] == (known.schema.classes or ())[1]
-    cost = {
-        "seconds": seconds,
-        "rounds": float(len(model.run_.rounds)),
-        "bytes": float(model.run_.bytes_per_party),
-    }
-    return {**measures(hit.astype(float), positive), **cost}
-
-
-def promise(epsilon: float, parties: int, records: int) -> dict[str, Any]:
-    """Epsilon and where noise is added.
-
-    If every record adds noise of its own, a few sites stand for all of them: variances of Gaussian
-    noise add up, so a site's mu^2 is divided by the number of its records.
-    """
-    if parties != EVERY_RECORD:
-        return {"epsilon": epsilon}
-    delta = Fraction(1, records)
-    mu_squared = gaussian.mu_squared_within(Fraction(epsilon), delta) * SHARES_PARTIES / records
-    return {"epsilon": float(gaussian.epsilon_at(mu_squared, delta)), "placement": "silo"}
-
-
-def measures(hit: NDArray[np.float64], positive: NDArray[np.float64]) -> dict[str, float]:
-    from sklearn.metrics import log_loss, roc_auc_score
-
-    return {
-        "auc": float(roc_auc_score(hit, positive)),
-        "log_loss": float(log_loss(hit, positive, labels=[0, 1])),
-        "accuracy": float(((positive > 0.5) == hit).mean()),
-        "calibration_error": calibration_error(hit, positive),
-    }
-
-
-def calibration_error(hit: NDArray[np.float64], positive: NDArray[np.float64]) -> float:
-    """Expected calibration error over ten bins of equal width."""
-    bins = np.minimum((positive * 10).astype(int), 9)
-    gaps = [abs(float((hit - positive)[bins == b].sum())) for b in range(10)]
-    return sum(gaps) / len(hit)

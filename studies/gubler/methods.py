@@ -116,10 +116,13 @@ def _changed(make: Callable[[int, float], HistogramTree], **changes: object) -> 
     return lambda depth, least: replace(make(depth, least), **changes)  # type: ignore[arg-type]
 
 
+AS_PRINTED, AS_RELEASED = "saving as printed", "saving as released"
+"""Not private at the claimed epsilon; the second over sites whose bounds are all zero."""
 METHODS: dict[str, Make] = {
     "plain": plain,
     "saving": _changed(plain, save_budget=True),
-    "saving as printed": saving_as_printed,
+    AS_PRINTED: saving_as_printed,
+    AS_RELEASED: saving_as_printed,
     "defaults": ours,
     "plain + known zeros": _changed(plain, known_zeros=True),
     "plain + consistency": _changed(plain, consistency=True),

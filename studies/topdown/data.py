@@ -111,3 +111,6 @@ LOADERS: dict[str, Callable[[Path], Dataset]] = {
     "mnist": mnist,
     "avazu": avazu,
 }
+OTHER_NAMES = {"kddcup": "kddcup99_10pct", "avazu": "avazu_15k"}
+FILES = {name: OTHER_NAMES.get(name, name) for name in LOADERS}
+"""The Parquet file of each set."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from studies.harness import Computation
 from studies.measures import student
 from studies.pages import curves, markdown_table, write_page
 from studies.topdown.methods import DELTA, METHODS, PARTIES
@@ -30,14 +31,15 @@ PAIRS = (
 Tables = Mapping[str, pd.DataFrame]
 
 
-def write(out: Path, tables: Tables, quick: bool) -> None:
+def write(computation: Computation, tables: Tables, quick: bool) -> None:
+    out = computation.out
     privacy_curves(out / "curves", tables)
     leaf_shares(out / "leaf_share", tables["leaf_share"])
     training_sizes(out / "training_size", tables["training_size"])
     command = f"{COMMAND} --quick" if quick else COMMAND
     parts = [intro(tables), convergence(tables), ordering(tables), LOSSES, rounds(tables["speed"])]
     parts += [FIGURES, leaf_words(tables["leaf_share"]), DEPARTURES]
-    write_page(out / "README.md", "DP-TopDown: private best-first trees", command, parts)
+    write_page(computation, "README.md", "DP-TopDown: private best-first trees", command, parts)
 
 
 # ---------------------------------------------------------------------------------------- figures

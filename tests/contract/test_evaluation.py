@@ -37,8 +37,10 @@ def rows_asked(action):
     seen, real = [], in_process.open_federation
 
     def watching(study, rows, *rest):
-        seen.append(list(rows))
-        return real(study, rows, *rest)
+        opened = real(study, rows, *rest)
+        ends = getattr(opened.link, "endpoints", [opened.link])
+        seen.append([end.member.answering.rows for end in ends])
+        return opened
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(in_process, "open_federation", watching)

@@ -31,14 +31,14 @@ def histogram(log_odds, n=5000.0):
 
 def test_without_noise_a_curve_is_the_log_odds_themselves():
     truth = np.linspace(-1.5, 1.5, 12)
-    found = smoothing.curve(histogram(truth), np.zeros(1), 1e-9, is_numeric=True)[:, 0]
+    found = smoothing.curve(histogram(truth), np.zeros(1), 1e-9, is_numeric=True)[0][:, 0]
     assert np.abs(found - truth).max() < 0.1
 
 
 def test_a_histogram_of_noise_alone_gives_a_flat_curve():
     rng = np.random.default_rng(0)
     counts = histogram(np.zeros(12), 50.0) + rng.normal(0, 100.0, (12, 2))
-    found = smoothing.curve(counts, np.zeros(1), 100.0**2, is_numeric=True)
+    found, _ = smoothing.curve(counts, np.zeros(1), 100.0**2, is_numeric=True)
     assert np.abs(found).max() < 0.1
 
 
@@ -47,7 +47,7 @@ def test_smoothing_is_nearer_to_the_truth_than_the_noisy_histogram():
     truth = np.sin(np.linspace(0, 3, 24))
     exact = histogram(truth, 400.0)
     noisy = exact + rng.normal(0, 40.0, exact.shape)
-    found = smoothing.curve(noisy, np.zeros(1), 40.0**2, is_numeric=True)[:, 0]
+    found = smoothing.curve(noisy, np.zeros(1), 40.0**2, is_numeric=True)[0][:, 0]
     raw = np.log(np.maximum(noisy[:, 1], 1.0) / np.maximum(noisy[:, 0], 1.0))
     assert np.square(found - truth).mean() < 0.5 * np.square(raw - truth).mean()
 
@@ -55,7 +55,7 @@ def test_smoothing_is_nearer_to_the_truth_than_the_noisy_histogram():
 def test_curves_of_three_classes_order_the_classes_as_the_counts_do():
     counts = np.array([[90.0, 5.0, 5.0], [5.0, 90.0, 5.0], [5.0, 5.0, 90.0], [0, 0, 0]]) * 50
     base = smoothing.log_prior(counts.sum(axis=0))
-    found = smoothing.curve(counts, base, 1.0, is_numeric=False)
+    found, _ = smoothing.curve(counts, base, 1.0, is_numeric=False)
     assert found[:3].argmax(axis=1).tolist() == [0, 1, 2]
 
 
@@ -71,15 +71,17 @@ def newton_problem():
 
 def test_without_noise_a_step_is_newtons_own():
     statistic, gradient, hessian, sums = newton_problem()
-    step = newton_step(statistic, Answer(sums[None, None, :], 0.0))
+    step, _, _ = newton_step(statistic, Answer(sums[None, None, :], 0.0))
     assert np.allclose(step, np.linalg.solve(hessian, gradient))
 
 
 def test_under_heavy_noise_a_step_hardly_moves_and_is_never_longer_than_allowed():
     statistic, _, _, sums = newton_problem()
-    heavy = newton_step(statistic, Answer(sums[None, None, :], 1e12))
+    heavy, _, _ = newton_step(statistic, Answer(sums[None, None, :], 1e12))
     assert np.abs(heavy).max() < 1e-3
-    wild = newton_step(statistic, Answer(1e6 * sums[None, None, :] * [1, 1, 1, *[1e-7] * 6], 1.0))
+    wild, _, _ = newton_step(
+        statistic, Answer(1e6 * sums[None, None, :] * [1, 1, 1, *[1e-7] * 6], 1.0)
+    )
     assert np.abs(wild).max() <= LARGEST_STEP * (1 + 1e-9)
 
 
@@ -123,7 +125,7 @@ def _values_of_first_tree(batch):
     sums = np.tile([[50.0, 3.33 * 100], [-50.0, 3.33 * 100]], (batch, 1, 1))
     with pytest.raises(StopIteration) as done:
         flow.send([Answer(sums, 400.0)])
-    return done.value.value[0].values[:, 0]
+    return done.value.value[0].tree.values[:, 0]
 
 
 def test_a_gradient_leaf_is_the_mean_negative_gradient():

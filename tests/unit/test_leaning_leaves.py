@@ -61,7 +61,7 @@ def test_level_sums_add_up():
 
 def test_an_empty_subtree_says_what_its_parent_says():
     leaves = np.array([[[30.0, 10.0], [10.0, 30.0], [0.0, 0.0], [0.0, 0.0]]])
-    p = complete_proportions(leaves, 0.0, np.array([0.5, 0.5]), 0.5)[0]
+    p = complete_proportions(leaves, 0.0, np.array([0.5, 0.5]), 0.5)[0][0]
     right = p[2]
     assert np.allclose(p[5], right)
     assert np.allclose(p[6], right)
@@ -71,7 +71,7 @@ def test_an_empty_subtree_says_what_its_parent_says():
 def test_noise_moves_a_leaning_leaf_less_than_one_that_stands_alone():
     prior = np.array([0.9, 0.1])
     leaves = 20.0 * prior + np.random.default_rng(0).normal(0.0, 20.0, (50, 16, 2))
-    p = complete_proportions(leaves, 400.0, prior, 0.5)[:, -16:]
+    p = complete_proportions(leaves, 400.0, prior, 0.5)[0][:, -16:]
     alone = np.maximum(leaves, 0.0) + 1e-9
     alone /= alone.sum(axis=2, keepdims=True)
     assert ((p - prior) ** 2).mean() < 0.8 * ((alone - prior) ** 2).mean()
@@ -84,7 +84,7 @@ def test_noisy_means_are_pulled_to_their_parents():
     error, raw_error = 0.0, 0.0
     for _ in range(50):
         sums = n * truth + rng.normal(0.0, 40.0, 8)
-        means = complete_means(np.stack([n, sums], axis=1), 1600.0, 1600.0, 0.3)[-8:]
+        means = complete_means(np.stack([n, sums], axis=1), 1600.0, 1600.0, 0.3)[0][-8:]
         error += ((means - truth) ** 2).mean()
         raw_error += ((np.clip(sums / n, -1, 1) - truth) ** 2).mean()
     assert error < 0.6 * raw_error

@@ -31,8 +31,8 @@ from hedgerow.estimators.checking import (
     warn_of_marks,
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
+from hedgerow.estimators.evaluation import Evaluation
 from hedgerow.estimators.holders import (
-    HELD_OUT_DRAW,
     declared_parties,
     draws_of_holders,
     split_by_party,
@@ -58,7 +58,9 @@ from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.report.exports.writing import exported
+from hedgerow.report.importance_noise import importance_deviations
 from hedgerow.report.page import page
+from hedgerow.report.reading import ColumnShape, importance_parts, shape
 from hedgerow.site.member import Held
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
@@ -68,7 +70,7 @@ from hedgerow.transport import in_process
 from hedgerow.values.arrays import Codes
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Model
-from hedgerow.values.regions import Fold, Region
+from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
 OWNERS = ("data_report_", "_held_out_draws")
@@ -89,6 +91,7 @@ class PrivateEstimator(CommonParameters):
     data_report_: DataReport
     classes_: NDArray[Any]
     feature_names_in_: NDArray[np.object_]
+    evaluation_: Evaluation
     _held_out_draws: list[Draws] | None
 
     def _recipe(self, schema: Schema) -> Recipe:
@@ -192,13 +195,8 @@ class PrivateEstimator(CommonParameters):
             warn_of(self.data_report_.complaints)
         draws = draws_of_holders(study)
         holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
-        held_out: int | None = checked(self).hold_out
-        self._held_out_draws = draws if held_out else None
-        if held_out:
-            test = Fold(HELD_OUT_DRAW, held_out)
-            holders = [rows.part(test, 0, inside=False) for rows in holders]
+        self._held_out_draws = draws if study.hold_out else None
         circumstances = Circumstances(
-            held_out=held_out,
             parties_met=parties_met,
             persons_told=persons_told,
             total=self._reserve(study, persons_told=persons_told),
@@ -287,6 +285,29 @@ class PrivateEstimator(CommonParameters):
     def __getstate__(self) -> Any:
         """A pickled model leaves its owner's side; exact counts and the holders' secrets do not."""
         return {k: v for k, v in super().__getstate__().items() if k not in OWNERS}
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """(F,) the part of the score's variation that each column brings about; sum 1.
+
+        From released numbers alone, so nothing is charged; `hedgerow.importances` names them.
+        """
+        check_is_fitted(self, "model_")
+        return importance_parts(self)[0]
+
+    @property
+    def feature_importances_std_(self) -> NDArray[np.float64]:
+        """(F,) standard deviations of the privacy noise in `feature_importances_`.
+
+        To first order, with the model's questions taken as they are (report/importance_noise.py).
+        """
+        check_is_fitted(self, "model_")
+        return importance_deviations(self)
+
+    def shape_(self, feature: str) -> ColumnShape:
+        """What one column adds to the score, bin by bin, with its noise: `hedgerow.shape`."""
+        check_is_fitted(self, "model_")
+        return shape(self, feature)
 
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""

@@ -15,7 +15,6 @@ from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import SpecError
 from hedgerow.estimators.checking import checked_labels, checked_rows
 from hedgerow.estimators.holders import (
-    HELD_OUT_DRAW,
     declared_parties,
     secret_draws,
     split_by_party,
@@ -44,13 +43,14 @@ from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Model
 from hedgerow.values.notebook import html_table
-from hedgerow.values.regions import Fold
+from hedgerow.values.regions import HeldOut
 from hedgerow.values.schema import Schema
 
 OF_HELD_OUT = (
     "these records were drawn to be left out of training by secrets of their holders: no record "
     "paid for both, so model and evaluation together keep the larger of both epsilons."
 )
+USUAL_CONFIDENCE = 0.95
 OF_OTHERS = "if any of these records was trained on, the epsilons of both add for it."
 
 
@@ -131,7 +131,7 @@ def evaluate(
     person: Any = None,
     by: str | None = None,
     choose: Sequence[Any] = (),
-    confidence: float = 0.95,
+    confidence: float = USUAL_CONFIDENCE,
     records_per_person: int = 1,
     ledger: Any = None,
 ) -> Evaluation:
@@ -196,6 +196,13 @@ def evaluate(
     return Evaluation(measured, confidence, said, candidates[best])
 
 
+def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:
+    """The same measures, by one more query of a study's own run: of the records it holds out."""
+    study = federation.study
+    tables = run(recipe.flow([model], study.schema, None, study.held_out), federation)
+    return tuple(_measured(table, 0, model, study.schema, USUAL_CONFIDENCE) for table in tables)
+
+
 def _common_schema(models: Sequence[Any]) -> Schema:
     for one in models:
         check_is_fitted(one, "model_")
@@ -242,7 +249,7 @@ def _held_out(model: Any, schema: Schema, parts: Any, persons: Any) -> list[Rows
     ]
     if kept is None:
         return rows
-    return [one.part(Fold(HELD_OUT_DRAW, int(model.hold_out)), 0, inside=True) for one in rows]
+    return [one.part(HeldOut(int(model.hold_out)), 0) for one in rows]
 
 
 def _measured(

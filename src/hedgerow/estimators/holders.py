@@ -16,8 +16,6 @@ from hedgerow.site.rows import Draws
 from hedgerow.study.terms import Study
 from hedgerow.values.tokens import token_of
 
-HELD_OUT_DRAW = "held out"
-"""The name of the draw that keeps records out of training."""
 FULL_GRAPH = 200
 """Up to so many sites share masks each with each (docs/privacy.md)."""
 FEW, ROWS_A_HOLDER = 20, 5

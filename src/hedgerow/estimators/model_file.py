@@ -29,12 +29,8 @@ def write(path: str | Path, content: dict[str, Any], signed: dict[str, Any] | No
 
     `signed` vouches for the content of a networked model (agreement/signing.py).
     """
+    check_place(path)
     target = Path(path)
-    if not target.parent.is_dir():
-        raise SpecError(
-            f"{str(target.parent)!r} is no folder, so no model can be saved as {target.name!r} "
-            "in it; make the folder first, or give another path."
-        )
     document = sealed(content) | ({"signed": signed} if signed else {})
     half = target.with_name(target.name + ".part")
     try:
@@ -47,6 +43,21 @@ def write(path: str | Path, content: dict[str, Any], signed: dict[str, Any] | No
         raise SpecError(
             f"{path} cannot be written: {error.strerror}; give the path of a file that may be."
         ) from error
+
+
+def check_place(path: str | Path) -> None:
+    """Refuses a place where no model can be written; before a fit, so that none is lost."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise SpecError(
+            f"{str(target.parent)!r} is no folder, so no model can be saved as {target.name!r} "
+            "in it; make the folder first, or give another path."
+        )
+    if target.is_dir() or not os.access(target.parent, os.W_OK):
+        found = "is a folder" if target.is_dir() else "is in a folder that may not be written"
+        raise SpecError(
+            f"{path} cannot be written, since it {found}; give the path of a file that may be."
+        )
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:

@@ -88,6 +88,10 @@ class Goal:
     def scale(self) -> float:
         return 1.0 if self.shape is None else self.shape.high - self.shape.low
 
+    def deviations(self, p: FloatArray) -> FloatArray:
+        """(..., C) deviations of proportions -> those of what a model says."""
+        return p if self.shape is None else self.scale * p[..., 1:]
+
     def leaf(self, p: FloatArray, masses: FloatArray, variance: float) -> LeafValue:
         return LeafValue(self.value(p), masses, variance, self.scale)
 

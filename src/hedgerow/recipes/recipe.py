@@ -20,6 +20,7 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import ClassCounts, Count, QueryKinds
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
@@ -145,7 +146,7 @@ def _told(recipe: Recipe, schema: Schema) -> bool:
     return all(kind.what in told and kind.by for kind in recipe.asks(schema))
 
 
-def mean_of(trees: Sequence[Tree]) -> Model:
+def mean_of(trees: Sequence[Tree], noise: ScoreNoise = ScoreNoise()) -> Model:  # noqa: B008
     """Trees that vote with their probabilities or means."""
-    outputs = trees[0].n_outputs
-    return Model(Additive((0.0,) * outputs, trees=tuple(trees)), Output.MEAN)
+    score = Additive((0.0,) * trees[0].n_outputs, trees=tuple(trees))
+    return Model(score, Output.MEAN, noise=noise)

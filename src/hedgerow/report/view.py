@@ -17,7 +17,6 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 from hedgerow.values.schema import Schema
@@ -132,7 +131,8 @@ def leaf_of(schema: Schema, leaf: LeafValue) -> Leaf:
     rows = float(masses.sum())
     rows_spread = DEVIATIONS * math.sqrt(leaf.variance * len(masses))
     if schema.classes is None:
-        return Mean(float(leaf.value[0]), _mean_spread(leaf, masses), rows, rows_spread)
+        spread = DEVIATIONS * float(leaf.deviations[0])  # never more than the whole range
+        return Mean(float(leaf.value[0]), spread, rows, rows_spread)
     return Verdict(
         schema.classes,
         tuple(float(p) for p in leaf.value),
@@ -140,14 +140,6 @@ def leaf_of(schema: Schema, leaf: LeafValue) -> Leaf:
         rows_spread,
         _confidence(leaf),
     )
-
-
-def _mean_spread(leaf: LeafValue, masses: FloatArray) -> float:
-    """Noise of a ratio of two noisy sums to first order, never more than the whole range."""
-    rows = max(float(masses.sum()), 1.0)
-    parts = masses / rows
-    deviation = math.sqrt(leaf.variance * float((parts**2).sum())) / rows
-    return leaf.scale * min(DEVIATIONS * deviation, 1.0)
 
 
 def _confidence(leaf: LeafValue) -> float:

@@ -42,6 +42,7 @@ _VALUES: dict[str, type[Any]] = {
     for kind in (
         regions.Split,
         regions.Fold,
+        regions.HeldOut,
         regions.Step,
         losses.LogLoss,
         losses.SoftmaxLoss,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.noise import of_proportions
 from hedgerow.values.trees import Tree
 
 
@@ -19,6 +22,14 @@ class LeafValue:
     masses: FloatArray
     variance: float
     scale: float = 1.0
+
+    @property
+    def deviations(self) -> FloatArray:
+        """(O,) of the noise in `value`, as if the leaf leaned on nothing; leaning makes it less."""
+        masses = np.maximum(self.masses, 0.0)
+        rows = max(float(masses.sum()), 1.0)
+        moved = self.scale * of_proportions(masses / rows, rows, self.variance)
+        return moved[-len(self.value) :]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from hedgerow.values.arrays import N_CODES, Codes, FloatArray
 from hedgerow.values.losses import sigmoid, softmax
+from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.packing import Packed, pack
 from hedgerow.values.trees import Tree, trees_from_dict, trees_to_dict, without_caches
 
@@ -147,13 +148,15 @@ class Model:
     For votes the trees carry probabilities: MEAN averages them; LOG_MEAN averages their logs
     (the trees then hold log p - log prior) and multiplies the mean by `sharpness`. `parts` are for
     people who read the model: which part of the records each cell of each feature holds, by noisy
-    counts that were released anyway; empty where there were none.
+    counts that were released anyway; empty where there were none. `noise` is how far noise may have
+    moved the numbers of `score`; models that keep the masses of their leaves need none.
     """
 
     score: Additive
     output: Output
     sharpness: float = 1.0
     parts: tuple[tuple[float, ...], ...] = ()
+    noise: ScoreNoise = ScoreNoise()  # noqa: RUF009  (a frozen value)
 
     def __repr__(self) -> str:
         parts = f"{len(self.score.trees)} trees, {len(self.score.curves)} curves"
@@ -190,10 +193,12 @@ class Model:
             "output": self.output.name,
             "sharpness": self.sharpness,
             "parts": [list(parts) for parts in self.parts],
+            "noise": self.noise.to_dict(),
         }
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Model:
         parts = tuple(tuple(float(p) for p in parts) for parts in d.get("parts", ()))
         score = Additive.from_dict(d["score"])
-        return Model(score, Output[d["output"]], float(d["sharpness"]), parts)
+        noise = ScoreNoise.from_dict(d["noise"])
+        return Model(score, Output[d["output"]], float(d["sharpness"]), parts, noise)

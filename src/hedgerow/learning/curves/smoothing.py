@@ -38,6 +38,7 @@ class Shapes:
     features: tuple[int, ...]
     values: tuple[FloatArray, ...]  # (B, O) each
     masses: tuple[FloatArray, ...]  # (B,) each, not negative
+    deviations: tuple[FloatArray, ...]  # (B, O) each, of the noise in the values
 
     @property
     def strengths(self) -> FloatArray:
@@ -55,6 +56,11 @@ class Shapes:
             _curve(grids, j, w * v)
             for j, v, w in zip(self.features, self.values, weights, strict=True)
         )
+
+    def noise(self, grids: Grids, weights: FloatArray, spread: FloatArray) -> list[FloatArray]:
+        """(cells, O) deviations of the weighted curves; `spread` is that of the weights."""
+        found = zip(self.features, self.values, self.deviations, weights, spread, strict=True)
+        return [np.hypot(w * d, s * v)[list(grids.binning.bins[j])] for j, v, d, w, s in found]
 
     def parts(self, grids: Grids) -> tuple[tuple[float, ...], ...]:
         """The part of the records in each cell of every feature; a bin's cells share evenly."""
@@ -78,13 +84,15 @@ def shapes(grids: Grids, tables: Tables) -> Shapes:
     agreed = consistent(tables)
     classes = np.maximum(common, LEAST_CLASS)
     base = log_prior(classes)
-    values, masses = [], []
+    values, masses, deviations = [], [], []
     for position, feature in enumerate(tables.features):
         counts = agreed.of(position)
         is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
-        values.append(curve(counts, base, tables.variance, is_numeric))
+        found, noise = curve(counts, base, tables.variance, is_numeric)
+        values.append(found)
+        deviations.append(noise)
         masses.append(np.maximum(counts.sum(axis=1), 0.0))
-    return Shapes(base, tables.features, tuple(values), tuple(masses))
+    return Shapes(base, tables.features, tuple(values), tuple(masses), tuple(deviations))
 
 
 def log_prior(classes: FloatArray) -> FloatArray:
@@ -93,27 +101,49 @@ def log_prior(classes: FloatArray) -> FloatArray:
     return np.array([logs[1] - logs[0]]) if len(classes) == 2 else logs
 
 
-def curve(counts: FloatArray, base: FloatArray, variance: float, is_numeric: bool) -> FloatArray:
-    """(B, O) offsets from the base, by damped Newton steps, each the posterior mean of a line.
+def curve(
+    counts: FloatArray, base: FloatArray, variance: float, is_numeric: bool
+) -> tuple[FloatArray, FloatArray]:
+    """(B, O) offsets from the base and the deviations of their noise.
 
-    With p the class probabilities at the present offsets, the residual p n - h has slope
-    W = p (1 - p) n and variance v = W + the noise of n and h in it.
+    By damped Newton steps, each the posterior mean of a line. With p the class probabilities at
+    the present offsets, the residual p n - h has slope W = p (1 - p) n and variance v = W + the
+    noise of n and h in it. Where the steps end, noise in the residual moves the offsets by the
+    gain K W (W K W + v)^-1, with K the prior, or one of usual strength if noise chose a weaker.
+    Noise in the slope of a thin bin turns its offset by the same part.
     """
     rows = np.maximum(counts.sum(axis=1), 0.0)  # (B,)
     offsets = np.zeros((len(rows), len(base)))
     priors = _priors(counts, base, variance, is_numeric)
+    mean = np.broadcast_to(rows / max(float(rows.sum()), 1.0), (len(rows), len(rows)))
     for _ in range(NEWTON_STEPS):
         p = _probabilities(base + offsets)
         residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
         slope = np.maximum(p * (1.0 - p) * rows[:, None], 1e-6)
-        spread = _noise(p, variance, counts.shape[1]) + slope
+        noise = _noise(p, variance, counts.shape[1])
+        spread = noise + slope
         for o, prior in enumerate(priors):
             w, target = slope[:, o], slope[:, o] * offsets[:, o] - residual[:, o]
             step = np.linalg.solve(w[:, None] * prior * w + np.diag(spread[:, o]), target)
             moved = DAMPING * (prior @ (w * step))
             offsets[:, o] = (1.0 - DAMPING) * offsets[:, o] + moved
         offsets = np.clip(offsets, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
-    return np.asarray(offsets - rows @ offsets / max(float(rows.sum()), 1.0))
+    deviations = [
+        _deviations(np.stack([slope[:, o], noise[:, o], spread[:, o]]), prior, mean)
+        for o, prior in enumerate(priors)
+    ]
+    offsets = np.asarray(offsets - mean @ offsets)
+    thin = np.sqrt(counts.shape[1] * variance) / np.maximum(rows, np.sqrt(variance) + 1e-9)
+    turned = np.abs(offsets) * np.minimum(thin, 1.0)[:, None]
+    return offsets, np.hypot(np.stack(deviations, axis=1), turned)
+
+
+def _deviations(known: FloatArray, prior: FloatArray, mean: FloatArray) -> FloatArray:
+    """(B,) what noise in the residual moves, for slope, noise and spread (3, B) of one output."""
+    w, noise, spread = known
+    wide = prior * max(1.0, USUAL_STRENGTH**2 / prior[0, 0])
+    gain = np.linalg.solve(w[:, None] * wide * w + np.diag(spread), w[:, None] * wide).T
+    return np.asarray(np.sqrt((gain - mean @ gain) ** 2 @ noise))
 
 
 def _probabilities(scores: FloatArray) -> FloatArray:

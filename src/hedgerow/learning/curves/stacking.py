@@ -28,16 +28,17 @@ LEAST_WEIGHT, MOST_WEIGHT = -0.2, 1.5
 
 @dataclass(frozen=True)
 class Stacked:
-    """A weight per curve, and what the constant column adds to the base."""
+    """A weight per curve, what the constant column adds to the base, and the weights' noise."""
 
     weights: FloatArray
     shift: float
+    deviations: FloatArray
 
 
 def unstacked(shapes: Shapes) -> Stacked:
     """The start: all weights alike, small enough that the sum of curves does not explode."""
-    total = float(shapes.strengths.sum()) + 1e-6
-    return Stacked(np.full(len(shapes.features), min(LARGEST_START, 1.0 / np.sqrt(total))), 0.0)
+    total, n = float(shapes.strengths.sum()) + 1e-6, len(shapes.features)
+    return Stacked(np.full(n, min(LARGEST_START, 1.0 / np.sqrt(total))), 0.0, np.zeros(n))
 
 
 def stack(shapes: Shapes, grids: Grids, share: Fraction) -> Flow[Stacked]:
@@ -45,11 +46,13 @@ def stack(shapes: Shapes, grids: Grids, share: Fraction) -> Flow[Stacked]:
 
     Curves count up to 1.5 times their mean square and the constant column a quarter of that on
     top, so few records are scaled down to the radius. Proof: docs/proofs/curve_newton.md.
+    A step by G takes back the part G H of the noise of the steps before and adds its own.
     """
     total = float(shapes.strengths.sum()) + 1e-6
     constant, radius = 0.5 * np.sqrt(1.5 * total), np.sqrt(1.25 * 1.5 * total)
     curves = shapes.curves(grids, np.ones(len(shapes.features)))
     weights = np.append(unstacked(shapes).weights, 0.0)
+    noise = np.zeros((len(weights), len(weights)))  # covariance
     for _ in range(ROUNDS):
         statistic = CurveNewton(
             curves,
@@ -59,12 +62,20 @@ def stack(shapes: Shapes, grids: Grids, share: Fraction) -> Flow[Stacked]:
             float(shapes.base[0]),
         )
         answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), share / ROUNDS))
-        weights = np.clip(weights - newton_step(statistic, answer), LEAST_WEIGHT, MOST_WEIGHT)
-    return Stacked(weights[:-1], float(weights[-1] * constant))
+        step, kept, own = newton_step(statistic, answer)
+        weights = np.clip(weights - step, LEAST_WEIGHT, MOST_WEIGHT)
+        noise = kept @ noise @ kept.T + own
+    spread = np.sqrt(np.maximum(np.diagonal(noise), 0.0))
+    return Stacked(weights[:-1], float(weights[-1] * constant), spread[:-1])
 
 
-def newton_step(statistic: CurveNewton, answer: Answer) -> FloatArray:
-    """A Wiener-filtered Newton step: directions below the noise hardly move."""
+def newton_step(
+    statistic: CurveNewton, answer: Answer
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A Wiener-filtered Newton step: directions below the noise hardly move.
+
+    Beside it (d, d) the part of an earlier error that is left, and the covariance of its noise.
+    """
     d, radius = statistic.dimension, statistic.radius
     sums = answer.values[0, 0]
     gradient = radius * sums[:d]
@@ -76,4 +87,7 @@ def newton_step(statistic: CurveNewton, answer: Answer) -> FloatArray:
     values = np.maximum(values, 0.0)
     gain = values / np.maximum(values**2 + (noise / STEP_DEVIATION) ** 2, 1e-12)
     step = vectors @ (gain * (vectors.T @ gradient))
-    return np.asarray(step * min(1.0, LARGEST_STEP / max(float(np.abs(step).max()), 1e-9)))
+    short = min(1.0, LARGEST_STEP / max(float(np.abs(step).max()), 1e-9))
+    kept = (vectors * (1.0 - short * gain * values)) @ vectors.T
+    own = (vectors * (short * gain * noise) ** 2) @ vectors.T
+    return np.asarray(short * step), np.asarray(kept), np.asarray(own)

@@ -16,9 +16,10 @@ from hedgerow.learning.flow import Flow, ask
 from hedgerow.learning.forests.random_trees import TreeDraw
 from hedgerow.learning.leaves.updates import Update
 from hedgerow.queries import Leaves, SumQuery
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Additive
+from hedgerow.values.noise import NoisyTree
 from hedgerow.values.regions import EVERYONE
-from hedgerow.values.trees import Tree
 
 
 class Splitting(Protocol):
@@ -29,7 +30,7 @@ class Splitting(Protocol):
         at: Additive,
         share: Fraction,
         rng: np.random.Generator,
-    ) -> Flow[list[Tree]]:
+    ) -> Flow[list[NoisyTree]]:
         """Trees with these numbers, all at one model; `share` pays for all of them."""
         ...
 
@@ -45,16 +46,21 @@ class Rounds:
 
 def boost(
     rounds: Rounds, splitting: Splitting, update: Update, start: Additive, rng: np.random.Generator
-) -> Flow[Additive]:
-    """The start with all trees added. The budget is divided evenly among trees."""
-    model = start
+) -> Flow[tuple[Additive, list[FloatArray]]]:
+    """The start with all trees added, and the deviations of their leaves' noise.
+
+    The budget is divided evenly among trees.
+    """
+    model, noise = start, list[FloatArray]()
     for first in range(0, rounds.n_trees, rounds.batch):
         numbers = range(first, min(first + rounds.batch, rounds.n_trees))
         share = rounds.share * len(numbers) / rounds.n_trees
         trees = yield from splitting.grow(numbers, update, model, share, rng)
         rate = update.rate(len(numbers))
-        model = model.plus(*(tree.with_values(rate * tree.values) for tree in trees))
-    return model
+        scaled = [tree.scaled(rate) for tree in trees]
+        model = model.plus(*(one.tree for one in scaled))
+        noise += [one.deviations for one in scaled]
+    return model, noise
 
 
 @dataclass(frozen=True)
@@ -73,12 +79,18 @@ class DrawnTrees:
         at: Additive,
         share: Fraction,
         rng: np.random.Generator,
-    ) -> Flow[list[Tree]]:
+    ) -> Flow[list[NoisyTree]]:
         trees = tuple(self.draw(number, rng) for number in numbers)
         query = SumQuery(EVERYONE, update.statistic(at), Leaves(trees), share)
         answer = yield from ask(query)
         left = answer.variance / len(trees)  # of the noise, in the mean of the batch
+        known = [
+            (tree, sums[: tree.n_leaves]) for tree, sums in zip(trees, answer.values, strict=True)
+        ]
         return [
-            tree.with_values(update.values(sums[: tree.n_leaves], left))
-            for tree, sums in zip(trees, answer.values, strict=True)
+            NoisyTree(
+                tree.with_values(update.values(sums, left)),
+                update.deviations(sums, left, answer.variance),
+            )
+            for tree, sums in known
         ]

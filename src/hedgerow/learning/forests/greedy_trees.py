@@ -27,9 +27,9 @@ from hedgerow.learning.leaves.updates import Update
 from hedgerow.queries import Binning, Cells, Statistic
 from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
-from hedgerow.values.grown import LeafValue
+from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.models import Additive
-from hedgerow.values.trees import Tree
+from hedgerow.values.noise import NoisyTree
 
 HESSIAN_STANDS_OUT = 1.0  # standard deviations of its noise that a side's Hessian must reach
 
@@ -112,7 +112,7 @@ class GreedyTrees:
         at: Additive,
         share: Fraction,
         rng: np.random.Generator,
-    ) -> Flow[list[Tree]]:
+    ) -> Flow[list[NoisyTree]]:
         statistic = update.statistic(at)
         leaves = known_leaves(update, statistic, len(numbers))
         each = share / (len(numbers) * self.depth)
@@ -122,7 +122,7 @@ class GreedyTrees:
             plan = TreePlan(choose, LevelOrder(), self.depth, leaves)
             growing[number] = grow(plan, self.names, rng)
         grown = yield from together(growing)
-        return [g.tree for g in grown.values()]
+        return [_with_noise(g, update, len(numbers)) for g in grown.values()]
 
     def _chooser(
         self, features: tuple[int, ...], statistic: Statistic, update: Update, share: Fraction
@@ -164,6 +164,12 @@ class GreedyTrees:
             for sums, variance in zip(sides.sums, sides.variances, strict=True)
         ]
         return np.asarray(enough[0] & enough[1])
+
+
+def _with_noise(grown: Grown, update: Update, batch: int) -> NoisyTree:
+    sums = np.stack([leaf.masses for leaf in grown.leaves])
+    variances = np.array([leaf.variance for leaf in grown.leaves])
+    return NoisyTree(grown.tree, update.deviations(sums, variances / batch, variances))
 
 
 def known_leaves(update: Update, statistic: Statistic, batch: int) -> LeafFlow:

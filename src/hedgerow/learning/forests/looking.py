@@ -36,6 +36,7 @@ from hedgerow.values.candidates import Grids
 from hedgerow.values.grids import ColumnKind
 from hedgerow.values.losses import Loss
 from hedgerow.values.models import Additive
+from hedgerow.values.noise import NoisyTree
 from hedgerow.values.regions import EVERYONE, Split
 from hedgerow.values.trees import Tree
 
@@ -165,7 +166,7 @@ class LookingTrees:
         at: Additive,
         share: Fraction,
         rng: np.random.Generator,
-    ) -> Flow[list[Tree]]:
+    ) -> Flow[list[NoisyTree]]:
         looks = self._looks
         if numbers.start in looks:
             statistic, by = update.statistic(at), Leaves(tuple(t.tree for t in self.tables))

@@ -33,10 +33,14 @@ STEPS = 12
 
 @dataclass(frozen=True)
 class Line:
-    """Log-odds of the second class are shift + slope * score."""
+    """Log-odds of the second class are shift + slope * score.
+
+    `slope_noise` is the deviation of the noise in the slope, as a part of it.
+    """
 
     shift: float
     slope: float
+    slope_noise: float = 0.0
 
 
 def calibrated(score: Additive, expected: Line, share: Fraction) -> Flow[Line]:
@@ -61,12 +65,15 @@ def fitted(answer: Answer, expected: Line) -> Line:
     for _ in range(STEPS):
         p = sigmoid(columns @ line)
         slope = rows * p * (1.0 - p)
-        spread = slope + answer.variance * ((1.0 - p) ** 2 + p**2) + 1e-9
+        noise = answer.variance * ((1.0 - p) ** 2 + p**2)
+        spread = slope + noise + 1e-9
         jacobian = slope[:, None] * columns
         curvature = jacobian.T @ (jacobian / spread[:, None]) + pull
         gradient = jacobian.T @ ((hits - p * rows) / spread) - pull @ (line - prior)
         line = line + np.clip(np.linalg.solve(curvature, gradient), -0.5, 0.5)
-    return Line(float(line[0]), float(max(line[1], 0.0)))
+    moved = np.sqrt(np.linalg.solve(curvature, (jacobian / spread[:, None]).T)[1] ** 2 @ noise)
+    shift, steep = float(line[0]), float(max(line[1], 0.0))
+    return Line(shift, steep, float(moved) / steep if steep else 0.0)
 
 
 def _middles() -> FloatArray:

@@ -23,6 +23,7 @@ from hedgerow.learning.leaves import per_leaf
 from hedgerow.queries import Answer, SumQuery, Whole
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grown import LeafValue
+from hedgerow.values.noise import of_proportions
 from hedgerow.values.regions import Region
 
 Estimate = tuple[FloatArray, float]
@@ -114,8 +115,8 @@ def leaning_proportions(nodes: dict[Region, Estimate], lean: Lean) -> dict[Regio
     return p
 
 
-def leaning_on_all(masses: FloatArray, variance: float) -> FloatArray:
-    """(L, C) proportions of leaves (L, C), each leaning on all leaves together.
+def leaning_on_all(masses: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
+    """(L, C) proportions of leaves (L, C), each leaning on all leaves together, and their noise.
 
     A leaf gets as many pseudo-rows of everybody's proportions as its total has deviations of
     noise. Without noise it says what it counts: a leaf of a deep tree may hold one row, and
@@ -126,7 +127,8 @@ def leaning_on_all(masses: FloatArray, variance: float) -> FloatArray:
     pseudo_rows = np.sqrt(variance * masses.shape[1]) + TINY
     rows = positive.sum(axis=1, keepdims=True)
     prior = everyone / everyone.sum()
-    return np.asarray((positive + pseudo_rows * prior) / (rows + pseudo_rows))
+    p = np.asarray((positive + pseudo_rows * prior) / (rows + pseudo_rows))
+    return p, of_proportions(p, rows + pseudo_rows, variance)
 
 
 # ------------------------------------------------------------------------------ complete trees
@@ -141,46 +143,58 @@ def level_sums(leaves: FloatArray) -> list[FloatArray]:
 
 def complete_proportions(
     leaves: FloatArray, variance: float, prior: FloatArray, per_noise: float
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray]:
     """(T, nodes, C) proportions of all nodes in heap order, each leaning on its parent.
 
     A node's noise is that of all leaves below it. Rows are taken to be at least one deviation of
-    it, so that an empty node leans on its parent and not on nothing.
+    it, so that an empty node leans on its parent and not on nothing. Beside them the deviations of
+    their noise, as if a node's and its parent's were the same: they share it, and that is most.
     """
     levels = level_sums(leaves)
     n_trees, _, channels = leaves.shape
     p = np.broadcast_to(prior, (n_trees, 1, channels))
-    out = []
+    moved = np.zeros_like(p)
+    out, deviations = [], []
     for level, sums in enumerate(levels):
         masses = np.maximum(sums, 0.0)
         n = masses.sum(axis=2, keepdims=True)
         noise = variance * channels * 2 ** (len(levels) - 1 - level)
         m = PSEUDO_ROWS + per_noise * noise / np.maximum(n, np.sqrt(noise) + 1e-9)
         parent = p if level == 0 else np.repeat(p, 2, axis=1)
+        above = moved if level == 0 else np.repeat(moved, 2, axis=1)
         p = (masses + m * parent) / (n + m)
+        moved = of_proportions(p, n + m, noise / channels) + m / (n + m) * above
         out.append(p)
-    return np.concatenate(out, axis=1)
+        deviations.append(moved)
+    return np.concatenate(out, axis=1), np.concatenate(deviations, axis=1)
 
 
 def complete_means(
     leaves: FloatArray, count_variance: float, sum_variance: float, second_moment: float
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray]:
     """(nodes,) means of all nodes of one tree in heap order, by empirical Bayes level by level.
 
     `leaves` is (2^depth, 2) of noisy rows and noisy sums, each record's part within [-1, 1]. A
     node's mean has variance noise / n^2 + second_moment / n; the spread of the truth around the
-    parents is what a level's squared differences hold beyond that.
+    parents is what a level's squared differences hold beyond that. Beside them the deviations of
+    their noise, as if a node's and its parent's were the same.
     """
     levels = level_sums(leaves[None])
-    mean = np.zeros(1)
-    out = []
+    mean, moved = np.zeros(1), np.zeros(1)
+    out, deviations = [], []
     for level, sums in enumerate(levels):
         below = 2 ** (len(levels) - 1 - level)
         n = np.maximum(sums[0, :, 0], np.sqrt(count_variance * below) + 1e-9)
         raw = np.clip(sums[0, :, 1] / n, -1.0, 1.0)
-        parent = mean if level == 0 else np.repeat(mean, 2)
+        parent, above = (mean, moved) if level == 0 else (np.repeat(a, 2) for a in (mean, moved))
         noise = sum_variance * below / n**2 + second_moment / n
         spread = max(float((n * ((raw - parent) ** 2 - noise)).sum() / n.sum()), 1e-9)
-        mean = parent + spread / (spread + noise) * (raw - parent)
+        part = spread / (spread + noise)
+        mean = parent + part * (raw - parent)
+        wider = spread + np.sqrt(2.0 * float((n**2 * noise**2).sum())) / n.sum()
+        part = wider / (wider + noise)
+        own = np.sqrt((sum_variance + raw**2 * count_variance) * below) / n
+        moved = part * np.minimum(own, 1.0) + (1.0 - part) * above
         out.append(mean)
-    return np.concatenate(out)
+        deviations.append(moved)
+    return np.concatenate(out), np.concatenate(deviations)

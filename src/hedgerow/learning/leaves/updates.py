@@ -22,6 +22,7 @@ from hedgerow.queries import ClassCounts, Fractions, Gradients, Statistic
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
 from hedgerow.values.models import Additive
+from hedgerow.values.noise import of_proportions
 
 Noise = FloatArray | float
 """Variance of each channel: one for all sums, or one per sum."""
@@ -55,6 +56,10 @@ class Update(Protocol):
         """
         ...
 
+    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+        """(L, O) of the noise in `values(sums, left)`, where `variance` is that of the sums."""
+        ...
+
     def rate(self, batch: int) -> float:
         """How much of a tree enters the model if `batch` trees saw the same gradients."""
         ...
@@ -83,6 +88,9 @@ class AverageClasses:
     def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         return _proportions(sums)
 
+    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+        return _of_proportions(sums, variance)
+
     def rate(self, batch: int) -> float:
         return 1.0
 
@@ -110,6 +118,9 @@ class AverageTarget:
     def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         return self.low + (self.high - self.low) * _proportions(sums)[:, 1:]
 
+    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+        return (self.high - self.low) * _of_proportions(sums, variance)[:, 1:]
+
     def rate(self, batch: int) -> float:
         return 1.0
 
@@ -124,6 +135,11 @@ def _proportions(sums: FloatArray) -> FloatArray:
     c = np.maximum(sums, 0.0)
     n = c.sum(axis=-1, keepdims=True)
     return np.asarray(np.where(n > 0, c / np.maximum(n, TINY), 1.0 / c.shape[-1]))
+
+
+def _of_proportions(sums: FloatArray, variance: Noise) -> FloatArray:
+    rows = np.maximum(sums, 0.0).sum(axis=-1, keepdims=True)
+    return of_proportions(_proportions(sums), rows, np.reshape(variance, (-1, 1)))
 
 
 # ------------------------------------------------------------------------------------- boosting
@@ -145,6 +161,12 @@ def sampling_variance(loss: Loss, h: FloatArray) -> FloatArray:
     losses would need the residuals' spread, which these sums do not tell.
     """
     return h if isinstance(loss, LogLoss | SoftmaxLoss) else np.zeros_like(h)
+
+
+def _noise_of_step(loss: Loss, steps: FloatArray, variance: Noise) -> FloatArray:
+    """(L, O) deviation of G + H step: what noise in both sums moves at a step that is taken."""
+    each = np.sqrt(np.reshape(np.asarray(variance, np.float64), (-1, 1)))
+    return np.asarray(each * np.hypot(loss.gradient_scale, steps / loss.hessian_scale))
 
 
 def hessian_noise(loss: Loss) -> float:
@@ -191,6 +213,13 @@ class Steps:
         steps = (doubt * towards - g) / (h + self.ridge + doubt + TINY)
         return np.clip(steps, -self.clip, self.clip)
 
+    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+        """Of its own sums; what pulls it, the whole tree's step, hardly moves."""
+        _, h = gradients_and_hessians(self.loss, sums)
+        doubt = self._doubt(np.broadcast_to(np.asarray(left, np.float64), len(sums)))
+        moved = _noise_of_step(self.loss, self.values(sums, left), variance)
+        return np.asarray(moved / (h + self.ridge + doubt + TINY))
+
     def _doubt(self, variance: Noise) -> FloatArray:
         deviation = self.loss.gradient_scale * np.sqrt(np.asarray(variance, np.float64))
         return np.asarray(DOUBT * deviation[..., None])
@@ -229,14 +258,26 @@ class Wiener:
 
     def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
-        prior = self.deviation**2 * _alike(len(sums), self.alike)
-        noise = np.broadcast_to(variance * self.loss.gradient_scale**2 + TINY, len(sums))
+        gains = self._gains(h, variance)
+        means = np.stack([-gain @ mine for gain, mine in zip(gains, g.T, strict=True)], axis=1)
+        return np.asarray(np.clip(means, -self.clip, self.clip))
+
+    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+        """Noise of a Hessian counts where it meets the step; its part in the gain is left out."""
+        _, h = gradients_and_hessians(self.loss, sums)
+        moved = _noise_of_step(self.loss, self.values(sums, left), variance)
+        gains = zip(self._gains(h, left), moved.T, strict=True)
+        return np.stack([np.sqrt(gain**2 @ mine**2) for gain, mine in gains], axis=1)
+
+    def _gains(self, h: FloatArray, variance: Noise) -> list[FloatArray]:
+        """(L, L) for each output: the posterior means are minus these times the gradients."""
+        prior = self.deviation**2 * _alike(len(h), self.alike)
+        noise = np.broadcast_to(variance * self.loss.gradient_scale**2 + TINY, len(h))
         spread = noise[:, None] + sampling_variance(self.loss, h)
-        means = [
-            prior @ (w * np.linalg.solve(w[:, None] * prior * w + np.diag(v), -mine))
-            for mine, w, v in zip(g.T, h.T, spread.T, strict=True)
+        return [
+            np.linalg.solve(w[:, None] * prior * w + np.diag(v), w[:, None] * prior).T
+            for w, v in zip(h.T, spread.T, strict=True)
         ]
-        return np.asarray(np.clip(np.stack(means, axis=1), -self.clip, self.clip))
 
     def rate(self, batch: int) -> float:
         return 1.0 / batch

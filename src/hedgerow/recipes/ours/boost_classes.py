@@ -47,9 +47,11 @@ from hedgerow.queries import (
 )
 from hedgerow.recipes.ours.plain import HARMFUL, shares_alone
 from hedgerow.recipes.recipe import Needs, Task, Trained
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
 from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 
@@ -126,7 +128,7 @@ class SmoothedBoost:
         stacked = unstacked(found)
         if shares.stacking:
             stacked = yield from stack(found, grids, shares.stacking)
-        score = started(found, grids, stacked)
+        score, of_trees = started(found, grids, stacked), list[FloatArray]()
         if shares.trees:
             rounds = Rounds(self.n_trees, self.batch, shares.trees)
             loss, features = loss_for(n_classes), known(found, stacked)
@@ -135,8 +137,11 @@ class SmoothedBoost:
             if strength >= LOOK_FROM:
                 said = [w * v for w, v in zip(stacked.weights, found.values, strict=True)]
                 splitting = looking(grids, features, said, draw, rounds, loss)
-            score = yield from boost(rounds, splitting, Wiener(loss), score, rng)
-        return Trained(Model(score, output_for(n_classes), parts=found.parts(grids)))
+            score, of_trees = yield from boost(rounds, splitting, Wiener(loss), score, rng)
+        of_curves = found.noise(grids, stacked.weights, stacked.deviations)
+        noise = ScoreNoise.of(of_trees, of_curves)
+        parts = found.parts(grids)
+        return Trained(Model(score, output_for(n_classes), parts=parts, noise=noise))
 
 
 def active_features(grids: Grids) -> tuple[int, ...]:

@@ -31,9 +31,9 @@ from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import SquaredLoss
 from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.noise import NoisyTree, ScoreNoise
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
-from hedgerow.values.trees import Tree
 
 LEAST_SIGNAL = 300.0
 """Below it the recipe grows a forest instead: boosting is then no better than the mean."""
@@ -136,10 +136,10 @@ class RegressionBoost:
         )
         start = class_means(target, cuts) @ belief.totals / belief.totals.sum()
         each = (1 - opened.spent - constants.root_share - LOOK_SHARE) / n_trees
-        model = yield from self._boosted(
+        model, noise = yield from self._boosted(
             shapes_of(skeletons, grids), depth, target, float(start), each
         )
-        return Trained(Model(model, Output.VALUE))
+        return Trained(Model(model, Output.VALUE, noise=ScoreNoise.of(noise)))
 
     def _boosted(
         self,
@@ -148,9 +148,9 @@ class RegressionBoost:
         target: TargetShape,
         start: float,
         each: Fraction,
-    ) -> Flow[Additive]:
+    ) -> Flow[tuple[Additive, list[FloatArray]]]:
         width = target.high - target.low
-        model = Additive((start,), clip=(target.low, target.high))
+        model, noise = Additive((start,), clip=(target.low, target.high)), list[FloatArray]()
         residuals = Residuals(width, width**2 / 12.0)
         looks = set(range(0, len(shapes), max(len(shapes) // RESIDUAL_LOOKS, 1))[:RESIDUAL_LOOKS])
         for t, shape in enumerate(shapes):
@@ -159,20 +159,22 @@ class RegressionBoost:
             loss = SquaredLoss(target.low, target.high, residuals.clip, self.weight)
             statistic = Gradients(loss, model)
             answer = yield from ask(SumQuery(EVERYONE, statistic, Leaves((shape.tree,)), each))
-            model = model.plus(self._tree(shape, answer, depth, residuals))
-        return model
+            grown = self._tree(shape, answer, depth, residuals)
+            model = model.plus(grown.tree)
+            noise.append(grown.deviations)
+        return model, noise
 
-    def _tree(self, shape: Shape, answer: Answer, depth: int, residuals: Residuals) -> Tree:
+    def _tree(self, shape: Shape, answer: Answer, depth: int, residuals: Residuals) -> NoisyTree:
         """Leaf values in the target's units; the gradient is the residual with its sign turned."""
         sums = np.stack([answer.values[..., 1] / self.weight, -answer.values[..., 0]], axis=-1)
-        means = complete_means(
+        means, moved = complete_means(
             on_last_level([shape], sums, depth)[0],
             answer.variance / self.weight**2,
             answer.variance,
             residuals.mean_square / residuals.clip**2,
         )
-        values = self.learning_rate * residuals.clip * means[shape.leaf_at]
-        return shape.tree.with_values(values[:, None])
+        values, noise = (residuals.clip * part[shape.leaf_at, None] for part in (means, moved))
+        return NoisyTree(shape.tree.with_values(values), noise).scaled(self.learning_rate)
 
 
 # ------------------------------------------------------------------------------ post-processing

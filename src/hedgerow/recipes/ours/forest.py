@@ -37,6 +37,7 @@ from hedgerow.recipes.ours.plain import is_harmful, shares_alone
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.noise import NoisyTree, ScoreNoise
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
@@ -74,6 +75,15 @@ def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
         sharpness=1.0 if signal < 30 else 1.5,
         screens=signal >= SCREEN_FROM,
     )
+
+
+@dataclass(frozen=True)
+class SaidOfLeaves:
+    """A tree, its leaves' proportions (L, C), and the deviations of their noise."""
+
+    tree: Tree
+    p: FloatArray
+    moved: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +153,11 @@ class GuidedForest:
         answer = yield from ask(SumQuery(EVERYONE, goal.statistic, by, rest))
         prior = belief.totals / belief.totals.sum()
         leaves = on_last_level(shapes, answer.values, depth)
-        p = complete_proportions(leaves, answer.variance, prior, _per_noise(goal))
-        said = [(s.tree, mine[s.leaf_at]) for s, mine in zip(shapes, p, strict=True)]
+        found = complete_proportions(leaves, answer.variance, prior, _per_noise(goal))
+        said = [
+            SaidOfLeaves(s.tree, p[s.leaf_at], moved[s.leaf_at])
+            for s, p, moved in zip(shapes, *found, strict=True)
+        ]
         if to_calibrate:
             return Trained((yield from _read(said, prior, constants.sharpness, to_calibrate)))
         return Trained(_votes(said, goal, prior, constants.sharpness))
@@ -153,7 +166,7 @@ class GuidedForest:
         n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or BLIND_FOREST_DEPTH
         rest = 1 - opened.spent
         drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
-        return Trained(mean_of([grown.tree for grown in drawn]))
+        return Trained(mean_of([grown.tree for grown in drawn]), tuple(drawn))
 
 
 def root_weights(belief: Belief, screens: bool) -> FloatArray:
@@ -180,27 +193,36 @@ def is_calibrated(schema: Schema) -> bool:
 
 
 def _read(
-    said: list[tuple[Tree, FloatArray]], prior: FloatArray, sharpness: float, share: Fraction
+    said: list[SaidOfLeaves], prior: FloatArray, sharpness: float, share: Fraction
 ) -> Flow[Model]:
     """Two classes: the mean log-odds against the prior, read by a line that is asked for."""
     base = float(np.log(prior[1] / prior[0]))
-    odds = [(tree, np.log(p[:, 1:] / p[:, :1]) - base) for tree, p in said]
-    mean = Additive((0.0,), trees=tuple(t.with_values(v / len(said)) for t, v in odds))
+    odds = [_against(one, base).scaled(1.0 / len(said)) for one in said]
+    mean = Additive((0.0,), trees=tuple(one.tree for one in odds))
     line = yield from calibrated(mean, Line(base, sharpness), share)
-    scaled = tuple(t.with_values(line.slope * v / len(said)) for t, v in odds)
-    return Model(Additive((line.shift,), trees=scaled), Output.SIGMOID)
+    scaled = [one.scaled(line.slope) for one in odds]
+    noise = ScoreNoise.of([one.deviations for one in scaled], common=line.slope_noise)
+    trees = tuple(one.tree for one in scaled)
+    return Model(Additive((line.shift,), trees=trees), Output.SIGMOID, noise=noise)
+
+
+def _against(said: SaidOfLeaves, base: float) -> NoisyTree:
+    """Log-odds of the second class, whose slope is 1 / p (1 - p)."""
+    odds = np.log(said.p[:, 1:] / said.p[:, :1]) - base
+    moved = said.moved[:, 1:] / (said.p[:, 1:] * said.p[:, :1])
+    return NoisyTree(said.tree.with_values(odds), moved)
 
 
 def _per_noise(goal: Goal) -> float:
     return 0.5 if goal.shape is None else 0.3 / goal.shape.spread
 
 
-def _votes(
-    said: list[tuple[Tree, FloatArray]], goal: Goal, prior: FloatArray, sharpness: float
-) -> Model:
+def _votes(said: list[SaidOfLeaves], goal: Goal, prior: FloatArray, sharpness: float) -> Model:
     if goal.shape is not None:
-        means = tuple(tree.with_values(goal.value(p)) for tree, p in said)
-        return Model(Additive((0.0,), trees=means), Output.MEAN)
+        means = [one.tree.with_values(goal.value(one.p)) for one in said]
+        return mean_of(means, ScoreNoise.of([goal.deviations(one.moved) for one in said]))
     base = np.log(prior)
-    odds = tuple(tree.with_values(np.log(p) - base) for tree, p in said)
-    return Model(Additive(tuple(base.tolist()), trees=odds), Output.LOG_MEAN, sharpness)
+    odds = tuple(one.tree.with_values(np.log(one.p) - base) for one in said)
+    noise = ScoreNoise.of([one.moved / one.p for one in said])
+    score = Additive(tuple(base.tolist()), trees=odds)
+    return Model(score, Output.LOG_MEAN, sharpness, noise=noise)

@@ -23,8 +23,10 @@ from hedgerow.learning.leaves.per_tree import leaf_values
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, Cells, Leaves, QueryKinds, Sides, Statistic, SumQuery, sums
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import ROOT_LAYER, NodeTests
+from hedgerow.values.noise import NoisyTree, ScoreNoise
 from hedgerow.values.regions import EVERYONE, Fold, Region, Step
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
@@ -115,8 +117,9 @@ class ExtraTrees:
             t: self._tree(t, goal, room, schema, quote, np.random.default_rng(seed))
             for t, seed in enumerate(rng.integers(0, 2**63, self.n_trees).tolist())
         }
-        trees = yield from together(flows)
-        return Trained(mean_of(list(trees.values())))
+        grown = (yield from together(flows)).values()
+        noise = ScoreNoise.of([one.deviations for one in grown])
+        return Trained(mean_of([one.tree for one in grown], noise))
 
     def _room(self, goal: Goal, schema: Schema) -> Flow[Room]:
         """Where the roots may be cut."""
@@ -135,7 +138,7 @@ class ExtraTrees:
         schema: Schema,
         quote: Quote,
         rng: np.random.Generator,
-    ) -> Flow[Tree]:
+    ) -> Flow[NoisyTree]:
         region, share = self._rows_of(t), Fraction(1, self.n_trees)
         if self.split is SplitRule.RANDOM:
             tree = _random_tree(schema, self.max_depth, rng)
@@ -144,14 +147,16 @@ class ExtraTrees:
             grown = yield from grow_layers(rules, schema, rng, region, room)
             tree, masses = assembled(grown, schema, goal.channels)
             if rules.noise == 0.0 and grown.root is not None:
-                return tree.with_values(goal.value(leaning_on_all(masses, 0.0)))
+                return _leaning(tree, goal, masses, 0.0)
             share *= self.leaf_share
         answer = yield from ask(SumQuery(region, goal.statistic, Leaves((tree,)), share))
         masses, noise = answer.values[0], answer.variance
         if not self.lean:
-            return tree.with_values(goal.value(leaning_on_all(masses, noise)))
-        leaning = leaf_values(tree, masses, noise, goal, lean_of(goal)).values()
-        return tree.with_values(np.array([leaf.value for leaf in leaning]))
+            return _leaning(tree, goal, masses, noise)
+        leaves = leaf_values(tree, masses, noise, goal, lean_of(goal)).values()
+        values = np.array([leaf.value for leaf in leaves])
+        moved = np.array([leaf.deviations for leaf in leaves])
+        return NoisyTree(tree.with_values(values), moved)
 
     def _rules(self, goal: Goal, schema: Schema, quote: Quote) -> RandomSplits:
         n, statistic = len(schema.grids), goal.statistic
@@ -176,6 +181,11 @@ class ExtraTrees:
         if self.subsample is None:
             return EVERYONE
         return (Step(Fold(f"tree {t}", self.subsample), 0),)
+
+
+def _leaning(tree: Tree, goal: Goal, masses: FloatArray, noise: float) -> NoisyTree:
+    p, moved = leaning_on_all(masses, noise)
+    return NoisyTree(tree.with_values(goal.value(p)), goal.deviations(moved))
 
 
 def _noise(statistic: Statistic, m: int, share: Fraction, quote: Quote) -> float:

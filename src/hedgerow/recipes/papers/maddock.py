@@ -27,6 +27,7 @@ from hedgerow.recipes.recipe import Needs, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.schema import Schema
 
 
@@ -114,8 +115,8 @@ class Boosted:
         rounds = Rounds(self.n_trees, self.batch, 1 - self.candidates.share(setting))
         if self.update is Updates.AVERAGING:
             start = Additive((0.0,) * len(schema.classes or (0,)))
-        score = yield from boost(rounds, splitting, update, start, rng)
-        return Trained(Model(score, self._output(schema)))
+        score, noise = yield from boost(rounds, splitting, update, start, rng)
+        return Trained(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
 
     # ---------------------------------------------------------------------------- components
     def _splitting(self, grids: Grids) -> Splitting:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.report.plain import PlainLeaf, PlainModel, PlainNode, nodes_of
-from hedgerow.report.reading import CellParts, part_inside
 from hedgerow.report.view import readable
+from hedgerow.report.weighing import CellParts, part_inside
 from hedgerow.values.grids import ColumnKind, Grid
 
 VALUE_DIGITS = 9

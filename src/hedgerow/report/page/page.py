@@ -15,9 +15,10 @@ from hedgerow.report.page.data import script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.pictures import importance_bars, shape_figures
 from hedgerow.report.plain import PlainModel, plain
-from hedgerow.report.reading import Readable, mean_of_curve
+from hedgerow.report.reading import mean_of_curve
 from hedgerow.report.text import leaf_sentences
 from hedgerow.report.view import is_one_tree, leaf_of
+from hedgerow.report.weighing import Readable
 from hedgerow.values.models import Output
 
 LOGO = Html(
@@ -141,18 +142,12 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
     if fitting > 1:
         field = Html(f'<input id="tree-number" type="number" min="1" max="{fitting}" value="1">')
         tools.insert(0, tag("span", Html(str(tag("label", "Tree ", for_="tree-number"))), field))
-    legend: list[Html] = []
-    if single and form.classes is not None:
-        legend = [
-            tag("li", tag("span", "", class_=f"chip k{min(k, 6)}"), f" {name}")
-            for k, name in enumerate(form.classes)
-        ]
     return sections.section(
         "tree",
         "The tree" if single else "The trees",
         tag("p", words),
         tag("div", *tools, class_="tools"),
-        *([tag("ul", *legend, class_="legend")] if legend else []),
+        *([_legend(form)] if single and form.classes is not None else []),
         tag("div", tag("div", "", id="tree-view"), class_="panel"),
         Html("<noscript><p>The tree needs the page's own script.</p></noscript>"),
     )
@@ -168,11 +163,26 @@ MANY_TREES = (
 )
 
 
+def _legend(form: PlainModel) -> Html:
+    """Which colour stands for which class."""
+    chips = [
+        tag("li", tag("span", "", class_=f"chip k{min(k, 6)}"), f" {name}")
+        for k, name in enumerate(form.classes or ())
+    ]
+    return tag("ul", *chips, class_="legend")
+
+
+IMPORTANCES = (
+    "The part of the score's variation that each column brings about, with two deviations of its "
+    "noise. A column that is not well above its noise may be nothing but noise."
+)
+
+
 def _columns_section(model: Reportable, form: PlainModel) -> Html:
     return sections.section(
         "columns",
         "What it looks at",
-        tag("p", "The part of the score's variation that each column brings about."),
+        tag("p", IMPORTANCES),
         importance_bars(model),
         *_curves(model, form),
     )
@@ -180,15 +190,19 @@ def _columns_section(model: Reportable, form: PlainModel) -> Html:
 
 def _curves(model: Reportable, form: PlainModel) -> list[Html]:
     what = "the number" if form.classes is None else "the score"
+    if form.classes is not None and len(form.classes) == 2:
+        what += f" of {form.classes[1]}"
     if trees_that_fit(form) < len(form.trees):
         return [tag("p", "hedgerow.shape(model, column) has the curve of each column.")]
     return [
         tag("h3", "Column by column"),
         tag(
             "p",
-            f"What a column adds to {what}, all else averaged; its bins from left to right. Read "
+            f"What a column adds to {what}, all else averaged; its bins from left to right, as "
+            "wide as each other. The band is two deviations of the noise to either side. Read "
             "off the released model, so nothing more was spent.",
         ),
+        *([_legend(form)] if form.outputs > 2 else []),
         tag("div", *shape_figures(model), class_="columns"),
     ]
 

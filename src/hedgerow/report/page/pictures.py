@@ -1,90 +1,134 @@
-"""Curves and importances as plain SVG."""
+"""Curves and importances as plain SVG, each with its noise."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from hedgerow.report.importance_noise import importance_deviations
 from hedgerow.report.page.html import Html, tag
-from hedgerow.report.reading import ColumnShape, Readable, importances, shape
+from hedgerow.report.reading import ColumnShape, importances, shape
+from hedgerow.report.view import DEVIATIONS
+from hedgerow.report.weighing import Readable
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grids import ColumnKind, Grid
 
 WIDE, HIGH, MARGIN = 280.0, 120.0, 8.0
 MOST_SHAPES = 12
 MOST_BARS = 20
-
-
-def shown_columns(model: Readable) -> list[str]:
-    """Columns that matter, the most important first."""
-    return [name for name, part in importances(model).items() if part > 0.0]
+TICKS = (0.3, 0.5, 0.7)
+BAND_ROOM = 1.6
+"""How far bands may stretch the scale of the curves; what is wider runs to the edge."""
 
 
 def importance_bars(model: Readable) -> Html:
+    """A bar for each column that matters, a line across its end as long as the noise."""
+    spread = dict(zip(model.schema_.names, importance_deviations(model), strict=True))
     found = [(name, part) for name, part in importances(model).items() if part > 0.0][:MOST_BARS]
-    top = max((part for _, part in found), default=1.0)
-    rows = [
-        tag(
-            "div",
-            tag("span", name, class_="words"),
-            tag(
-                "span",
-                tag("span", "", class_="part k0", style=f"flex-basis:{100 * part / top:.1f}%"),
-                class_="bar",
-                aria_hidden="true",
-            ),
-            tag("span", f"{part:.1%}", class_="value"),
-            class_="share",
-        )
-        for name, part in found
-    ]
+    top = max((part + DEVIATIONS * spread[name] for name, part in found), default=1.0)
+    rows = [_importance(name, part, DEVIATIONS * float(spread[name]), top) for name, part in found]
     return tag("div", *rows, class_="shares", id="importances")
+
+
+def _importance(name: str, part: float, noise: float, top: float) -> Html:
+    low, high = max(part - noise, 0.0) / top, (part + noise) / top
+    place = f"left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%"
+    bar = tag(
+        "span",
+        tag("span", "", class_="part k0", style=f"flex-basis:{100 * part / top:.1f}%"),
+        *([tag("span", "", class_="whisker", style=place)] if noise else []),
+        class_="bar",
+        aria_hidden="true",
+    )
+    words = f"{part:.1%} ± {noise:.1%}" if noise else f"{part:.1%}"
+    return tag(
+        "div", tag("span", name, class_="words"), bar, tag("span", words, class_="value"),
+        class_="share",
+    )  # fmt: skip
 
 
 def shape_figures(model: Readable) -> list[Html]:
     """One figure for each of the most important columns, all on one scale."""
-    columns = shown_columns(model)[:MOST_SHAPES]
+    columns = [name for name, part in importances(model).items() if part > 0.0][:MOST_SHAPES]
     found = [shape(model, name) for name in columns]
-    reach = max((float(np.abs(one.values).max()) for one in found), default=1.0) or 1.0
+    reach = _reach(found)
     grids = {grid.feature: grid for grid in model.schema_.grids}
     return [_figure(one, grids[one.feature], reach) for one in found]
 
 
+def _reach(found: list[ColumnShape]) -> float:
+    curves = max((float(np.abs(one.values).max()) for one in found), default=1.0) or 1.0
+    bands = max((float(np.abs(one.band).max()) for one in found), default=1.0)
+    return min(max(curves, bands), BAND_ROOM * curves)
+
+
 def _figure(one: ColumnShape, grid: Grid, reach: float) -> Html:
-    drawn = _steps(one, reach)
-    words = "; ".join(
-        f"{said} {value:+.2g}"
-        for said, value in list(zip(one.words, one.values[:, -1], strict=True))[:8]
-    )
-    ends = (
-        (f"{grid.low:g}", f"{grid.high:g}")
-        if grid.kind is ColumnKind.NUMERIC
-        else ("first category", "last")
-    )
     inner = (
-        f'<line class="axis" x1="0" x2="{WIDE}" y1="{HIGH / 2}" y2="{HIGH / 2}"/>{drawn}'
-        f'<text x="0" y="{HIGH + 14}">{_escaped(ends[0])}</text>'
-        f'<text x="{WIDE}" y="{HIGH + 14}" text-anchor="end">{_escaped(ends[1])}</text>'
+        f'<line class="axis" x1="0" x2="{WIDE}" y1="{HIGH / 2}" y2="{HIGH / 2}"/>'
+        f"{_drawn(one, reach)}{_axis(one, grid)}"
         f'<text x="0" y="12">{reach:+.2g}</text><text x="0" y="{HIGH - 3}">{-reach:+.2g}</text>'
     )
     picture = Html(
-        f'<svg viewBox="0 0 {WIDE} {HIGH + 20}" role="img" aria-label="{_escaped(words)}">'
+        f'<svg viewBox="0 0 {WIDE} {HIGH + 20}" role="img" aria-label="{_escaped(_words(one))}">'
         f"{inner}</svg>"
     )
-    missing = one.values[-1]
-    said = "missing: " + ", ".join(f"{value:+.2g}" for value in missing)
+    missing = [(one.values[-1, k], DEVIATIONS * one.deviations[-1, k]) for k in _outputs(one)]
+    said = "missing: " + ", ".join(f"{value:+.2g} ± {noise:.1g}" for value, noise in missing)
     return tag("figure", tag("figcaption", one.feature), picture, tag("div", said, class_="small"))
 
 
-def _steps(one: ColumnShape, reach: float) -> str:
-    """A line per output; bins are set side by side, each as wide as the others."""
-    values = one.values[:-1] if len(one.values) > 1 else one.values
-    width, lines = WIDE / len(values), []
-    for output in range(values.shape[1]):
-        places = HIGH / 2 - values[:, output] / reach * (HIGH / 2 - MARGIN)
-        points = [
-            f"{x:.1f},{y:.1f}" for k, y in enumerate(places) for x in (k * width, (k + 1) * width)
-        ]
-        lines.append(f'<polyline class="curve k{min(output, 6)}" points="{" ".join(points)}"/>')
-    return "".join(lines)
+def _axis(one: ColumnShape, grid: Grid) -> str:
+    """What the bins begin with: they are as wide as each other, whatever they hold."""
+    known = max(len(one.cells) - 1, 1)
+    if grid.kind is not ColumnKind.NUMERIC:
+        ends = ("first category", "last") if known > 1 else ("all categories", "")
+        return _tick(0.0, ends[0], "start") + _tick(1.0, ends[1], "end")
+    inner = sorted({round(known * part) for part in TICKS} - {0, known})
+    edges = [(k / known, f"{grid.edges[one.cells[k] - 1]:.3g}") for k in inner]
+    between = "".join(_tick(place, words, "middle") for place, words in edges)
+    return _tick(0.0, f"{grid.low:g}", "start") + between + _tick(1.0, f"{grid.high:g}", "end")
+
+
+def _tick(place: float, words: str, anchor: str) -> str:
+    x, y = WIDE * place, HIGH + 14
+    return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{_escaped(words)}</text>'
+
+
+def _words(one: ColumnShape) -> str:
+    bins = zip(one.words, one.values[:, -1], DEVIATIONS * one.deviations[:, -1], strict=True)
+    return "; ".join(f"{said} {value:+.2g} ± {noise:.1g}" for said, value, noise in list(bins)[:8])
+
+
+def _drawn(one: ColumnShape, reach: float) -> str:
+    """Per output a band and a line; bins are set side by side, each as wide as the others."""
+    known = slice(0, -1) if len(one.values) > 1 else slice(None)  # the last is missing
+    low, high = one.band
+    outputs = _outputs(one)
+    bands = [
+        f'<polygon class="band k{min(k, 6)}" points="'
+        f'{_points(high[known, k], reach)} {_points(low[known, k], reach, back=True)}"/>'
+        for k in outputs
+        if one.deviations.any()
+    ]
+    lines = [
+        f'<polyline class="curve k{min(k, 6)}" points="{_points(one.values[known, k], reach)}"/>'
+        for k in outputs
+    ]
+    return "".join(bands + lines)
+
+
+def _outputs(one: ColumnShape) -> list[int]:
+    """Of two classes the second: the first is its mirror."""
+    many = one.values.shape[1]
+    return [1] if many == 2 else list(range(many))
+
+
+def _points(values: FloatArray, reach: float, back: bool = False) -> str:
+    width = WIDE / len(values)
+    places = HIGH / 2 - np.clip(values / reach, -1.0, 1.0) * (HIGH / 2 - MARGIN)
+    points = [
+        f"{x:.1f},{y:.1f}" for k, y in enumerate(places) for x in (k * width, (k + 1) * width)
+    ]
+    return " ".join(points[::-1] if back else points)
 
 
 def _escaped(text: str) -> str:

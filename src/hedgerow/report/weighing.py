@@ -1,0 +1,186 @@
+"""A model taken apart into weighted pieces, for whoever reads it.
+
+How many records go each way is known where leaves keep their noisy masses (single trees) or where
+noisy counts of every column were released (`Model.parts`); columns are then taken as independent.
+Elsewhere both sides of a test count alike, which is a convention of the reading and no fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.values.arrays import Codes, FloatArray
+from hedgerow.values.grown import Grown
+from hedgerow.values.models import Curve, Model, Output
+from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
+
+CellParts = tuple[tuple[float, ...], ...]
+
+
+class Readable(Protocol):
+    """A fitted estimator, or a model read back from its file."""
+
+    schema_: Schema
+    model_: Model
+    grown_: tuple[Grown, ...]
+
+
+@dataclass(frozen=True)
+class WeightedTree:
+    """A tree, the chance to go left at each node, and the mean of all leaves below each node.
+
+    `deviations` is (L, O) of the noise in its leaves, if there is any.
+    """
+
+    tree: Tree
+    left_part: FloatArray  # (N,)
+    mean: FloatArray  # (N, O)
+    deviations: FloatArray | None
+
+    def parts_of_leaves(self, column: int, cells: Sequence[int]) -> FloatArray:
+        """(L, K) the chance to end in each leaf, if a column has these cells, others averaged."""
+        tree, reach = self.tree, np.ones((len(self.tree.tests), len(cells)))
+        for q, test in enumerate(tree.tests):  # parents stand before their children
+            if test is None:
+                continue
+            left: float | FloatArray = float(self.left_part[q])
+            if tree.feature[q] == column:
+                left = np.array([test.left >> cell & 1 for cell in cells], np.float64)
+            reach[tree.left[q]], reach[tree.right[q]] = reach[q] * left, reach[q] * (1.0 - left)
+        return reach[tree.leaf >= 0]
+
+    def dependence(self, column: int, n_cells: int) -> FloatArray:
+        """(cells, O) where one column is known and the others are averaged."""
+        tree, out = self.tree, [np.zeros(0)] * len(self.tree.tests)
+        for q in reversed(range(len(tree.tests))):  # children stand after their parent
+            test = tree.tests[q]
+            if test is None:
+                out[q] = np.broadcast_to(self.mean[q], (n_cells, self.mean.shape[1]))
+                continue
+            left, right = out[tree.left[q]], out[tree.right[q]]
+            if tree.feature[q] == column:
+                goes_left = np.array([test.left >> cell & 1 for cell in range(n_cells)], bool)
+                out[q] = np.where(goes_left[:, None], left, right)
+            else:
+                out[q] = self.left_part[q] * left + (1.0 - self.left_part[q]) * right
+        return out[0]
+
+    def credit(self, codes: Codes, values: FloatArray) -> None:
+        """Adds to (n, F, O) in place, a level of all records at a time."""
+        tree, node = self.tree, np.zeros(codes.shape[1], np.int64)
+        rows = np.arange(len(node))
+        while True:
+            going = tree.feature[node] >= 0
+            if not going.any():
+                return
+            here, r = node[going], rows[going]
+            column = tree.feature[here]
+            cell = codes[column, r].astype(np.int64)
+            word = tree.left_bits[here, cell // 64] >> (cell % 64).astype(np.uint64)
+            below = np.where(word & np.uint64(1) == 1, tree.left[here], tree.right[here])
+            values[r, column] += self.mean[below] - self.mean[here]
+            node[going] = below
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model's score as a sum; votes are divided by their number."""
+
+    base: FloatArray
+    curves: tuple[Curve, ...]
+    trees: tuple[WeightedTree, ...]
+
+
+def parts_of(model: Readable) -> Parts:
+    """The model taken apart, in units of the score that predictions are read off."""
+    if not hasattr(model, "model_"):
+        raise SpecError(
+            f"this {type(model).__name__} is not fitted yet, so there is nothing to read in it; "
+            "call fit first, or load a model."
+        )
+    score, grown = model.model_.score, model.grown_
+    scale = _scale(model.model_)
+    masses = [_masses(one) for one in grown] if len(grown) == len(score.trees) else []
+    parts = model.model_.parts
+    noise = _leaf_noise(model)
+    trees = tuple(
+        _weighted(
+            tree, scale, masses[k] if masses else None, parts, scale * noise[k] if noise else None
+        )
+        for k, tree in enumerate(score.trees)
+    )
+    shrunk = scale if model.model_.output is Output.MEAN else 1.0  # there the base is a vote too
+    return Parts(shrunk * np.asarray(score.base, np.float64), score.curves, trees)
+
+
+def _leaf_noise(model: Readable) -> list[FloatArray]:
+    """(L, O or 1) of each tree: as the model keeps it, or from what is known of the leaves."""
+    if model.model_.noise.trees:
+        return [np.array(one) for one in model.model_.noise.trees]
+    grown = model.grown_
+    if len(grown) != len(model.model_.score.trees) or not all(one.leaves for one in grown):
+        return []
+    return [np.array([leaf.deviations for leaf in one.leaves]) for one in grown]
+
+
+def _scale(model: Model) -> float:
+    """What a tree's output is worth in the score that `Model.read` makes a prediction of."""
+    many = max(len(model.score.trees), 1)
+    match model.output:
+        case Output.MEAN:
+            return 1.0 / many
+        case Output.LOG_MEAN:
+            return model.sharpness / many
+    return 1.0
+
+
+def _masses(grown: Grown) -> FloatArray | None:
+    """(L,) noisy records of each leaf, never below nothing."""
+    if not grown.leaves:
+        return None
+    return np.array([float(np.maximum(leaf.masses, 0.0).sum()) for leaf in grown.leaves])
+
+
+def _weighted(
+    tree: Tree,
+    scale: float,
+    masses: FloatArray | None,
+    parts: CellParts,
+    deviations: FloatArray | None,
+) -> WeightedTree:
+    n = len(tree.tests)
+    mass, mean = np.zeros(n), np.zeros((n, tree.n_outputs))
+    part = np.array([_part_left(tree, q, parts) for q in range(n)])
+    for q in reversed(range(n)):  # children stand after their parent
+        if tree.tests[q] is None:
+            mass[q] = 1.0 if masses is None else masses[tree.leaf[q]]
+            mean[q] = scale * tree.value[q]
+            continue
+        left, right = tree.left[q], tree.right[q]
+        mass[q] = mass[left] + mass[right]
+        if masses is not None and mass[q] > 0:
+            part[q] = mass[left] / mass[q]
+        mean[q] = part[q] * mean[left] + (1.0 - part[q]) * mean[right]
+    if deviations is not None:
+        deviations = np.broadcast_to(deviations, tree.values.shape)
+    return WeightedTree(tree, part, mean, deviations)
+
+
+def _part_left(tree: Tree, q: int, parts: CellParts) -> float:
+    test = tree.tests[q]
+    return 0.5 if test is None else part_inside(int(tree.feature[q]), test.left, parts)
+
+
+def part_inside(column: int, cells: int, parts: CellParts) -> float:
+    """Of the records, in a set of cells; one half where nothing is known of the column."""
+    known = parts[column] if parts else ()
+    if not any(known):
+        return 0.5
+    inside = sum(part for cell, part in enumerate(known) if cells >> cell & 1)
+    return float(inside / sum(known))
