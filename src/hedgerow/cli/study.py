@@ -41,7 +41,9 @@ ADMIN = "admin@coordinator"
 def init(
     folder: Folder,
     name: Annotated[str | None, typer.Option(help="The study's name.")] = None,
-    estimator: Annotated[str | None, typer.Option(help="For example TreeClassifier.")] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="For example TreeClassifier, or papers.wang.local_rnm.")
+    ] = None,
     schema: Annotated[
         Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
     ] = None,
