@@ -43,6 +43,7 @@ copybutton_prompt_is_regexp = True
 html_theme = "pydata_sphinx_theme"
 html_title = "hedgerow"
 html_static_path = ["_static"]
+html_css_files = ["pictures.css"]
 html_theme_options = {
     "navigation_depth": 2,
     "show_nav_level": 1,

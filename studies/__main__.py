@@ -1,18 +1,21 @@
 """`python -m studies NAME --data DIR`: a paper's experiments, made again, and the page about them.
 
-What is read from a grid lands in a CSV file cell by cell, so a run that was stopped goes on where
-it was. `--quick` runs a small grid beside the committed pages, never over them.
+Every fit is computed, and the command says how many. `--resume` takes over the rows that the same
+code has made. `--quick` runs a small grid beside the committed pages, never over them.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hedgerow.errors import HedgerowError, SpecError
+from studies import needs
+from studies.harness import Computation
 
 RESULTS = Path("docs/results")
 """The committed pages."""
@@ -35,6 +38,50 @@ Quick = Annotated[
     bool, typer.Option("--quick", help="A small grid, in minutes, written to studies/quick/NAME.")
 ]
 Workers = Annotated[int | None, typer.Option(help="Processes; all cores if not given.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Take over rows that this very code has computed.")
+]
+PageOnly = Annotated[
+    bool, typer.Option("--page-only", help="Compute nothing; the page from the rows there are.")
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="Start no fit after so long; the page says how many it has."),
+]
+
+
+class Order:
+    """What every command takes: where to write, what to take over, how long to compute."""
+
+    def __init__(
+        self,
+        name: str,
+        data: Path | None,
+        out: Path | None,
+        quick: bool,
+        workers: int | None,
+        resume: bool,
+        page_only: bool,
+        minutes: float | None,
+    ) -> None:
+        self.name, self.data, self.quick = name, data, quick
+        where = place(name, out, quick)
+        self.computation = Computation(where, resume, page_only, minutes, workers)
+
+    @property
+    def options(self) -> str:
+        """As the page repeats them."""
+        return " --quick" if self.quick else ""
+
+    def run(
+        self,
+        files: Sequence[str],
+        study: Callable[[Computation], None],
+        packages: Sequence[str] = needs.PLOTS,
+    ) -> None:
+        needs.check(packages, files, self.data)
+        study(self.computation)
+        typer.echo(f"{self.name}: {self.computation.summary()}; see {self.computation.out}")
 
 
 def place(name: str, out: Path | None, quick: bool) -> Path:
@@ -52,23 +99,35 @@ def gubler(
     data: Data = None,
     out: Out = None,
     quick: Quick = False,
-    full: Annotated[bool, typer.Option("--full", help="All 50 runs of the report.")] = False,
     workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
+    full: Annotated[bool, typer.Option("--full", help="All 50 runs of the report.")] = False,
 ) -> None:
     """One private tree from histograms: Gubler 2023, Figures 2 to 5, and real data."""
-    from studies.gubler.run import run
+    from studies.gubler.run import chosen, run
 
-    run(place("gubler", out, quick), data, quick, workers, full)
+    order = Order("gubler", data, out, quick, workers, resume, page_only, minutes)
+    effort, options = chosen(quick, full), order.options + (" --full" if full else "")
+    order.run(effort.data, lambda computation: run(computation, effort, options))
 
 
 @app.command()
 def topdown(
-    data: Data = None, out: Out = None, quick: Quick = False, workers: Workers = None
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
 ) -> None:
-    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 3."""
-    from studies.topdown.run import run
+    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 3, 5 and 6."""
+    from studies.topdown.run import files, run
 
-    run(place("topdown", out, quick), data, quick, workers)
+    order = Order("topdown", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, quick))
 
 
 @app.command()
@@ -77,20 +136,33 @@ def boosted(
     out: Out = None,
     quick: Quick = False,
     workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
     splits: Annotated[int, typer.Option(help="Splits of each data set; the paper has 15.")] = 15,
 ) -> None:
     """Boosted trees: Maddock et al. 2022, Tables 3 to 6 and 9 to 12, and our default recipe."""
-    from studies.boosted.run import run
+    from studies.boosted.run import files, run
 
-    run(place("boosted", out, quick), data, quick, workers, splits)
+    order = Order("boosted", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, quick, splits))
 
 
 @app.command()
-def ours(data: Data = None, out: Out = None, quick: Quick = False, workers: Workers = None) -> None:
+def ours(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
+) -> None:
     """Our own tree, forest and regression on all data sets, beside the papers' methods."""
-    from studies.ours.run import run
+    from studies.ours.run import files, run
 
-    run(place("ours", out, quick), data, quick, workers)
+    order = Order("ours", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, quick))
 
 
 @app.command()
@@ -99,17 +171,36 @@ def which(
     out: Out = None,
     quick: Quick = False,
     workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
     splits: Annotated[int, typer.Option(help="Fresh splits of the default classifier.")] = 5,
     tasks: Annotated[int, typer.Option(help="Splits of every task of the overview.")] = 3,
-    page_only: Annotated[
-        bool, typer.Option("--page-only", help="Run nothing; the page from what is finished.")
-    ] = False,
 ) -> None:
     """Which estimator for which data and epsilon, and the default classifier on fresh splits."""
-    from studies.which.run import Wanted, run
+    from studies.which.run import Wanted, files, run
 
+    order = Order("which", data, out, quick, workers, resume, page_only, minutes)
     wanted = Wanted(1, 1, True) if quick else Wanted(splits, tasks, False)
-    run(place("which", out, quick), data, wanted, workers, page_only)
+    order.run(files(wanted), lambda computation: run(computation, wanted), ("lightgbm",))
+
+
+@app.command("open-ranges")
+def open_ranges(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
+    splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 8,
+) -> None:
+    """What it costs to declare no ranges, beside wide ones and the rows' own."""
+    from studies.open_ranges import files, run
+
+    order = Order("open_ranges", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
 
 
 @app.command("extra-trees")
@@ -118,22 +209,43 @@ def extra_trees(
     out: Out = None,
     quick: Quick = False,
     workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
     repeats: Annotated[int, typer.Option(help="Divisions of each data set.")] = 30,
 ) -> None:
     """Federated extra-trees: Liu et al. 2020, Table 2 and Figure 3."""
-    from studies.extra_trees.run import run
+    from studies.extra_trees.run import files, run
 
-    run(place("extra-trees", out, quick), data, quick, workers, repeats)
+    order = Order("extra-trees", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, quick, repeats))
 
 
 @app.command()
 def diprime(
-    data: Data = None, out: Out = None, quick: Quick = False, workers: Workers = None
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
 ) -> None:
-    """Median forests: Consul and Williamson 2020, Tables 1 and 2, Figures 1 to 4, 7 and 8."""
-    from studies.diprime.run import run
+    """Median forests: Consul and Williamson 2020, Tables 1 and 2, Figures 1 to 8."""
+    from studies.diprime.run import files, run
 
-    run(place("diprime", out, quick), data, quick, workers)
+    order = Order("diprime", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, quick))
+
+
+@app.command("data")
+def data_files(data: Data = None, out: Out = None) -> None:
+    """The page of the data files: source, columns, rows, hash, and how to get them."""
+    from studies.files import SOURCES, write
+
+    where = place("data", out, False)
+    needs.check((), tuple(SOURCES), data)
+    typer.echo(f"data: {write(where)} files; see {where}")
 
 
 if __name__ == "__main__":

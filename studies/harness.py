@@ -1,7 +1,9 @@
-"""Runs a grid of experiments on all cores, keeps every finished cell, shows how far it is.
+"""Grids of fits on all cores: what is computed, what is reused, and how far it is.
 
-A cell is a mapping of plain values; its result is appended to a CSV file as soon as it is there.
-Started again, finished cells are not run again: Ctrl-C, kill -9 or a full disk lose one cell.
+A cell is a mapping of plain values; its row lands in a file as soon as it is there, with the digest
+of the code that made it. By default everything is computed. `resume` takes rows that the same code
+has made, from a table or from a run that was cut short: Ctrl-C, kill -9 or a full disk lose one
+cell. A table is replaced only when a run ends, by the end of its grid or of its minutes.
 """
 
 from __future__ import annotations
@@ -9,66 +11,188 @@ from __future__ import annotations
 import csv
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+
+from studies.code_version import code_version
+from studies.progress import Progress
 
 Cell = Mapping[str, Any]
 Work = Callable[..., Mapping[str, float]]
 """Called with a cell's values as keywords; gives measured numbers."""
+Grid = tuple[Work, Sequence[Cell]]
+Row = dict[str, str]
+
+CODE = "code"
+"""The column that says which code computed a row."""
 
 
-def run_grid(
-    title: str, work: Work, cells: Sequence[Cell], results: Path, workers: int | None = None
-) -> pd.DataFrame:
-    """All cells' results as a table, one row a cell."""
-    results.parent.mkdir(parents=True, exist_ok=True)
-    done = _finished(results, cells)
-    waiting = [c for c in cells if _key(c) not in done]
-    if waiting:
-        _run(title, work, waiting, results, workers or os.cpu_count() or 1)
-    return _table(results, cells)
+@dataclass
+class Computation:
+    """One run of a study: where it writes, what it may take over, how long it may compute."""
+
+    out: Path
+    resume: bool = False
+    page_only: bool = False
+    minutes: float | None = None
+    workers: int | None = None
+    computed: int = field(default=0, init=False)
+    reused: int = field(default=0, init=False)
+    wanted: int = field(default=0, init=False)
+    earlier: int = field(default=0, init=False)
+    """Rows that other code has made; only a page that computes nothing has them."""
+    codes: set[str] = field(default_factory=set, init=False)
+    """Of the work as it stands now."""
+
+    def tables(self, grids: Mapping[str, Grid]) -> dict[str, pd.DataFrame]:
+        """By name, one row a finished cell. Grids without cells have no table."""
+        asked = [_Table(self.out / f"{n}.csv", *grid) for n, grid in grids.items() if grid[1]]
+        for table in asked:
+            self._take_over(table)
+        if not self.page_only:
+            self._compute(asked)
+        return {table.path.stem: table.frame() for table in asked}
+
+    def words(self) -> str:
+        """What a page says about its rows: how many of those asked for, and by which code."""
+        known = self.computed + self.reused + self.earlier
+        if self.earlier:
+            said = f"{self.earlier} by earlier code and {known - self.earlier} by"
+        else:
+            said = "all by"
+        present = ", ".join(f"`{code}`" for code in sorted(self.codes))
+        return (
+            f"{known} of {self.wanted} fits, {said} code {present} (column `{CODE}` of the tables)"
+        )
+
+    def summary(self) -> str:
+        """What the command says when it ends."""
+        known = self.computed + self.reused + self.earlier
+        missing = f", {self.wanted - known} left" if known < self.wanted else ""
+        return f"{self.computed} computed, {self.reused} reused{missing}"
+
+    def _take_over(self, table: _Table) -> None:
+        self.wanted += len(table.cells)
+        self.codes.add(table.code)
+        if self.page_only:
+            table.take(any_code=True)
+        elif self.resume:
+            table.take(any_code=False)
+            table.begin()
+        else:
+            table.part.unlink(missing_ok=True)
+        mine = sum(row[CODE] == table.code for row in table.asked())
+        self.reused += mine
+        self.earlier += len(table.asked()) - mine
+
+    def _compute(self, tables: Sequence[_Table]) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        waiting = [(table, cell) for table in tables for cell in table.waiting()]
+        if waiting:
+            for table, row in self._rows(waiting):
+                table.add(row)
+                self.computed += 1
+        for table in tables:
+            table.keep()
+
+    def _rows(
+        self, waiting: Sequence[tuple[_Table, Cell]]
+    ) -> Iterator[tuple[_Table, Mapping[str, Any]]]:
+        """Rows in the order in which they are ready, until time is over."""
+        _one_thread()
+        ends = None if self.minutes is None else time.monotonic() + 60.0 * self.minutes
+        progress = Progress(self.out.name, len(waiting), sys.stderr)
+        context = multiprocessing.get_context("spawn")
+        workers = min(self.workers or os.cpu_count() or 1, len(waiting))
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            try:
+                running: dict[Future[Mapping[str, float]], tuple[_Table, Cell]] = {
+                    pool.submit(table.work, **cell): (table, cell) for table, cell in waiting
+                }
+                for future in as_completed(running):
+                    if future.cancelled():
+                        continue
+                    table, cell = running[future]
+                    yield table, {**cell, **future.result(), CODE: table.code}
+                    progress.advance()
+                    if ends is not None and time.monotonic() > ends:
+                        for other in running:
+                            other.cancel()  # those that run are waited for
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
-def finished(results: Path) -> pd.DataFrame:
-    """All cells that are there, whoever asked for them."""
-    return pd.read_csv(results)
+class _Table:
+    """The rows of a grid: those that were taken over, and those of this run in a file beside."""
 
+    def __init__(self, path: Path, work: Work, cells: Sequence[Cell]) -> None:
+        self.path, self.work, self.cells = path, work, cells
+        self.part = path.with_suffix(".part.csv")
+        self.code = code_version(work)
+        self.names = list(cells[0])
+        self.wanted = {_key(cell) for cell in cells}
+        self.rows: dict[tuple[str, ...], Row] = {}
 
-def _run(title: str, work: Work, waiting: Sequence[Cell], results: Path, workers: int) -> None:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    _one_thread()
-    context = multiprocessing.get_context("spawn")
-    with (
-        ProcessPoolExecutor(workers, mp_context=context) as pool,
-        Progress(*columns) as progress,
-    ):
-        task = progress.add_task(title, total=len(waiting))
-        running = {pool.submit(work, **cell): cell for cell in waiting}
-        try:
-            for future in as_completed(running):
-                _append(results, {**running[future], **future.result()})
-                progress.advance(task)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    def take(self, *, any_code: bool) -> None:
+        """Finished rows, of the same code or of any; what a run left unfinished comes last."""
+        for path in (self.path, self.part):
+            for row in _read(path):
+                if any_code or row.get(CODE) == self.code:
+                    key = tuple(row[name] for name in self.names)
+                    self.rows[key] = {**row, CODE: row.get(CODE, "")}
+
+    def begin(self) -> None:
+        """The unfinished rows anew: a line that a crash cut short must not get a second half."""
+        self.part.unlink(missing_ok=True)
+        if self.rows:
+            _write(self.part, list(self.rows.values()))
+
+    def asked(self) -> list[Row]:
+        return [row for key, row in self.rows.items() if key in self.wanted]
+
+    def waiting(self) -> list[Cell]:
+        return [cell for cell in self.cells if _key(cell) not in self.rows]
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        plain = {name: str(value) for name, value in row.items()}
+        new = not self.part.exists()
+        with self.part.open("a", newline="", encoding="utf-8") as out:
+            writer = csv.DictWriter(out, list(plain), lineterminator="\n")
+            if new:
+                writer.writeheader()
+            writer.writerow(plain)
+            out.flush()
+            os.fsync(out.fileno())
+        self.rows[tuple(plain[name] for name in self.names)] = plain
+
+    def keep(self) -> None:
+        """The table anew, in the order of its cells; rows that were not asked for come last."""
+        if not self.rows:
+            return
+        place = {_key(cell): number for number, cell in enumerate(self.cells)}
+        ordered = sorted(self.rows, key=lambda key: place.get(key, len(place)))
+        _write(self.path, [self.rows[key] for key in ordered])
+        self.part.unlink(missing_ok=True)
+
+    def frame(self) -> pd.DataFrame:
+        """The rows that were asked for, with the cells' own types."""
+        rows = [self.rows[key] for cell in self.cells if (key := _key(cell)) in self.rows]
+        table = pd.DataFrame(rows, columns=None if rows else [*self.names, CODE])
+        for name in table.columns:
+            if name in self.names:
+                like = self.cells[0][name]
+                table[name] = [_typed(text, like) for text in table[name]]
+            elif name != CODE:
+                table[name] = pd.to_numeric(table[name])
+        return table
 
 
 def _one_thread() -> None:
@@ -80,39 +204,27 @@ def _one_thread() -> None:
         os.environ[name] = "1"
 
 
-def _append(results: Path, row: Mapping[str, Any]) -> None:
-    new = not results.exists()
-    with results.open("a", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, fieldnames=list(row))
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
-        out.flush()
-        os.fsync(out.fileno())
+def _read(path: Path) -> list[Row]:
+    """The rows of a file, if it is there; a last line that a crash cut short is left out."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as lines:
+        return [row for row in csv.DictReader(lines) if None not in row.values()]
 
 
-def _key(cell: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(v) for v in cell.values())
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    """A whole file or none."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    fresh.replace(path)
 
 
-def _finished(results: Path, cells: Sequence[Cell]) -> set[tuple[str, ...]]:
-    if not results.exists() or not cells:
-        return set()
-    names = list(cells[0])
-    with results.open(newline="", encoding="utf-8") as lines:
-        return {tuple(row[n] for n in names) for row in csv.DictReader(lines)}
+def _key(cell: Cell) -> tuple[str, ...]:
+    return tuple(str(value) for value in cell.values())
 
 
-def _table(results: Path, cells: Sequence[Cell]) -> pd.DataFrame:
-    wanted = {_key(c) for c in cells}
-    names = list(cells[0])
-    table = pd.read_csv(results, dtype={n: str for n in names})
-    keep = [tuple(row) in wanted for row in table[names].itertuples(index=False)]
-    table = table[keep].copy()
-    for name in names:
-        table[name] = [type(cells[0][name])(_plain(v, cells[0][name])) for v in table[name]]
-    return table.reset_index(drop=True)
-
-
-def _plain(text: str, like: Any) -> Any:
-    return text == "True" if isinstance(like, bool) else text
+def _typed(text: str, like: Any) -> Any:
+    return text == "True" if isinstance(like, bool) else type(like)(text)

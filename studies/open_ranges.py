@@ -1,53 +1,57 @@
-"""`python -m studies.open_ranges --data DIR`: what it costs to leave ranges open.
+"""`python -m studies open-ranges`: what it costs to leave ranges open.
 
 Boosted trees on three schemas of the same data: the rows' own ranges, which nobody may use; wide
-ranges as a person would type them (0 to a million); and no ranges at all. Cells land in a CSV file
-one by one, so that a run that was stopped goes on where it was.
+ranges as a person would type them (0 to a million); and no ranges at all. The ladder of open ranges
+was chosen on splits from 100 on; the page has those from 0 on.
 """
 
 from __future__ import annotations
 
-import csv
 import warnings
+from functools import cache
 from itertools import product
-from pathlib import Path
-from statistics import mean
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import typer
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
+from studies.datasets import folder
+from studies.harness import Cell, Computation
+from studies.pages import markdown_table, write_page
 
 DATA = ("adult", "bank", "credit_gmsc")
 SCHEMAS = ("true", "wide", "open")
 EPSILONS, PARTIES = (0.5, 1.0), (1, 3)
-FIELDS = ("data", "seed", "parties", "epsilon", "schema", "auc")
-OUT = Path("docs/results/open_ranges")
 WIDE = 1e6
+TEST_PART = 0.25
+PAIRED = ["dataset", "parties", "epsilon", "split"]
 
 
-def main(
-    data: Annotated[Path, typer.Option(exists=True, file_okay=False)],
-    seeds: Annotated[int, typer.Option(help="Splits of each data set.")] = 1,
-) -> None:
-    known = {tuple(line[f] for f in FIELDS[:-1]) for line in lines()}
-    for name in DATA:
-        rows = pd.read_parquet(data / f"{name}.parquet")
-        labels = rows.pop("target").astype(str)
-        cells = product(range(seeds), PARTIES, EPSILONS, SCHEMAS)
-        for seed, parties, epsilon, how in cells:
-            if (name, str(seed), str(parties), str(epsilon), how) not in known:
-                auc = measured(rows, labels, seed, parties, epsilon, how)
-                with (OUT / "cells.csv").open("a", encoding="utf-8", newline="") as file:
-                    csv.writer(file).writerow((name, seed, parties, epsilon, how, auc))
-    (OUT / "README.md").write_text(page(), encoding="utf-8")
+def files(quick: bool) -> tuple[str, ...]:
+    return DATA[:1] if quick else DATA
 
 
-def lines() -> list[dict[str, str]]:
-    text = (OUT / "cells.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+def run(computation: Computation, splits: int, quick: bool) -> None:
+    tables = computation.tables({"cells": (measured, cells(splits, files(quick)))})
+    command = f"python -m studies open-ranges --splits {splits} --data DIR"
+    title = "What it costs to leave ranges open"
+    write_page(computation, "README.md", title, command, page(tables["cells"]))
+
+
+def cells(splits: int, names: tuple[str, ...]) -> list[Cell]:
+    """Split by split, so that a run cut short has whole tables."""
+    grid = product(range(splits), names, PARTIES, EPSILONS, SCHEMAS)
+    return [dict(zip(("split", *PAIRED[:3], "schema"), cell, strict=True)) for cell in grid]
+
+
+@cache
+def loaded(dataset: str) -> tuple[pd.DataFrame, Any]:
+    rows = pd.read_parquet(folder(None) / f"{dataset}.parquet")
+    labels = rows.pop("target").astype(str)
+    return rows, labels
 
 
 def schema_of(rows: pd.DataFrame, how: str) -> hr.Schema:
@@ -62,51 +66,58 @@ def schema_of(rows: pd.DataFrame, how: str) -> hr.Schema:
 
 
 def measured(
-    rows: pd.DataFrame, labels: Any, seed: int, parties: int, epsilon: float, how: str
-) -> float:
-    from sklearn.metrics import roc_auc_score
-    from sklearn.model_selection import train_test_split
-
+    split: int, dataset: str, parties: int, epsilon: float, schema: str
+) -> dict[str, float]:
+    rows, labels = loaded(dataset)
     X, X_test, y, y_test = train_test_split(
-        rows, labels, test_size=0.25, random_state=seed, stratify=labels
+        rows, labels, test_size=TEST_PART, random_state=split, stratify=labels
     )
-    model = hr.BoostedTreesClassifier(schema_of(rows, how), epsilon=epsilon, random_state=0)
+    model = hr.BoostedTreesClassifier(schema_of(rows, schema), epsilon=epsilon, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y, party=None if parties == 1 else np.arange(len(y)) % parties)
-        return float(roc_auc_score(y_test == "1", model.predict_proba(X_test)[:, 1]))
+        said = model.predict_proba(X_test)[:, 1]
+    return {"auc": float(roc_auc_score(y_test == "1", said))}
 
 
-def page() -> str:
-    found = lines()
-    table = []
-    for name, parties, epsilon in product(DATA, PARTIES, EPSILONS):
-        cells = []
-        for how in SCHEMAS:
-            auc = [
-                float(line["auc"])
-                for line in found
-                if (line["data"], line["parties"], line["epsilon"], line["schema"])
-                == (name, str(parties), str(epsilon), how)
-            ]
-            cells.append(f"{mean(auc):.3f}" if auc else "")
-        table.append(f"| {name} | {parties} | {epsilon:g} | {' | '.join(cells)} |")
-    splits = len({line["seed"] for line in found})
-    return HEAD.format(splits=splits) + "\n".join(table) + "\n"
+# ------------------------------------------------------------------------------------------- page
+def page(table: pd.DataFrame) -> list[str]:
+    pairs = table.pivot(index=PAIRED, columns="schema", values="auc").dropna()
+    over = [f"open - {other}" for other in ("wide", "true")]
+    for name, other in zip(over, ("wide", "true"), strict=True):
+        pairs[name] = pairs["open"] - pairs[other]
+    lines = []
+    for (dataset, parties, epsilon), part in pairs.groupby(PAIRED[:3]):
+        means = {how: float(part[how].mean()) for how in SCHEMAS}
+        told = {name: in_pairs(part[name]) for name in over}
+        lines.append(
+            {"data": dataset, "sites": parties, "epsilon": f"{epsilon:g}", **means, **told}
+        )
+    splits = pairs.index.get_level_values("split").nunique()
+    clear = {name: clearly_below(pairs, name) for name in over}
+    words = [
+        f"Over all cells open ranges are {in_pairs(pairs[name])} {name.split()[-1]} ones in AUC; "
+        f"clearly below them, by more than two standard errors: {clear[name] or 'nowhere'}."
+        for name in over
+    ]
+    return [HEAD.format(splits=splits), markdown_table(pd.DataFrame(lines)), "\n".join(words)]
 
 
-HEAD = """# What it costs to leave ranges open
+def in_pairs(differences: pd.Series) -> str:
+    """Mean of pairs of fits on one split, and its standard error."""
+    error = f"{differences.sem():.4f}" if len(differences) > 1 else "one split"
+    return f"{differences.mean():+.4f} ({error})"
 
-Made by `python -m studies.open_ranges --data DIR`. Test AUC of the default boosted trees
-(delta = 1e-6), mean of {splits} split(s); with few splits small differences are chance. *True* are
-the rows' own ranges, which nobody may use; *wide* are 0 (or -1,000,000) to 1,000,000, as a person
-would type them; *open* declares nothing (`float` in the schema, or `schema="private"`). Categories
-are listed in all three.
 
-| data | sites | epsilon | true | wide | open |
-|---|---|---|---|---|---|
+def clearly_below(pairs: pd.DataFrame, name: str) -> str:
+    by = pairs[name].groupby(level=PAIRED[:3]).agg(["mean", "sem"])
+    behind = by[by["mean"] < -2.0 * by["sem"]]
+    return "; ".join(f"{data}, {sites} site(s), epsilon {e:g}" for data, sites, e in behind.index)
+
+
+HEAD = """Test AUC of the default boosted trees (delta = 1e-6), mean of {splits} split(s). *True*
+are the rows' own ranges, which nobody may use; *wide* are 0 (or -1,000,000) to 1,000,000, as a
+person would type them; *open* declares nothing (`float` in the schema, or `schema="private"`).
+Categories are listed in all three. Differences are means over pairs of fits on one split, with
+their standard error; noise is drawn anew for each fit.
 """
-
-
-if __name__ == "__main__":
-    typer.run(main)

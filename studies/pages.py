@@ -9,14 +9,21 @@ from typing import Any
 
 import pandas as pd
 
+from studies.harness import Computation
+
 LABEL_INCHES, LINE_INCHES = 1.4, 0.22
 """Width of a label in a legend, and height of one line of them."""
 
 
-def write_page(path: Path, title: str, command: str, parts: Sequence[str]) -> None:
-    """The page, with the command that made it on top."""
+def write_page(
+    computation: Computation, name: str, title: str, command: str, parts: Sequence[str]
+) -> None:
+    """The page, with the command that made it and what it has computed on top."""
+    path = computation.out / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    head = f"# {title}\n\nMade by `{command}`. Do not edit: run it again.\n"
+    head = (
+        f"# {title}\n\nMade by `{command}` from {computation.words()}. Do not edit: run it again.\n"
+    )
     path.write_text("\n".join([head, *parts]) + "\n", encoding="utf-8")
 
 
@@ -35,16 +42,48 @@ def markdown_table(table: pd.DataFrame, decimals: int = 3) -> str:
     return "\n".join(lines) + "\n"
 
 
+Line = (
+    tuple[Sequence[float], Sequence[float]]
+    | tuple[Sequence[float], Sequence[float], Sequence[float]]
+)
+"""x, y, and standard errors of y if they are known."""
+
+
+def line(table: pd.DataFrame, x: str, value: str) -> Line:
+    """Means by x, with the standard errors that the sample deviations give."""
+    groups = table.groupby(x)[value]
+    means, errors = groups.mean(), (groups.std(ddof=1) / groups.count() ** 0.5).fillna(0.0)
+    return [float(v) for v in means.index], list(means), list(errors)
+
+
+def level(xs: Sequence[float], values: pd.Series) -> Line:
+    """A line that depends on nothing here, with its error at both ends."""
+    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return [min(xs), max(xs)], [float(values.mean())] * 2, [error] * 2
+
+
+def evenly(table: pd.DataFrame, points: Sequence[str], repeat: str) -> pd.DataFrame:
+    """Only repeats that every point has, so that a figure has one number of them."""
+    each = table.groupby(list(points))[repeat].agg(set)
+    shared = set.intersection(*each) if len(each) else set[Any]()
+    return table[table[repeat].isin(shared)]
+
+
+def repeats(table: pd.DataFrame, repeat: str, noun: str = "splits") -> str:
+    n = int(table[repeat].nunique())
+    return f"one of the {noun}; no error bars" if n == 1 else f"{n} {noun}; bars: standard errors"
+
+
 def curves(
     path: Path,
-    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]],
+    panels: Mapping[str, Mapping[str, Line]],
     x_label: str,
     y_label: str,
     *,
     log_x: bool = True,
     columns: int = 3,
 ) -> None:
-    """One panel a title, one line a label, as PNG and SVG beside each other.
+    """One panel a title, one line a label, with error bars, as PNG and SVG beside each other.
 
     Without an `x_label`, a panel's title says what its x is.
     """
@@ -63,9 +102,18 @@ def curves(
     )
     colours = _colours(panels)
     for axis, (title, lines) in zip(axes.flat, panels.items(), strict=False):
-        for label, (x, y) in lines.items():
-            axis.plot(
-                x, y, marker="o", markersize=3, linewidth=1.4, label=label, color=colours[label]
+        for label, (x, y, *errors) in lines.items():
+            axis.errorbar(
+                x,
+                y,
+                yerr=errors[0] if errors else None,
+                marker="o",
+                markersize=3,
+                linewidth=1.4,
+                elinewidth=0.8,
+                capsize=2,
+                label=label,
+                color=colours[label],
             )
         if log_x:
             axis.set_xscale("log")
@@ -76,7 +124,7 @@ def curves(
     _legend(figure, list(axes.flat)[: len(panels)])
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path.with_suffix(".png"), dpi=90)
-    figure.savefig(path.with_suffix(".svg"))
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     plt.close(figure)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +62,19 @@ class Sites:
         return np.asarray(sum(site.integers(query, unit) for site in self.each))
 
 
+class Answers(Protocol):
+    """Sites as a run needs them: who they are, and their sums."""
+
+    schema: Schema
+    each: list[Answering]
+
+    def integers(self, query: Summed, unit: int) -> IntArray: ...
+
+
 class InTheClear:
     """A link without masks. Sums are taken over the pooled rows, selections at each site."""
 
-    def __init__(self, study: Study, sites: Sites, ledger: ChargeLedger) -> None:
+    def __init__(self, study: Study, sites: Answers, ledger: ChargeLedger) -> None:
         self.study, self.sites, self.ledger = study, sites, ledger
         self.members = [Member(study, site.rows, Policy.open()) for site in sites.each]
 
@@ -98,7 +107,7 @@ class InTheClear:
 
 def study_of(
     recipe: Recipe,
-    sites: Sites,
+    sites: Answers,
     epsilon: float,
     delta: float = 0.0,
     *,
@@ -122,7 +131,7 @@ def study_of(
 
 
 def train(
-    recipe: Recipe, study: Study, sites: Sites, seed: int, limit: Cost | None = None
+    recipe: Recipe, study: Study, sites: Answers, seed: int, limit: Cost | None = None
 ) -> tuple[Trained, Cost]:
     """The trained model and what its worst path cost, in units of the study's measure."""
     ledger = MemoryLedger(study.limit if limit is None else limit)

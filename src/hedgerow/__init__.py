@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from hedgerow import papers as papers
     from hedgerow.errors import (
         BudgetExceeded,
         DataError,
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
         UnsupportedQuery,
     )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.estimators.choosing import choose
     from hedgerow.estimators.evaluation import evaluate
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
+    from hedgerow.estimators.kary_forest import KaryForestClassifier, KaryForestRegressor
     from hedgerow.estimators.ledger import Ledger
     from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
     from hedgerow.estimators.planning import Plan, plan
@@ -74,10 +77,12 @@ _HOMES = {
         "UnsupportedQuery",
     ),
     "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
+    "hedgerow.estimators.choosing": ("choose",),
     "hedgerow.estimators.evaluation": ("evaluate",),
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
+    "hedgerow.estimators.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.estimators.ledger": ("Ledger",),
     "hedgerow.estimators.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.estimators.planning": ("Plan", "plan"),
@@ -120,6 +125,8 @@ __all__ = [
     "Hashed",
     "HedgerowError",
     "HistogramTreeClassifier",
+    "KaryForestClassifier",
+    "KaryForestRegressor",
     "Ledger",
     "LedgerBroken",
     "LedgerError",
@@ -147,6 +154,7 @@ __all__ = [
     "TreeClassifier",
     "TreeRegressor",
     "UnsupportedQuery",
+    "choose",
     "draw_tree",
     "evaluate",
     "explain",
@@ -159,10 +167,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "papers":
+        return import_module("hedgerow.papers")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, "papers"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
+from hedgerow.recipes.papers.kary import KaryForest, PrunedKaryForest
+from hedgerow.recipes.papers.liu import ExtraTrees, Lean, SplitRule
 from hedgerow.recipes.recipe import Recipe, Trained
 from hedgerow.values.regions import Region
 from hedgerow.values.trees import Tree
 from studies import simulation
-from studies.diprime.data import Halves, kary_depth, occupancy, paper_depth
-from studies.diprime.rivals import KaryForest, PrunedKaryForest, RandomSplits
+from studies.diprime.data import PARTIES, Halves, kary_depth, occupancy, paper_depth
 
 MOST_LEVELS = 7
 """Of the median forest without noise: one fit at the paper's depths would take minutes."""
@@ -52,17 +53,24 @@ Make = Callable[[Setting, Halves], Recipe]
 
 
 def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
-    return RandomSplits(setting.n_trees, setting.full_depth(len(rows.y)))
+    return ExtraTrees(
+        n_trees=setting.n_trees,
+        max_depth=setting.full_depth(len(rows.y)),
+        split=SplitRule.RANDOM,
+        lean=Lean.NONE,
+    )
 
 
 def _dp_rf(setting: Setting, rows: Halves) -> Recipe:
     depth = setting.kary_depth(len(rows.y))
-    return KaryForest(setting.n_trees, depth, setting.k)
+    return KaryForest(n_trees=setting.n_trees, max_depth=depth, max_features=setting.k)
 
 
 def _dp_df(setting: Setting, rows: Halves) -> Recipe:
     depth = setting.kary_depth(len(rows.y))
-    return PrunedKaryForest(setting.n_trees, depth, occupancy(setting.name))
+    return PrunedKaryForest(
+        n_trees=setting.n_trees, max_depth=depth, min_samples_split=occupancy(setting.name)
+    )
 
 
 def _paper(
@@ -70,18 +78,32 @@ def _paper(
     rows: Halves,
     split: MedianSplit,
     mechanism: Mechanism,
-    share: Fraction | None = None,
+    *,
+    folds: bool = True,
 ) -> Recipe:
-    """The paper's sizes and plain leaves, every median paid."""
+    """The paper's sizes and plain leaves, every median paid.
+
+    Without folds every tree has all rows and its part of the budget, and may be deeper.
+    """
+    depth = setting.part_depth if folds else setting.full_depth
     return MedianForest(
         n_trees=setting.n_trees,
-        max_depth=setting.part_depth(len(rows.y)),
+        max_depth=depth(len(rows.y)),
         max_features=setting.k,
-        leaf_share=1 - (share or setting.split_share),
+        leaf_share=1 - setting.split_share,
         split=split,
         mechanism=mechanism,
         lean=False,
+        folds=folds,
     )
+
+
+def _as_printed(setting: Setting, rows: Halves) -> Recipe:
+    """The paper's budget, named for what it costs: splits have more than their half."""
+    factor = printed_factor(_features_asked(setting, rows))
+    share = (factor - HALF) / factor
+    changed = replace(setting, split_share=share)
+    return _paper(changed, rows, MedianSplit.MEDIANS, EXP)
 
 
 def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
@@ -104,12 +126,24 @@ def _joint(setting: Setting, rows: Halves) -> Recipe:
     return _paper(setting, rows, MedianSplit.GRID, Mechanism.PERMUTE_AND_FLIP)
 
 
-PRINTED = Fraction(15, 8)
-"""True over stated epsilon of DiPriMeExp with K = 5 and rho = 1/2: 1/2 + (5 + 1/2) / 4."""
-PRINTED_SHARE = Fraction(11, 15)
-"""The part of that which its splits spend."""
+HALF = Fraction(1, 2)
+
+
+def printed_factor(k: int) -> Fraction:
+    """True over stated epsilon of DiPriMeExp with rho = 1/2: 15/8 for five features a node.
+
+    The medians of all K features are charged as if they were one; docs/proofs/medians.md.
+    """
+    return HALF + (k + HALF) / 4
+
+
+def _features_asked(setting: Setting, rows: Halves) -> int:
+    """A set of four features has no five to ask."""
+    return min(setting.k, len(rows.schema.features))
+
 
 EXP, FLIP = Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP
+OVER_SITES = f"ours, {PARTIES} sites"
 RECIPES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
     "DP-RF": _dp_rf,
@@ -118,23 +152,29 @@ RECIPES: dict[str, Make] = {
     "DiPriMe": partial(_paper, split=MedianSplit.MEDIAN, mechanism=EXP),
     "DiPriMeExp, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=EXP),
     "DiPriMeFlip, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=FLIP),
-    "DiPriMeExp as printed": partial(
-        _paper, split=MedianSplit.MEDIANS, mechanism=EXP, share=PRINTED_SHARE
-    ),
+    "DiPriMeExp as printed": _as_printed,
     "joint choice, paper's sizes": _joint,
     "ours": _ours,
     "ours, no noise": partial(_ours, folds=True),
-    "ours, 5 sites": partial(_ours, split=MedianSplit.TABLE),
+    OVER_SITES: partial(_ours, split=MedianSplit.TABLE),
 }
+ALL_ROWS: dict[str, Make] = {
+    "DiPriMe": partial(_paper, split=MedianSplit.MEDIAN, mechanism=EXP, folds=False),
+    "DiPriMeExp, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=EXP, folds=False),
+    "DiPriMeFlip, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=FLIP, folds=False),
+}
+"""Without partitioning the rows among trees (Figures 5 and 6)."""
 NOT_PRIVATE = ("constant", "RF", "ERT")
 
 
-def fit_and_score(method: str, setting: Setting, rows: Halves, seed: int) -> float:
+def fit_and_score(
+    method: str, setting: Setting, rows: Halves, seed: int, *, folds: bool = True
+) -> float:
     if method == "constant":
         return rows.score(_constant(rows))
     if method in NOT_PRIVATE:
         return rows.score(_sklearn(method, setting, rows, seed))
-    recipe = RECIPES[method](setting, rows)
+    recipe = (RECIPES if folds else ALL_ROWS)[method](setting, rows)
     return score(train(method, recipe, setting, rows, seed), rows)
 
 
@@ -148,8 +188,9 @@ def train(method: str, recipe: Recipe, setting: Setting, rows: Halves, seed: int
     placement = Placement.SHARES if several else Placement.CURATOR
     if method.endswith("no noise"):
         placement = Placement.NOWHERE
-    factor = float(PRINTED) if method.endswith("printed") else 1.0
-    epsilon = factor * setting.epsilon
+    printed = method.endswith("printed")
+    factor = printed_factor(_features_asked(setting, rows)) if printed else 1
+    epsilon = float(factor) * setting.epsilon
     study = simulation.study_of(recipe, sites, epsilon, setting.delta, placement=placement)
     trained, _ = simulation.train(recipe, study, sites, seed)
     return trained

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from studies.extra_trees.fits import LABELS, WHOLE
 from studies.extra_trees.waveform import best_accuracy
+from studies.harness import Computation
 from studies.pages import curves, markdown_table, write_page
 
 # Liu et al. 2020, Table 2: accuracy and F1 of ET, FET, FET-LDP, FET-GDP.
@@ -44,17 +46,15 @@ PAPER: dict[str, dict[str, tuple[float, float]]] = {
     },
 }
 NEAR_SKLEARN, NEAR_PAPER, BELOW_PAPER = 0.01, 0.015, 0.02
-WHOLE = "FET, whole numbers"
-"""FET on a schema that says which columns hold whole numbers."""
-SHARP = "bloom, 99 : 1"
-"""The filter with instant bits that are nearly the permanent ones."""
-LABELS = ("response", "bloom", SHARP)
 FIGURE_TITLES = {"clients": "clients", "trees": "trees", "depth": "depth of the trees"}
 FIGURE_DEFAULTS = {"clients": 0, "trees": 20, "depth": 20}
 FIGURE_NAMES = {"FET": "FET", "response": "labels, epsilon 4", "silo": "silo, epsilon 8"}
 
 
-def write(table: pd.DataFrame, figure: pd.DataFrame, out: Path, command: str) -> None:
+def write(
+    computation: Computation, table: pd.DataFrame, figure: pd.DataFrame, command: str
+) -> None:
+    out = computation.out
     means = table.groupby(["data", "method", "epsilon"])[["accuracy", "f1"]].agg(["mean", "std"])
     peer = _peer(out)
     parts = [
@@ -74,7 +74,7 @@ def write(table: pd.DataFrame, figure: pd.DataFrame, out: Path, command: str) ->
     if len(figure):
         parts += [_figure(figure, out)]
     parts += _benchmark(out)
-    write_page(out / "README.md", "Federated extra-trees", command, [*parts, _limits()])
+    write_page(computation, "README.md", "Federated extra-trees", command, [*parts, _limits()])
 
 
 LABEL_WORDS = """Labels only: features are not protected, and neither are counts of rows. `response`

@@ -6,65 +6,33 @@ pipeline. The paper's MIMIC rows are not public.
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from fractions import Fraction
-from functools import lru_cache
 from itertools import product
-from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier as PooledExtraTrees
-from sklearn.metrics import f1_score
-
-from hedgerow.estimators.extra_trees import ExtraTreesClassifier
-from hedgerow.privacy.accounting.budget import exact
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.values.schema import Schema
-from studies import datasets
 from studies.extra_trees import page
-from studies.extra_trees.page import LABELS, SHARP, WHOLE
-from studies.harness import Cell, run_grid
+from studies.extra_trees.fits import (
+    DEPTH,
+    KDD,
+    LABELS,
+    MANY_SITES,
+    MOST_CLIENTS,
+    NOISY,
+    SHARP,
+    TREES,
+    WHOLE,
+    work,
+)
+from studies.harness import Cell, Computation
 
-KDD = "kddcup99_10pct"
 SETS = ("spambase", "credit_default", "waveform", "letter", KDD)
 REPEATS = 30  # as in the paper
 QUICK_SETS = ("spambase", "waveform")
 QUICK_EPSILONS = (2.0, 8.0)
 QUICK_FIGURE = {"clients": (1, 2), "trees": (1, 5), "depth": (5, 10)}
-CLIENTS, TREES, DEPTH = 2, 20, 20
-MOST_CLIENTS = 9
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
-FEW_CLASSES = 3  # up to here the filter has two bits a class and two hashes, above one of each
 KDD_REPEATS = 1  # 494,021 rows: one repeat takes as long as four of all other sets
-TEST_PART = {KDD: 0.01}
-USUAL_TEST_PART = 0.2
-SHARP_ODDS = Fraction(99, 100)
-GAUSSIAN_DELTA = 1e-6
-LEAF_ROWS = 5.0  # fewest rows of a leaf that told labels fill
 
-MANY_SITES = f", {MOST_CLIENTS} sites"
 
-# Where every sum carries noise, a tree and a level cost budget: few of both.
-NOISY: dict[str, dict[str, Any]] = {
-    "silo": {"placement": "silo", "n_trees": 5, "max_depth": 6},
-    "shares": {"placement": "shares", "n_trees": 5, "max_depth": 6},
-    "silo, random": {"placement": "silo", "n_trees": 20, "max_depth": 8, "split": "random"},
-    "shares, random": {"placement": "shares", "n_trees": 20, "max_depth": 8, "split": "random"},
-    f"silo{MANY_SITES}": {"placement": "silo", "n_trees": 5, "max_depth": 6},
-    f"shares{MANY_SITES}": {"placement": "shares", "n_trees": 5, "max_depth": 6},
-    "shares, Gaussian": {
-        "placement": "shares",
-        "n_trees": 10,
-        "max_depth": 6,
-        "delta": GAUSSIAN_DELTA,
-    },
-}
 FIGURE_REPEATS = 1
 FIGURE_SETS = ("credit_default", "letter")
 FIGURE_METHODS = {"FET": 0.0, "response": 4.0, "silo": 8.0}
@@ -75,25 +43,21 @@ FIGURE = {
 }
 
 
-def run(
-    out: Path,
-    data: Path | None = None,
-    quick: bool = False,
-    workers: int | None = None,
-    repeats: int = REPEATS,
-) -> None:
-    """Runs all cells that are not in the results yet, then writes the page and its figures."""
-    os.environ[datasets.FOLDER_VARIABLE] = str(datasets.folder(None if data is None else str(data)))
+def files(quick: bool) -> tuple[str, ...]:
+    return QUICK_SETS if quick else SETS
+
+
+def run(computation: Computation, quick: bool, repeats: int) -> None:
     if quick:
         cells = table_cells(1, QUICK_SETS, QUICK_EPSILONS)
         figure_3 = figure_cells(1, QUICK_SETS[:1], QUICK_FIGURE)
     else:
         cells = table_cells(repeats, SETS, EPSILONS)
         figure_3 = figure_cells(min(repeats, FIGURE_REPEATS), FIGURE_SETS, FIGURE)
-    table = run_grid("table 2", work, list(cells), out / "table2.csv", workers)
-    figure = run_grid("figure 3", work, list(figure_3), out / "figure3.csv", workers)
+    tables = computation.tables({"figure3": (work, list(figure_3)), "table2": (work, list(cells))})
     options = "--quick" if quick else f"--repeats {repeats}"
-    page.write(table, figure, out, f"python -m studies extra-trees {options} --data DIR")
+    command = f"python -m studies extra-trees {options} --data DIR"
+    page.write(computation, tables["table2"], tables["figure3"], command)
 
 
 def table_cells(repeats: int, sets: Sequence[str], epsilons: Sequence[float]) -> Iterator[Cell]:
@@ -140,108 +104,3 @@ def _cell(
         "trees": trees,
         "depth": depth,
     }
-
-
-# ----------------------------------------------------------------------------------- one fit
-def work(
-    data: str, method: str, epsilon: float, seed: int, clients: int, trees: int, depth: int
-) -> dict[str, float]:
-    """Accuracy and F1 on the test rows of one fit."""
-    given = _loaded(data)
-    train, test = division(len(given.y), data, seed)
-    started = time.process_time()
-    if method == "ET":
-        said, sent = _pooled(given, train, test, seed, trees, depth), {"rounds": 0, "bytes": 0}
-    else:
-        model = _federated(given, method, epsilon, seed, trees, depth)
-        rows, party = held(train, clients)
-        model.fit(given.X.iloc[rows], given.y[rows], party=party)
-        said = model.predict(given.X.iloc[test])
-        sent = {"rounds": len(model.run_.rounds), "bytes": model.run_.bytes_per_party}
-    truth, told = given.y[test].astype(str), np.asarray(said).astype(str)
-    return {
-        "accuracy": float((told == truth).mean()),
-        "f1": paper_f1(truth, told),
-        "cpu_seconds": round(time.process_time() - started, 2),
-        **sent,
-    }
-
-
-def held(
-    train: NDArray[np.int64], clients: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """The rows of the clients that take part, and whose they are."""
-    if not clients:
-        return train, np.arange(len(train)) % CLIENTS
-    owner = np.arange(len(train)) % MOST_CLIENTS
-    present = owner < clients
-    return train[present], owner[present] if clients > 1 else None
-
-
-def _pooled(
-    given: datasets.Dataset,
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-    seed: int,
-    trees: int,
-    depth: int,
-) -> NDArray[Any]:
-    """What scikit-learn says with all rows in one place; one column a category."""
-    X = pd.get_dummies(given.X).to_numpy(dtype=np.float64)
-    model = PooledExtraTrees(trees, max_depth=depth, random_state=seed)
-    return np.asarray(model.fit(X[train], given.y[train]).predict(X[test]))
-
-
-def _federated(
-    given: datasets.Dataset, method: str, epsilon: float, seed: int, trees: int, depth: int
-) -> Any:
-    options: dict[str, Any] = {"n_trees": trees, "max_depth": depth, "placement": "nowhere"}
-    if method in LABELS:
-        options |= {
-            "placement": "label",
-            "epsilon": epsilon,
-            "min_samples_leaf": LEAF_ROWS,
-            "label_mechanism": method if method == "response" else reports(given, method, epsilon),
-        }
-    elif method in NOISY:
-        few = {**NOISY[method], "epsilon": epsilon}
-        changed = {"n_trees": trees, "max_depth": depth} if (trees, depth) != (TREES, DEPTH) else {}
-        options = {**few, **changed}
-    schema = with_whole_numbers(given) if method == WHOLE else given.schema
-    return ExtraTreesClassifier(schema, random_state=seed, **options)
-
-
-def with_whole_numbers(given: datasets.Dataset) -> Schema:
-    features = tuple(datasets.whole(f, given.X[f.name]) for f in given.schema.features)
-    return replace(given.schema, features=features)
-
-
-def reports(given: datasets.Dataset, method: str, epsilon: float) -> BloomReports:
-    """Two of two bits a class for few classes; one of one bit a class where sums are long."""
-    classes = len(given.schema.classes or ())
-    width = 2 if classes <= FEW_CLASSES else 1
-    usual = BloomReports.for_epsilon(classes, width * classes, width, exact(epsilon, "epsilon"))
-    if method != SHARP:
-        return usual
-    return replace(usual, one_if_set=SHARP_ODDS, one_if_clear=1 - SHARP_ODDS)
-
-
-def paper_f1(truth: NDArray[Any], said: NDArray[Any]) -> float:
-    """Of the more frequent class for two classes, micro for more: as the paper's cells suggest."""
-    classes, counts = np.unique(truth, return_counts=True)
-    if len(classes) > 2:
-        return float(f1_score(truth, said, average="micro"))
-    return float(f1_score(truth, said, pos_label=classes[np.argmax(counts)]))
-
-
-# -------------------------------------------------------------------------------------- rows
-@lru_cache(maxsize=8)
-def _loaded(name: str) -> datasets.Dataset:
-    return datasets.load(name, datasets.folder(None))
-
-
-def division(n: int, name: str, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to train and to test on."""
-    rows = np.random.default_rng(seed).permutation(n)
-    n_test = int(TEST_PART.get(name, USUAL_TEST_PART) * n)
-    return rows[n_test:], rows[:n_test]

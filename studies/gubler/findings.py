@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
 import pandas as pd
 
-from studies.gubler.methods import honest_factor
+from studies.claims import lead
+from studies.gubler.methods import AS_PRINTED, AS_RELEASED, honest_factor
+from studies.gubler.paper import AUTHORS, REPEATED_AT
 
 SETTING = ["seed", "n", "p", "rho", "depth"]
+PURE, GAUSSIAN_DELTA = 0.0, 1e-6
 HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
 
 
@@ -25,22 +27,21 @@ def paired(table: pd.DataFrame, first: str, second: str, value: str = "accuracy"
 
 def with_error(differences: pd.Series) -> str:
     """'+0.5 +- 0.2 points': mean and standard error over cells."""
-    error = differences.std() / np.sqrt(max(len(differences), 1))
-    return f"{differences.mean():+.1f} ± {error:.1f} points"
+    return f"{lead(differences).shown(1)} points"
 
 
 def verdict(differences: pd.Series) -> str:
-    """Whether a difference is clear: more than two standard errors from zero."""
-    error = float(differences.std() / np.sqrt(max(len(differences), 1)))
-    if abs(differences.mean()) <= 2.0 * error:
+    """Whether a difference is clear, by Student's t."""
+    found = lead(differences)
+    if not found.is_clear:
         return "no clear difference"
-    return "better" if differences.mean() > 0.0 else "worse"
+    return "better" if found.mean > 0.0 else "worse"
 
 
 # -------------------------------------------------------------------------------------- mixtures
 def honest_epsilons(mixture: pd.DataFrame) -> pd.DataFrame:
     """What Algorithm 6 as printed spends for each claimed epsilon."""
-    printed = mixture[mixture["method"] == "saving as printed"]
+    printed = mixture[mixture["method"] == AS_PRINTED]
     ratio = (printed["spent"] / printed["epsilon"]).rename("ratio")
     rows = []
     for p, part in ratio.groupby(printed["p"]):
@@ -56,71 +57,30 @@ def mixture_means(mixture: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return means.loc[order]
 
 
-METHOD_ORDER = ["plain", "saving", "saving as printed", "defaults", "local", "centralised"]
+METHOD_ORDER = ["plain", "saving", AS_PRINTED, AS_RELEASED, "defaults", "local", "centralised"]
 
 
-def claims(mixture: pd.DataFrame) -> list[str]:
-    """One line for each claim of the report."""
-    private = mixture[mixture["epsilon"] > 0.0]
-    return [
-        *_saving_claims(private),
-        *_local_claims(mixture),
-        *_correlation_claims(mixture),
-    ]
+def beside_the_author(mixture: pd.DataFrame) -> pd.DataFrame:
+    """Accuracies where the released code was run, in the same settings."""
+    at = mixture
+    for name, value in REPEATED_AT.items():
+        at = at[at[name] == value]
+    rows = []
+    for (p, epsilon), author in AUTHORS.items():
+        mine = at[(at["p"] == p) & (at["epsilon"] == epsilon)]
+        row: dict[str, object] = {"p": p, "epsilon": f"{epsilon:g}"}
+        row |= {f"author, {name}": f"{value:.3f}" for name, value in author.items()}
+        for method in ("plain", AS_RELEASED, AS_PRINTED, "saving"):
+            found = mine[mine["method"] == method]["accuracy"]
+            row[f"ours, {method}"] = with_deviation(found)
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def in_short(mixture: pd.DataFrame) -> str:
-    """The two questions that the report answers with yes, answered by these runs."""
-    saving = paired(mixture[mixture["epsilon"] > 0.0], "saving", "plain")
-    by_p = ", ".join(f"{verdict(part)} at p = {p}" for p, part in saving.groupby("p"))
-    gaps = ahead_table(mixture).set_index("n")
-    passes = []
-    for n, row in gaps.iterrows():
-        ahead = [e for e in row.dropna().index if (row.dropna().loc[e:] > 0.0).all()]
-        when = f"from epsilon {ahead[0]:g} on" if ahead else "at no epsilon"
-        passes.append(f"{when} with n = {n}")
-    return (
-        "**Does saving still beat plain at the honest epsilon?** The report finds it ahead "
-        f"everywhere. Here it is: {by_p}. **Where does the federated tree beat one party's own "
-        "tree?** With the default extras, in the mean over settings: " + ", ".join(passes) + "."
-    )
-
-
-def _saving_claims(private: pd.DataFrame) -> list[str]:
-    saving, printed = (
-        paired(private, "saving", "plain"),
-        paired(private, "saving as printed", "plain"),
-    )
-    by_p = saving.groupby("p").apply(with_error).to_dict()
-    return [
-        f"**Saving against plain, both at the same honest epsilon:** {with_error(saving)} "
-        f"({verdict(saving)}); by number of features "
-        + ", ".join(f"p = {p}: {words}" for p, words in by_p.items())
-        + ".",
-        "**Saving as printed against plain at the claimed epsilon**, for which it spends the "
-        f"larger epsilon above: {with_error(printed)} ({verdict(printed)}).",
-    ]
-
-
-def _local_claims(mixture: pd.DataFrame) -> list[str]:
-    lines = []
-    for method in ("plain", "saving", "defaults"):
-        ahead, total = _ahead_of_local(mixture, method)
-        lines.append(
-            f"**{method} against one party's own tree without privacy:** ahead in {ahead} of "
-            f"{total} settings (n, p, rho, depth, epsilon)."
-        )
-    lines.append(f"The extras against plain: {with_error(paired(mixture, 'defaults', 'plain'))}.")
-    return lines
-
-
-def _ahead_of_local(mixture: pd.DataFrame, method: str) -> tuple[int, int]:
-    """Settings in which the mean over runs is above the local tree's."""
-    keys = ["n", "p", "rho", "depth"]
-    mine = mixture[mixture["method"] == method].groupby([*keys, "epsilon"])["accuracy"].mean()
-    local = mixture[mixture["method"] == "local"].groupby(keys)["accuracy"].mean()
-    base = local.reindex(mine.index.droplevel("epsilon")).to_numpy()
-    return int((mine.to_numpy() > base).sum()), len(mine)
+def with_deviation(values: pd.Series) -> str:
+    if len(values) < 2:
+        return "-" if values.empty else f"{values.mean():.3f}"
+    return f"{values.mean():.3f} ({values.std(ddof=1):.3f})"
 
 
 def ahead_table(mixture: pd.DataFrame) -> pd.DataFrame:
@@ -132,18 +92,27 @@ def ahead_table(mixture: pd.DataFrame) -> pd.DataFrame:
     return gap.groupby(["n", "epsilon"]).mean().unstack().reset_index()
 
 
-def _correlation_claims(mixture: pd.DataFrame) -> list[str]:
-    means = mixture.groupby(["method", "rho"])["accuracy"].mean().unstack()
-    gaps = means.loc["defaults"] - means.loc["centralised"]
-    words = ", ".join(f"{100 * gap:+.1f} points at rho = {rho}" for rho, gap in gaps.items())
-    return [f"**Defaults against the pooled tree without privacy:** {words}."]
-
-
 # -------------------------------------------------------------------------------------- the rest
 def share_table(shares: pd.DataFrame) -> pd.DataFrame:
-    table = shares.pivot_table(index="leaf_share", columns="bounds_share", values="accuracy")
+    table = shares.pivot_table(
+        index="leaf_share", columns="bounds_share", values="accuracy", aggfunc=with_deviation
+    )
     table.columns = ["no saving" if c == 0.0 else f"bounds {c:g}" for c in table.columns]
     return table.reset_index().rename(columns={"leaf_share": "leaf share"})
+
+
+def best_shares(shares: pd.DataFrame) -> str:
+    """Where the mean is highest, and where the report's own shares stand."""
+    means = shares.groupby(["leaf_share", "bounds_share"])["accuracy"].mean()
+    saving = means[means.index.get_level_values("bounds_share") > 0.0]
+    plain = means.xs(0.0, level="bounds_share")
+    leaf, bound = saving.idxmax()
+    return (
+        f"Best without saving: leaf share {plain.idxmax():g} ({plain.max():.3f}; half: "
+        f"{plain.get(float(HALF), float('nan')):.3f}). Best with saving: leaf share {leaf:g} and "
+        f"bounds {bound:g} ({saving.max():.3f}; the report's half and quarter: "
+        f"{saving.get((float(HALF), float(QUARTER)), float('nan')):.3f}).\n"
+    )
 
 
 def permuted_table(permuted: pd.DataFrame) -> pd.DataFrame:
@@ -170,7 +139,7 @@ def saving_sees_labels(permuted: pd.DataFrame) -> bool:
     return verdict(wide[False] - wide[True]) == "better"
 
 
-MAIN = ["plain", "saving", "saving as printed", "defaults", "defaults + saving"]
+MAIN = ["plain", "saving", AS_PRINTED, "defaults", "defaults + saving"]
 
 
 def real_table(
@@ -213,8 +182,8 @@ def extras_table(real: pd.DataFrame) -> pd.DataFrame:
     names = [
         "option",
         "against",
-        "accuracy, delta 0",
-        "accuracy, delta 1e-6",
+        f"accuracy, delta {PURE:g}",
+        f"accuracy, delta {GAUSSIAN_DELTA:g}",
         "AUC, both",
         "verdict",
     ]

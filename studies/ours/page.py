@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from studies.harness import Computation
 from studies.ours import tables as shown
 from studies.ours import verdicts
 from studies.ours.tables import MEASURES, Tables
@@ -28,7 +29,8 @@ LINES = {
 """What the figure shows, by promise and holders."""
 
 
-def write(out: Path, tables: Tables) -> None:
+def write(computation: Computation, tables: Tables, quick: bool) -> None:
+    out, command = computation.out, COMMAND + (" --quick" if quick else "")
     peers = _peers(out)
     seen = set(tables["classes"]["task_name"])
     everything = pd.concat(
@@ -39,15 +41,17 @@ def write(out: Path, tables: Tables) -> None:
     unseen = pd.concat([shown.named(tables["unseen"]), peers[peers["task_name"].isin(strange)]])
     _figure(out, everything)
     write_page(
-        out / "README.md",
+        computation,
+        "README.md",
         "Our own tree, forest and regression",
-        COMMAND,
+        command,
         _main_parts(out, tables, everything, unseen),
     )
     write_page(
-        out / "tasks.md",
+        computation,
+        "tasks.md",
         "Our own tree, forest and regression: every task",
-        COMMAND,
+        command,
         _task_parts(tables, everything, unseen),
     )
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from itertools import product
-from pathlib import Path
 
-from studies.datasets import FOLDER_VARIABLE, folder
-from studies.harness import Cell, run_grid
+from studies.harness import Cell, Computation
 from studies.ours.page import write
 from studies.ours.tasks import (
     CLASSES,
@@ -36,18 +33,23 @@ SEEDS = 5
 BESIDE = 3
 """Splits of what only stands beside ours."""
 PIECES_TASKS = ("adult", "spambase", "wall_bin", "waveform")
+QUICK_FILES = ("banknote", "waveform", "parkinsons", "spambase")
 FRESH_SEED = 20
 """First of the splits on which no constant was chosen."""
 
 
-def run(out: Path, data: Path | None, quick: bool, workers: int | None) -> None:
-    os.environ[FOLDER_VARIABLE] = str(folder(str(data) if data else None))
+def files(quick: bool) -> tuple[str, ...]:
+    """Parquet files; the bundled sets need none."""
+    names = QUICK_FILES if quick else (*CLASSES, *NUMBERS, *LARGE_UNSEEN)
+    return tuple(name for name in names if name != "wall_bin")
+
+
+def run(computation: Computation, quick: bool) -> None:
     grids = quick_grids() if quick else full_grids()
-    tables = {
-        name: run_grid(name, WORK.get(name, fit_classes), wanted, out / f"{name}.csv", workers)
-        for name, wanted in grids.items()
-    }
-    write(out, tables)
+    tables = computation.tables(
+        {name: (WORK.get(name, fit_classes), wanted) for name, wanted in grids.items()}
+    )
+    write(computation, tables, quick)
 
 
 def full_grids() -> dict[str, list[Cell]]:

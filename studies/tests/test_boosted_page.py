@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from studies.boosted import default, page, recipes, run
+from studies.boosted import default, fits, page, recipes, run
 from studies.boosted.paper import weight_updates
+from studies.harness import Computation
 
 MEASURES = ("auc", "log_loss", "accuracy", "calibration_error", "seconds", "rounds", "bytes")
 
@@ -25,7 +26,7 @@ def table(*cells):
 
 
 def written(tmp_path, rows):
-    page.write(rows, tmp_path, "python -m studies boosted")
+    page.write(Computation(tmp_path), rows, "python -m studies boosted")
     return (tmp_path / "README.md").read_text()
 
 
@@ -54,7 +55,7 @@ def test_every_recipe_of_the_grid_is_one_the_estimator_knows():
 
     schema = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))
     for recipe in {cell["recipe"] for cell in run.cells(1)}:
-        BoostedTreesClassifier(schema, **run.options(recipe))._recipe(schema)
+        BoostedTreesClassifier(schema, **fits.options(recipe))._recipe(schema)
 
 
 @pytest.mark.parametrize(("given", "error"), [([0.5, 0.5], 0.0), ([0.95, 0.05], 0.05)])
@@ -62,7 +63,7 @@ def test_calibration_error_is_the_gap_between_promise_and_outcome(given, error):
     import numpy as np
 
     hit = np.array([1.0, 0.0])
-    assert run.calibration_error(hit, np.array(given)) == pytest.approx(error)
+    assert fits.calibration_error(hit, np.array(given)) == pytest.approx(error)
 
 
 def test_the_default_is_called_behind_where_its_paired_lead_is_negative_beyond_the_scatter(
@@ -92,8 +93,8 @@ def test_five_sites_together_add_the_noise_of_every_record():
 
     delta = Fraction(1, 1000)
     record = gaussian.mu_squared_within(Fraction(1), delta)
-    local = run.promise(1.0, recipes.EVERY_RECORD, 1000)
+    local = fits.promise(1.0, recipes.EVERY_RECORD, 1000)
     site = gaussian.mu_squared_within(Fraction(local["epsilon"]), delta)
     assert local["placement"] == "silo"
     assert float(5 / site) == pytest.approx(float(1000 / record), rel=1e-3)
-    assert run.promise(1.0, 5, 1000) == {"epsilon": 1.0}
+    assert fits.promise(1.0, 5, 1000) == {"epsilon": 1.0}

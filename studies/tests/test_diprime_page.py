@@ -12,6 +12,7 @@ from hedgerow.values.trees import Tree
 from studies.diprime import page
 from studies.diprime.methods import left_parts
 from studies.diprime.verdicts import lead
+from studies.harness import Computation
 
 
 def table(name, **scores):
@@ -30,7 +31,7 @@ TABLE1 = table("parkinsons", DP_ERT=[0.04], ours=[0.024])
 
 def written(tmp_path, ours, rival):
     table2 = table("banknote", DP_ERT=rival, ours=ours)
-    page.write(tmp_path, {"table1": TABLE1, "table2": table2}, quick=True)
+    page.write(Computation(tmp_path), {"table1": TABLE1, "table2": table2}, quick=True)
     return (tmp_path / "README.md").read_text(encoding="utf-8")
 
 

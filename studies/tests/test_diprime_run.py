@@ -12,6 +12,7 @@ from studies.datasets import FOLDER_VARIABLE
 from studies.diprime import data, run
 from studies.diprime.methods import NOT_PRIVATE, RECIPES
 from studies.diprime.verdicts import RIVALS
+from studies.harness import Computation
 
 ROWS = 300
 
@@ -36,12 +37,15 @@ def folder(tmp_path, monkeypatch):
     data.dataset.cache_clear()
 
 
-def in_this_process(title, work, cells, results, workers):
-    return pd.DataFrame([{**cell, **work(**cell)} for cell in cells])
+def in_this_process(computation, grids):
+    return {
+        name: pd.DataFrame([{**cell, **work(**cell)} for cell in cells])
+        for name, (work, cells) in grids.items()
+    }
 
 
 def test_the_quick_command_makes_its_page(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "run_grid", in_this_process)
+    monkeypatch.setattr(Computation, "tables", in_this_process)
     out = tmp_path / "out"
     command = ["diprime", "--quick", "--data", str(folder), "--out", str(out)]
     result = CliRunner().invoke(app, command)
@@ -68,13 +72,14 @@ def test_folds_and_all_rows_are_compared_under_both_noises(folder):
 
 
 def test_no_split_of_the_tables_was_used_to_choose_constants():
-    cells = [cell for name, _, grid in run.full_grids() if name != "balance" for cell in grid]
+    grids = run.full_grids().items()
+    cells = [cell for name, (_, grid) in grids if name != "balance" for cell in grid]
     assert min(cell["seed"] for cell in cells) >= 100
 
 
 def test_ours_and_its_rivals_share_their_splits():
     """Without them no lead could be told split by split."""
-    table = pd.DataFrame({name: grid for name, _, grid in run.full_grids()}["table2"])
+    table = pd.DataFrame(run.full_grids()["table2"][1])
     compared = table[table.method.isin(["ours", *RIVALS])]
     for _, mine in compared.groupby("data"):
         assert mine.groupby("method").seed.agg(tuple).nunique() == 1

@@ -8,9 +8,10 @@ from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
 from hedgerow.estimators.extra_trees import ExtraTreesClassifier
 from hedgerow.estimators.parameters import checked
 from hedgerow.values.schema import Numeric, Schema
+from studies.boosted import fits
 from studies.boosted import run as boosted
 from studies.datasets import Dataset
-from studies.extra_trees import run as extra_trees
+from studies.extra_trees import fits as extra_trees
 from studies.ours import tasks
 
 SCHEMA = Schema((Numeric("x", 0.0, 1.0), Numeric("y", 0.0, 1.0)), classes=("no", "yes"))
@@ -20,7 +21,7 @@ OURS = {**tasks.FOR_CLASSES, **tasks.ON_EVEN_GRIDS, **tasks.WITH_PIECES}
 
 @pytest.mark.parametrize("recipe", BOOSTED)
 def test_the_cells_of_boosting_spell_parameters_that_are_used(recipe):
-    model = BoostedTreesClassifier(SCHEMA, **boosted.options(recipe))
+    model = BoostedTreesClassifier(SCHEMA, **fits.options(recipe))
     assert model._recipe(SCHEMA).n_trees > 0
 
 

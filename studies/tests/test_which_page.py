@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from studies.harness import Computation
 from studies.which import page
 from studies.which.run import Wanted, _jobs
 
@@ -48,7 +49,7 @@ def written(tmp_path, now, before=None):
         before.to_csv(out / "before.csv", index=False)
     limits = pd.DataFrame([{"dataset": "adult", "split": 800, "auc": 0.926}])
     tables = {"fresh": now, "limits": limits, "classes": CLASSES, "numbers": NUMBERS}
-    page.write(out, tables, "python -m studies which")
+    page.write(Computation(out), tables, "python -m studies which")
     return (tmp_path / "which.md").read_text()
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 
 import pandas as pd
 
 from studies.boosted.recipes import TITLES
+from studies.harness import Computation
 from studies.pages import markdown_table, write_page
 
 KEYS = ["dataset", "epsilon", "parties", "split"]
@@ -19,16 +19,16 @@ TARGET = {3.0: 0.005, 8.0: 0.003, 100.0: 0.003}
 Tables = Mapping[str, pd.DataFrame]
 
 
-def write(out: Path, tables: Tables, command: str) -> None:
+def write(computation: Computation, tables: Tables, command: str) -> None:
     """`which.md` stands beside the folder of its tables."""
-    earlier = out / "before.csv"
+    earlier = computation.out / "before.csv"
     before = pd.read_csv(earlier) if earlier.exists() else None
     parts = [
         _classes(tables["classes"]),
         _numbers(tables["numbers"]),
         _fresh(tables["fresh"], tables["limits"], before),
     ]
-    write_page(out.with_suffix(".md"), "Which estimator?", command, parts)
+    write_page(computation, f"../{computation.out.name}.md", "Which estimator?", command, parts)
 
 
 # ---------------------------------------------------------------------------------------- tasks

@@ -7,21 +7,16 @@ A file `before.csv` beside them, the `fresh.csv` of an earlier commit, is compar
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
-import numpy as np
-
+from studies.boosted.fits import work as fit_default
 from studies.boosted.recipes import DEFAULT, DEFAULT_SETS, SHARES_PARTIES
-from studies.boosted.run import TEST_PART, loaded, measures
-from studies.boosted.run import work as fit_default
-from studies.datasets import FOLDER_VARIABLE, folder
-from studies.harness import Cell, Work, finished, run_grid
+from studies.harness import Cell, Computation, Work
 from studies.ours.run import NO_PROMISE, cells
-from studies.ours.tasks import NUMBERS, fit_classes, fit_numbers
+from studies.ours.tasks import NUMBERS, SMALL_UNSEEN, fit_classes, fit_numbers
+from studies.which.fits import fit_lightgbm
 from studies.which.page import write
 
 FIRST_SPLIT = 800  # no choice was ever made on the splits from here on
@@ -55,18 +50,18 @@ class Wanted:
     quick: bool
 
 
-def run(out: Path, data: Path | None, wanted: Wanted, workers: int | None, page_only: bool) -> None:
-    os.environ[FOLDER_VARIABLE] = str(folder(str(data) if data else None))
-    jobs = _jobs(wanted)
-    if page_only:
-        tables = {name: finished(out / f"{name}.csv") for name in jobs}
-    else:
-        tables = {
-            name: run_grid(name, work, cells, out / f"{name}.csv", workers)
-            for name, (work, cells) in jobs.items()
-        }
-    command = f"python -m studies which --splits {wanted.splits} --tasks {wanted.tasks} --data DIR"
-    write(out, tables, command + (" --page-only" if page_only else ""))
+def files(wanted: Wanted) -> tuple[str, ...]:
+    """Parquet files; the bundled sets need none."""
+    classes = {str(cell["task_name"]) for cell in class_cells(wanted.tasks, wanted.quick)}
+    numbers = {str(cell["task_name"]) for cell in number_cells(wanted.tasks, wanted.quick)}
+    sets = DEFAULT_SETS[-2:] if wanted.quick else DEFAULT_SETS
+    return tuple(sorted({*sets, *classes, *numbers} - {*SMALL_UNSEEN}))
+
+
+def run(computation: Computation, wanted: Wanted) -> None:
+    tables = computation.tables(_jobs(wanted))
+    options = f"--splits {wanted.splits} --tasks {wanted.tasks}"
+    write(computation, tables, f"python -m studies which {options} --data DIR")
 
 
 def _jobs(wanted: Wanted) -> dict[str, tuple[Work, list[Cell]]]:
@@ -117,19 +112,3 @@ def number_cells(splits: int, quick: bool) -> list[Cell]:
         *cells(seeds, names, OURS, ("gaussian",), epsilons),
         *cells(seeds, names, ("mean", "HistGB"), ("none",), NO_PROMISE),
     ]
-
-
-def fit_lightgbm(dataset: str, split: int) -> dict[str, float]:
-    """No privacy: LightGBM's defaults, categories as categories, on the rows of a fresh split."""
-    import lightgbm
-    from sklearn.model_selection import train_test_split
-
-    known = loaded(dataset)
-    X = known.X.apply(lambda c: c if c.dtype.kind in "if" else c.astype("category"))
-    hit = (known.y == (known.schema.classes or ())[1]).astype(float)
-    train, test = train_test_split(
-        np.arange(len(hit)), test_size=TEST_PART, random_state=split, stratify=known.y
-    )
-    model = lightgbm.LGBMClassifier(n_jobs=1, random_state=split, verbose=-1)
-    model.fit(X.iloc[train], hit[train])
-    return measures(hit[test], np.asarray(model.predict_proba(X.iloc[test]))[:, 1])

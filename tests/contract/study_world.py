@@ -36,11 +36,13 @@ def study_text(
     threshold: int | None = None,
     name: str = "wards",
     epsilon: str = "1",
+    hold_out: int | None = None,
 ) -> str:
     sites = "\n".join(
         f'[[site]]\nname = "site-{k + 1}"\nkey = "{key}"' for k, key in enumerate(keys)
     )
     fewest = "" if threshold is None else f"[sum]\nthreshold = {threshold}\n"
+    evaluation = "" if hold_out is None else f"[evaluation]\nhold_out = {hold_out}\n"
     return f"""\
 version = 1
 name = "{name}"
@@ -56,7 +58,7 @@ epsilon = {epsilon}
 delta = 1e-6
 placement = "{placement}"
 retry_reserve = {reserve}
-{fewest}
+{fewest}{evaluation}
 [coordinator]
 key = "{coordinator}"
 {sites}

@@ -68,9 +68,23 @@ SITE: Final = (
     Slip(
         "true labels stay beside the permanent bits",
         "site/member.py",
-        "            rows = without_labels(rows)\n",
-        "",
+        "            return without_labels(rows)\n",
+        "            return rows\n",
         "contract/test_label_reports.py::test_a_site_refuses_class_counts_and_keeps_no_labels",
+    ),
+    Slip(
+        "records that are held out are trained on as well",
+        "site/member.py",
+        "rows, held_out = rows.part(test, TRAINED_ON), rows.part(test, 0)",
+        "rows, held_out = rows, rows.part(test, 0)",
+        "contract/test_evaluation.py::test_no_record_is_both_trained_on_and_evaluated",
+    ),
+    Slip(
+        "an evaluation is answered from the records that were trained on",
+        "site/parts.py",
+        "return self._trained_on if outcome == TRAINED_ON else self._tested_on",
+        "return self._trained_on",
+        "contract/test_held_out.py::test_without_its_part_a_query_would_count_everybody",
     ),
     Slip(
         "all permanent bits of a record hang on one draw",

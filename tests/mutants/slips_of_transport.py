@@ -209,16 +209,32 @@ ADMITTING: Final = (
     Slip(
         "types of values are not looked at",
         "study/admission.py",
-        "        _STRICT.fields(query)\n        or _not_asked",
-        "        None\n        or _not_asked",
+        "        _STRICT.fields(query)\n        or _of_no_part",
+        "        None\n        or _of_no_part",
         f"{ADMISSION_TESTS}::test_what_no_recipe_would_ask_is_refused",
     ),
     Slip(
         "every kind of query is asked by every recipe",
         "study/admission.py",
-        "return None if kind in study.admitted else",
-        "return None if kind else",
+        "    if kind in (study.asks_held_out if is_held_out else study.admitted):",
+        "    if kind:",
         f"{ADMISSION_TESTS}::test_only_what_the_recipe_asks_is_admitted",
+    ),
+    Slip(
+        "records that are held out are asked whatever the learner asks",
+        "study/admission.py",
+        "    if kind in (study.asks_held_out if is_held_out else study.admitted):",
+        "    if kind in study.admitted | study.asks_held_out:",
+        "contract/test_held_out.py"
+        "::test_a_site_admits_of_each_part_what_the_study_says_of_that_part",
+    ),
+    Slip(
+        "a query need not say whether it is of records that are held out",
+        "study/admission.py",
+        "        or _of_no_part(study, query)\n",
+        "",
+        "contract/test_held_out.py"
+        "::test_a_site_admits_of_each_part_what_the_study_says_of_that_part",
     ),
     Slip(
         "a query is not held against the schema",

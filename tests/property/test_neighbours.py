@@ -160,7 +160,7 @@ def test_another_label_moves_the_counts_of_its_own_record_alone(reports):
     the_study = study(BY_CLASS, 2, Placement.LABEL, epsilon="8", label_reports=reports)
     by = Cells((0, 1, 2), Binning.of_cells(BY_CLASS))
     asked = [SumQuery(EVERYONE, ClassCounts(3), one, SHARE) for one in (Whole(), by)]
-    bundle = [the_study.as_told(query) for query in asked]
+    bundle = [the_study.as_asked(query) for query in asked]
     seen = [answered(the_study, labelled(y), labelled([]), bundle) for y in ([0, 1, 2], [0, 1, 0])]
     assert {(one.code, one.computed) for one in seen} == {("answered", True)}
     assert seen[0].form == seen[1].form

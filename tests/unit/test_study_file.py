@@ -138,7 +138,11 @@ def read_hash(write) -> bytes:
         ("epsilon = 1\n", "epsilon = -1\n", r"line 21: epsilon is -1; use a finite number above"),
         ("max_depth = 2", "max_deep = 2", r"line 9: max_deep is no parameter of Histogram"),
         ("max_depth = 2", "epsilon = 2", r"line 9: epsilon stands among the parameters"),
-        ("max_depth = 2", "hold_out = 5", r"line 9: hold_out stands among .* leave records out"),
+        (
+            "max_depth = 2",
+            "hold_out = 5",
+            r"line 9: hold_out stands .* belongs to .evaluation.",
+        ),
         ("max_depth = 2", "max_depth = 0", r"line 9: max_depth is 0; use a whole number"),
         ("HistogramTreeClassifier", "Tree", r"line 6: estimator is 'Tree'; use one of"),
         ("HistogramTreeClassifier", "Schema", r"line 6: estimator is 'Schema'; use one of"),

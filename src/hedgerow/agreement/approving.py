@@ -93,8 +93,16 @@ def what_leaves(agreed: StudyFile) -> list[tuple[str, str]]:
         ("a sum opens", f"with {study.threshold} of {study.parties} sites at least"),
         ("believed", f"that at most {study.colluders} site(s) work with the coordinator"),
         *(("leaves", words) for words in sorted({_words(kind) for kind in study.admitted})),
+        *_held_out(study),
         ("never leaves", "a row, a label, a value, this site's own part of a sum"),
     ]
+
+
+def _held_out(study: Study) -> Iterator[tuple[str, str]]:
+    if study.hold_out:
+        yield "held out", f"one record in {study.hold_out}, by a secret draw of its own"
+    for words in sorted({_words(kind) for kind in study.asks_held_out}):
+        yield "leaves", f"{words}, of held-out records"
 
 
 def promise_words(study: Study) -> str:

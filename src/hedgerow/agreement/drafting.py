@@ -24,6 +24,7 @@ def draft(
     schema: Path,
     privacy: Mapping[str, Any],
     sums: Mapping[str, Any],
+    evaluation: Mapping[str, Any] | None = None,
     sites: Mapping[str, str],
     public_seed: int,
 ) -> StudyFile:
@@ -40,6 +41,7 @@ def draft(
                 "schema": public.to_dict(),
                 "privacy": dict(privacy),
                 "sum": dict(sums),
+                **({"evaluation": dict(evaluation)} if evaluation else {}),
                 "coordinator": {"key": identity.public.hex()},
                 "site": [{"name": site, "key": key} for site, key in sites.items()],
             },

@@ -17,6 +17,7 @@ import numpy as np
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.spending import ENTRY, paid, worst_path
+from hedgerow.estimators.evaluation import on_held_out_records
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Cost, Placement
 from hedgerow.site.drawing import public_draws
@@ -77,8 +78,10 @@ def rehearse(agreed: StudyFile) -> Forecast:
         for place in range(study.parties)
     ]
     federation = open_federation(study, holders)
-    run(agreed.recipe.flow(study.schema, federation, rng), federation)
-    return _forecast(federation, agreed.recipe.rounds(study.schema))
+    trained = run(agreed.recipe.flow(study.schema, federation, rng), federation)
+    if study.asks_held_out:
+        on_held_out_records(trained.model, federation)
+    return _forecast(federation, agreed.rounds)
 
 
 def _invented(schema: Schema, rng: np.random.Generator) -> Encoded:

@@ -5,7 +5,8 @@ coordinator.key   signs every letter, 0600
 run.json          run id and KEYS: see transport/journal.py
 answers.jsonl     every round
 events.jsonl      what happened, for people and pages
-model.json        the result; statement.txt beside it
+model.json        the result; statement.txt and report.html, a page for people, beside it
+evaluation.json   how good it is on records that were held out, where the study says so
 authority/        signs sites' certificates for the HTTPS carrier
 """
 
@@ -35,6 +36,7 @@ class RunFolder:
         self.path = path
         self.study_file, self.key_file = path / "study.toml", path / "coordinator.key"
         self.model_file, self.statement_file = path / "model.json", path / "statement.txt"
+        self.evaluation_file, self.report_file = path / "evaluation.json", path / "report.html"
         self.events_file, self.stop_file = path / "events.jsonl", path / "stop"
         self.run_file, self.authority = path / "run.json", path / "authority"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
 
@@ -35,11 +36,10 @@ def run_study(
         _check_begun(folder, resume)
         folder.take_schema_in(agreed)
         folder.stop_file.unlink(missing_ok=True)
-        rounds = agreed.recipe.rounds(agreed.study.schema)
         with (
             closing(FileJournal(folder.path)) as journal,
             closing(
-                Watch(folder.events_file, folder.stop_file, rounds, journal.rounds, listen)
+                Watch(folder.events_file, folder.stop_file, agreed.rounds, journal.rounds, listen)
             ) as watch,
         ):
             return _trained(folder, agreed, carrier, journal, watch)
@@ -78,6 +78,10 @@ def _trained(
     model.save(folder.model_file)
     sign_model(folder, agreed, identity)
     folder.statement_file.write_text(f"{model.privacy_}\n", encoding="utf-8")
+    if agreed.study.asks_held_out:
+        content = json.dumps(model.evaluation_.to_dict(), indent=1)
+        folder.evaluation_file.write_text(f"{content}\n", encoding="utf-8")
+    model.report(folder.report_file)
     watch.say("finished", model=folder.model_file.name)
     return model
 

@@ -42,7 +42,7 @@ ELSEWHERE = {
     "ledger": "each site's own vault",
     "progress": "the command line",
     "n_jobs": "each site's own machine",
-    "hold_out": "`fit`; a study over sites cannot leave records out of training yet",
+    "hold_out": "[evaluation]",
 }
 """Parameters of an estimator that a study says in another place."""
 
@@ -94,6 +94,13 @@ class SumTable(_Table):
         return None if self.graph == "complete" else Sparse(**self.graph.model_dump())
 
 
+class EvaluationTable(_Table):
+    """How good the model is, as one more private query of the same run."""
+
+    hold_out: int = Field(ge=2)
+    """One record in so many is kept out of training, by a secret draw of its own at its site."""
+
+
 class SiteTable(_Table):
     name: Name
     key: HexKey
@@ -120,6 +127,7 @@ class StudyFile(_Table):
     schema_: dict[str, Any] = Field(alias="schema")
     privacy: PrivacyTable
     sum: SumTable = Field(default_factory=SumTable)
+    evaluation: EvaluationTable | None = None
     coordinator: CoordinatorTable
     site: list[SiteTable] = Field(min_length=2)
     timing_: TimingTable = Field(default_factory=TimingTable, alias="timing")
@@ -203,6 +211,12 @@ class StudyFile(_Table):
         )
         return agree(self.estimator(), self.schema_given, len(self.site), terms)
 
+    @property
+    def rounds(self) -> int | None:
+        """The most that a run takes, where that is known before it."""
+        learning = self.recipe.rounds(self.study.schema)
+        return None if learning is None else learning + bool(self.study.asks_held_out)
+
     def estimator(self) -> PrivateEstimator:
         """A new one with the parameters that were agreed on, not yet fitted."""
         kind = estimator_named(self.model.estimator)
@@ -217,6 +231,7 @@ class StudyFile(_Table):
             colluders=self.sum.colluders,
             threshold=self.sum.threshold,
             random_state=self.public_seed,
+            hold_out=None if self.evaluation is None else self.evaluation.hold_out,
             **own,
         )
 

@@ -65,7 +65,7 @@ def _arithmetic(said: PrivacyStatement) -> Iterator[CheckResult]:
             "promise", math.isinf(said.epsilon), "no noise was added; nothing is promised"
         )
         return
-    parts = math.fsum(line.part for line in said.spending)
+    parts = max(math.fsum(line.part for line in one) for one in (said.spending, said.held_out))
     left = math.fsum(part.part for part in said.unspent)
     yield CheckResult(
         "rounds",

@@ -28,6 +28,10 @@ SUM_HEADING = """\
 # the coordinator without breaking the promise. `slot_seconds`: replies leave at the end of a slot,
 # so that their time does not tell how many records a site has; 0 does not protect that.\
 """
+EVALUATION_HEADING = """\
+# One record in `hold_out` is kept out of training, by a secret draw of its own; the last round asks
+# these how good the model is. They pay for nothing else.\
+"""
 SITES_HEADING = (
     "# Every site's public key, as `hedgerow site init` shows it, compared by telephone."
 )
@@ -48,11 +52,18 @@ def as_text(agreed: StudyFile) -> str:
         f"{SCHEMA_HEADING}\n{_schema(agreed.schema_given)}",
         f"{PRIVACY_HEADING}\n[privacy]\n{_lines(content['privacy'])}",
         f"{SUM_HEADING}\n[sum]\n{_lines(content['sum'])}",
+        *_evaluation(content),
         f"[coordinator]\n{_lines(content['coordinator'])}",
         SITES_HEADING + "\n" + "\n".join(f"[[site]]\n{_lines(one)}" for one in content["site"]),
         f"{TIMING_HEADING}\n[timing]\n{_lines(content['timing'])}",
     ]
     return "\n".join(parts)
+
+
+def _evaluation(content: dict[str, Any]) -> list[str]:
+    if "evaluation" not in content:
+        return []
+    return [f"{EVALUATION_HEADING}\n[evaluation]\n{_lines(content['evaluation'])}"]
 
 
 def _schema(schema: Schema) -> str:

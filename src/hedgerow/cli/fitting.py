@@ -55,9 +55,11 @@ def fit(
 ) -> None:
     """Trains a private model and writes it with its statement."""
     from hedgerow.estimators.files import fit_files
+    from hedgerow.estimators.model_file import check_place
 
     if not data:
-        raise _asked_for("no rows were given", "name a file for each site: --data a.csv --data ...")
+        raise _asked_for("no rows were given", "name a file for each site: --data a.csv")
+    check_place(output)  # before anything is spent
     flags = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
     with warnings_as_lines(quiet):
         if study is not None:

@@ -86,6 +86,8 @@ def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[
         return [*absent, f"there are {names}"], "not read, since columns are absent"
     read = encode(source, schema, target=target)
     report = report_of([read], schema, target or "label")
+    if not read.n and not read.skipped:
+        return ["there are no rows"], str(report)
     skipped = [f"{read.skipped} rows are left out: no usable label, or a broken line"]
     return [*report.complaints, *(skipped if read.skipped else [])], str(report)
 

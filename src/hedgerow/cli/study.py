@@ -62,6 +62,9 @@ def init(
         int | None, typer.Option(help="Fewest sites whose sum is opened. Default: four of five.")
     ] = None,
     slot_seconds: Annotated[int, typer.Option(help="0 does not protect reply times.")] = 0,
+    hold_out: Annotated[
+        int | None, typer.Option(help="One record in so many tells how good the model is.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Public randomness; drawn if not given.")] = None,
 ) -> None:
     """Writes a commented study.toml and a key for the coordinator; asks for what is missing."""
@@ -86,6 +89,7 @@ def init(
             "retry_reserve": drafting.typed_number(retry_reserve),
         },
         sums={key: value for key, value in sums.items() if value is not None},
+        evaluation=None if hold_out is None else {"hold_out": hold_out},
         sites=dict(drafting.site(one) for one in site or _asked_sites()),
         public_seed=secrets.randbelow(2**31) if seed is None else seed,
     )

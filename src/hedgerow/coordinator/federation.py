@@ -96,7 +96,7 @@ class Federation:
 
     def ask(self, asked: Sequence[Query]) -> list[Reply]:
         """A round that fails is asked again while the study's reserve pays; its charge stays."""
-        queries = [self.study.as_told(query) for query in asked]
+        queries = [self.study.as_asked(query) for query in asked]
         for _ in range(MOST_TRIES - 1):
             try:
                 return self._round(queries)

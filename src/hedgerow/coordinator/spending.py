@@ -18,7 +18,7 @@ from hedgerow.study.describe import (
     phrase_of,
 )
 from hedgerow.study.terms import Study
-from hedgerow.values.regions import EVERYONE, Fold, Region, Test
+from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Region, Test
 
 ENTRY = 0
 """The round before the first: what records pay on entering."""
@@ -160,7 +160,8 @@ def _what(queries: Sequence[Asked]) -> str:
 
 def _piecewise(queries: Sequence[Asked]) -> str:
     """Whether it was asked of all records at once."""
-    tests = [step.test for query in queries for step in query.region]
+    steps = (step for query in queries for step in query.region)
+    tests = [step.test for step in steps if not isinstance(step.test, HeldOut)]
     if not tests:
         return ""
     return ", fold by fold" if all(isinstance(t, Fold) for t in tests) else ", node by node"

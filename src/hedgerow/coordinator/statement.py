@@ -46,6 +46,7 @@ TOGETHER = (
 )
 TITLE = "Privacy statement (this fit only)"
 HELD_OUT = "one record in {}, by a secret draw of its own, was left out of training."
+EVALUATED = "no record paid for both training and evaluation: the promise is that of either alone."
 OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 
@@ -84,6 +85,8 @@ class PrivacyStatement:
     source: str
     """SHA-256 of the package's source files, in hexadecimal digits."""
     total: Total | None = None
+    held_out: tuple[Spending, ...] = ()
+    """What records that were left out of training paid for: nothing else."""
 
     @property
     def promise(self) -> str:
@@ -101,6 +104,7 @@ class PrivacyStatement:
         facts["unspent"] = tuple(Part(**part) for part in d["unspent"])
         facts["mechanisms"] = tuple(Part(**part) for part in d["mechanisms"])
         facts["spending"] = tuple(Spending(**line) for line in d["spending"])
+        facts["held_out"] = tuple(Spending(**line) for line in d.get("held_out", ()))
         facts["trust"] = tuple((who, what) for who, what in d["trust"])
         facts["caveats"] = tuple(d["caveats"])
         facts["unprotected"] = tuple(d["unprotected"])
@@ -139,6 +143,7 @@ class PrivacyStatement:
             *_titled("unspent", [f"{u.part:6.1%} {u.what}" for u in self.unspent]),
             *_titled("saved", self._saved_words()),
             *((_round_title(s.rounds), f"{s.part:6.1%} for {s.what}") for s in self.spending),
+            *((_round_title(s.rounds), self._held_out_words(s)) for s in self.held_out),
             *((f"against {who}", what) for who, what in self.trust),
             *_titled("not protected", self.unprotected),
             ("code", f"hedgerow {self.release}, source {self.source[:16]}"),
@@ -167,6 +172,10 @@ class PrivacyStatement:
         if self.spent_fraction == 1.0:
             return part
         return f"{part}; what was released has epsilon {printed(self.spent_epsilon)}"
+
+    @staticmethod
+    def _held_out_words(line: Spending) -> str:
+        return f"{line.part:6.1%} for {line.what}, of held-out records, who paid for nothing else"
 
     def _saved_words(self) -> list[str]:
         if self.saved_fraction == 0.0:
@@ -199,7 +208,6 @@ def statement(
     slack: Fraction = Fraction(0),
     parties_met: bool = False,
     persons_told: bool = False,
-    held_out: int | None = None,
     total: Total | None = None,
     instead: str | None = None,
 ) -> PrivacyStatement:
@@ -208,14 +216,15 @@ def statement(
     `saved_fraction` is the mean part of their budgets that nodes handed down unspent; `slack` is
     the total variation between all noise and its laws; `parties_met` says that nobody named the
     parties beforehand: those take part that hold rows; `persons_told` that sites knew whose each
-    record is, and kept no more of a person than the study says; `held_out` that one record in so
-    many was not trained on; `total` is what all fits of a shared ledger promise; `instead` says
-    what was trained where noise left no choice.
+    record is, and kept no more of a person than the study says; `total` is what all fits of a
+    shared ledger promise; `instead` says what was trained where noise left no choice.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = bool(study.schema.unconfirmed)
     epsilon = _epsilon(study, spent)
     path = [] if no_noise else worst_path(asked)
+    tested = [query for query in asked if study.is_held_out(query.region)]
+    trained = [query for query in asked if not study.is_held_out(query.region)]
     return PrivacyStatement(
         epsilon=math.inf if inferred else epsilon,
         delta=rounding.float_above(study.delta),
@@ -236,12 +245,14 @@ def statement(
         graph_delta=rounding.float_above(study.graph_delta),
         parties=study.parties,
         honest_shares=study.honest,
-        spending=by_rounds(asked, path, study.total) if path else (),
+        spending=() if no_noise else by_rounds(trained, worst_path(trained), study.total),
+        held_out=() if no_noise else by_rounds(tested, worst_path(tested), study.total),
         caveats=(
             *([instead] if instead else []),
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
             *_of_persons(study, persons_told),
-            *([HELD_OUT.format(held_out)] if held_out else []),
+            *([HELD_OUT.format(study.hold_out)] if study.hold_out else []),
+            *([EVALUATED] if tested else []),
             *(TOGETHER if total else [ALONE]),
             OUTSIDE,
         ),

@@ -19,11 +19,14 @@ from hedgerow.coordinator.total import Total
 from hedgerow.errors import QualityWarning, SignalWarning, SpecError, warn
 from hedgerow.estimators.checking import check_task
 from hedgerow.estimators.common import DEFAULT_DELTA
+from hedgerow.estimators.evaluation import USUAL_CONFIDENCE, on_held_out_records
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+from hedgerow.recipes import evaluation
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
+from hedgerow.report.evaluation import Evaluation
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.study.consortium import Sparse
 from hedgerow.study.terms import Study
@@ -58,7 +61,6 @@ class Circumstances:
     simulated: bool = True
     parties_met: bool = False
     persons_told: bool = False
-    held_out: int | None = None
     total: Total | None = field(default=None)
 
 
@@ -68,12 +70,7 @@ def agree(
     """The study that an estimator's parameters mean for so many holders, and its recipe."""
     read = checked(estimator)
     check_task(given, estimator._regression, type(estimator).__name__)
-    if terms is not None and read.hold_out is not None:
-        raise SpecError(
-            f"hold_out is {read.hold_out}, which sites of a study do not do yet; leave it out, and "
-            "evaluate on records that no site trains on."
-        )
-    terms = terms or Terms()
+    is_study, terms = terms is not None, terms or Terms()
     placement: Placement | None = read.placement
     epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     if placement is Placement.LABEL and estimator.delta == DEFAULT_DELTA:
@@ -101,6 +98,8 @@ def agree(
         records_per_person=read.records_per_person,
         retry_reserve=terms.retry_reserve,
         label_reports=estimator._label_reports(schema, epsilon, placement),
+        hold_out=read.hold_out or 0,
+        asks_held_out=evaluation.asks(schema) if is_study and read.hold_out else frozenset(),
         sites=terms.sites,
         coordinator=terms.coordinator,
         names=terms.names,
@@ -148,9 +147,13 @@ def train(
     federation: Federation,
     circumstances: Circumstances,
 ) -> None:
-    """Drives the recipe over the federation; the estimator is then fitted."""
+    """Drives the recipe over the federation; the estimator is then fitted.
+
+    Where the study says so, held-out records tell how good the model is, in one more round.
+    """
     rng = np.random.default_rng(study.public_seed)
     trained: Trained = run(recipe.flow(study.schema, federation, rng), federation)
+    measured = on_held_out_records(trained.model, federation) if study.asks_held_out else None
     estimator.schema_ = study.schema
     estimator.model_ = trained.model
     estimator.grown_ = trained.grown
@@ -167,9 +170,12 @@ def train(
         slack=federation.slack,
         parties_met=circumstances.parties_met,
         persons_told=circumstances.persons_told,
-        held_out=circumstances.held_out,
         total=circumstances.total,
         instead=trained.instead,
     )
+    if measured is not None:
+        estimator.evaluation_ = Evaluation(
+            (measured,), USUAL_CONFIDENCE, estimator.privacy_, (trained.model.score.digest,)
+        )
     if trained.instead:
         warn(trained.instead, SignalWarning)

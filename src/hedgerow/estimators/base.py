@@ -32,7 +32,6 @@ from hedgerow.estimators.checking import (
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.holders import (
-    HELD_OUT_DRAW,
     declared_parties,
     draws_of_holders,
     split_by_party,
@@ -71,7 +70,7 @@ from hedgerow.transport import in_process
 from hedgerow.values.arrays import Codes
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Model
-from hedgerow.values.regions import Fold, Region
+from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
 OWNERS = ("data_report_", "_held_out_draws")
@@ -197,13 +196,8 @@ class PrivateEstimator(CommonParameters):
             warn_of(self.data_report_.complaints)
         draws = draws_of_holders(study)
         holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
-        held_out: int | None = checked(self).hold_out
-        self._held_out_draws = draws if held_out else None
-        if held_out:
-            test = Fold(HELD_OUT_DRAW, held_out)
-            holders = [rows.part(test, 0, inside=False) for rows in holders]
+        self._held_out_draws = draws if study.hold_out else None
         circumstances = Circumstances(
-            held_out=held_out,
             parties_met=parties_met,
             persons_told=persons_told,
             total=self._reserve(study, persons_told=persons_told),

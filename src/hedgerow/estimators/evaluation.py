@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import SpecError
 from hedgerow.estimators.checking import checked_labels, checked_rows
 from hedgerow.estimators.holders import (
-    HELD_OUT_DRAW,
     declared_parties,
     secret_draws,
     split_by_party,
@@ -40,14 +39,16 @@ from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.joining import joint_schema, on_joint_grid
 from hedgerow.values.models import Model
-from hedgerow.values.regions import Fold
+from hedgerow.values.regions import HeldOut
 from hedgerow.values.schema import Schema
 
 OF_HELD_OUT = (
     "these records were drawn to be left out of training by secrets of their holders: no record "
     "paid for both, so model and evaluation together keep the larger of both epsilons."
 )
+USUAL_CONFIDENCE = 0.95
 OF_OTHERS = "if any of these records was trained on, the epsilons of both add for it."
 
 
@@ -63,7 +64,7 @@ def evaluate(
     person: Any = None,
     by: str | None = None,
     choose: Sequence[Any] = (),
-    confidence: float = 0.95,
+    confidence: float = USUAL_CONFIDENCE,
     records_per_person: int = 1,
     ledger: Any = None,
 ) -> Evaluation:
@@ -89,7 +90,7 @@ def evaluate(
         A column of the schema: each of its values is evaluated by itself, for the same price.
     choose : sequence of estimators, default=()
         Others to compare with, in the same query; the noise grows with their number. `chosen` of
-        the result is the best of all. They must read rows on the same grid.
+        the result is the best of all. `hedgerow.choose` also trains them, on other records.
     confidence : float, default=0.95
         Of the intervals.
     records_per_person : int, default=1
@@ -104,41 +105,73 @@ def evaluate(
         each group; `result.privacy_` is the statement.
 
     """
-    candidates = [model, *choose]
-    schema = _common_schema(candidates)
-    X, y = checked_rows(X), checked_labels(y, schema.target is not None)
-    names = declared_parties(party, parties)
+    return compared(
+        [model, *choose],
+        (X, y),
+        {"party": party, "parties": parties, "person": person},
+        {"epsilon": epsilon, "delta": delta, "most": records_per_person},
+        by=by,
+        confidence=confidence,
+        ledger=ledger,
+    )
+
+
+def compared(
+    candidates: Sequence[Any],
+    rows: tuple[Any, Any],
+    told: Mapping[str, Any],
+    promise: Mapping[str, Any],
+    *,
+    by: str | None = None,
+    confidence: float = 0.95,
+    ledger: Any = None,
+    note: str | None = None,
+) -> Evaluation:
+    """All candidates by one query; `told` says whose rows these are, `note` who trained on them."""
+    schema = _joint_schema(candidates)
+    models = [on_joint_grid(one.model_, one.schema_, schema) for one in candidates]
+    X, y = checked_rows(rows[0]), checked_labels(rows[1], schema.target is not None)
+    party, person = told["party"], told["person"]
+    names = declared_parties(party, told["parties"])
     parts = split_by_party(X, y, party, names)
     persons = split_persons(person, y, party, names)
-    study = _study(schema, len(parts), epsilon, delta, records_per_person)
-    rows = _held_out(model, schema, parts, persons)
+    study = _study(schema, len(parts), **promise)
+    held = _held_out(candidates, schema, parts, persons)
     total = None
     if ledger is not None:
         what = unit(study, person is not None)
         total = as_ledger(ledger).reserve(study.epsilon, study.delta, unit=what, name=recipe.NAME)
-    federation = in_process.open_federation(study, rows)
+    federation = in_process.open_federation(study, held)
     grid = None if by is None else schema.grids[schema.index(by)]
-    tables = run(recipe.flow([one.model_ for one in candidates], schema, grid), federation)
+    tables = run(recipe.flow(models, schema, grid), federation)
     measured = tuple(
-        tuple(_measured(table, k, one.model_, schema, confidence) for table in tables)
-        for k, one in enumerate(candidates)
+        tuple(_measured(table, k, one, schema, confidence) for table in tables)
+        for k, one in enumerate(models)
     )
-    said = _statement(study, federation, model, person is not None, total)
+    note = note or (OF_HELD_OUT if _is_held_out(candidates) else OF_OTHERS)
+    said = _statement(study, federation, note, person is not None, total)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
     digests = tuple(one.model_.score.digest for one in candidates)
     return Evaluation(measured, confidence, said, digests, candidates[best])
 
 
-def _common_schema(models: Sequence[Any]) -> Schema:
+def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:
+    """The same measures, by one more query of a study's own run: of the records it holds out."""
+    study = federation.study
+    tables = run(recipe.flow([model], study.schema, None, study.held_out), federation)
+    return tuple(_measured(table, 0, model, study.schema, USUAL_CONFIDENCE) for table in tables)
+
+
+def _joint_schema(models: Sequence[Any]) -> Schema:
     for one in models:
         check_is_fitted(one, "model_")
-    first: Schema = models[0].schema_
-    if any(one.schema_.digest != first.digest for one in models):
-        raise SpecError(
-            "the models read rows on different grids, so that no one query compares them; evaluate "
-            "them one by one, or fit them with estimators of one kind."
-        )
-    return first
+    return joint_schema([one.schema_ for one in models])
+
+
+def _is_held_out(models: Sequence[Any]) -> bool:
+    """Whether the first model held records out, and so did all others: by the same draws."""
+    kept = getattr(models[0], "_held_out_draws", None)
+    return kept is not None and all(one._held_out_draws is kept for one in models[1:])
 
 
 def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) -> Study:
@@ -161,8 +194,19 @@ def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) ->
     )
 
 
-def _held_out(model: Any, schema: Schema, parts: Any, persons: Any) -> list[Rows]:
+def _held_out(models: Sequence[Any], schema: Schema, parts: Any, persons: Any) -> list[Rows]:
+    """All rows, or of a model with `hold_out` those that its holders' secrets kept from it.
+
+    A record is drawn by its codes on the model's own grid; on a finer one, records that are equal
+    there would no longer be alike, and one record more could change which of them are held out.
+    """
+    model = models[0]
     kept = getattr(model, "_held_out_draws", None)
+    if kept is not None and not _is_held_out(models):
+        raise SpecError(
+            "the model held records out of training, and another one may have been trained on "
+            "them; compare them on new rows, or let hedgerow.choose train them all."
+        )
     if kept is not None and len(kept) != len(parts):
         raise SpecError(
             f"{len(kept)} holders held records out of training and {len(parts)} are named here; "
@@ -175,7 +219,7 @@ def _held_out(model: Any, schema: Schema, parts: Any, persons: Any) -> list[Rows
     ]
     if kept is None:
         return rows
-    return [one.part(Fold(HELD_OUT_DRAW, int(model.hold_out)), 0, inside=True) for one in rows]
+    return [one.part(HeldOut(int(model.hold_out)), 0) for one in rows]
 
 
 def _measured(
@@ -212,7 +256,7 @@ def _goodness(one: Measured) -> float:
 
 
 def _statement(
-    study: Study, federation: Federation, model: Any, persons_told: bool, total: Any
+    study: Study, federation: Federation, note: str, persons_told: bool, total: Any
 ) -> PrivacyStatement:
     said = statement(
         study,
@@ -223,5 +267,4 @@ def _statement(
         persons_told=persons_told,
         total=total,
     )
-    note = OF_HELD_OUT if getattr(model, "_held_out_draws", None) else OF_OTHERS
     return replace(said, caveats=(note, *said.caveats))

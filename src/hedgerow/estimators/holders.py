@@ -16,8 +16,6 @@ from hedgerow.site.rows import Draws
 from hedgerow.study.terms import Study
 from hedgerow.values.tokens import token_of
 
-HELD_OUT_DRAW = "held out"
-"""The name of the draw that keeps records out of training."""
 FULL_GRAPH = 200
 """Up to so many sites share masks each with each (docs/privacy.md)."""
 FEW, ROWS_A_HOLDER = 20, 5
@@ -70,7 +68,7 @@ def split_by_party(
     holder = np.fromiter(map(place.__getitem__, who), np.intp, len(who))
     order = np.argsort(holder, kind="stable")
     ends = np.searchsorted(holder[order], np.arange(1, len(place)))
-    return [(_taken(X, rows), y[rows]) for rows in np.split(order, ends)]
+    return [(taken(X, rows), y[rows]) for rows in np.split(order, ends)]
 
 
 def split_persons(
@@ -135,7 +133,7 @@ def _refuse_strangers(met: list[Any], place: dict[Any, int]) -> None:
             )
 
 
-def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
+def taken(X: Any, rows: NDArray[np.intp]) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X.take(rows) if hasattr(X, "column_names") else X[rows]

@@ -31,12 +31,8 @@ def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | 
     What stands `beside` the content leaves its digest as it is: `signed` vouches for a networked
     model (agreement/signing.py), `evaluation` is what was measured of it afterwards.
     """
+    check_place(path)
     target = Path(path)
-    if not target.parent.is_dir():
-        raise SpecError(
-            f"{str(target.parent)!r} is no folder, so no model can be saved as {target.name!r} "
-            "in it; make the folder first, or give another path."
-        )
     document = sealed(content) | {name: one for name, one in beside.items() if one is not None}
     half = target.with_name(target.name + ".part")
     try:
@@ -49,6 +45,21 @@ def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | 
         raise SpecError(
             f"{path} cannot be written: {error.strerror}; give the path of a file that may be."
         ) from error
+
+
+def check_place(path: str | Path) -> None:
+    """Refuses a place where no model can be written; before a fit, so that none is lost."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise SpecError(
+            f"{str(target.parent)!r} is no folder, so no model can be saved as {target.name!r} "
+            "in it; make the folder first, or give another path."
+        )
+    if target.is_dir() or not os.access(target.parent, os.W_OK):
+        found = "is a folder" if target.is_dir() else "is in a folder that may not be written"
+        raise SpecError(
+            f"{path} cannot be written, since it {found}; give the path of a file that may be."
+        )
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:

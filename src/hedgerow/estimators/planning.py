@@ -43,6 +43,9 @@ CLEAR = 2.0
 BLIND = 0.53
 """An AUC below which a model is no better than the classes' shares."""
 TIE = 0.01
+MOST_PARTIES = 200
+MOST_ROWS = 100_000
+"""A rehearsal holds all sites and rows in one process; more rows than these tell little more."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +193,14 @@ def plan(
     """
     if not isinstance(n, int) or n < 8:
         raise SpecError(f"n is {n!r}; give the number of records, 8 or more.")
+    if not 1 <= parties <= MOST_PARTIES:
+        raise SpecError(
+            f"parties is {parties!r}; a rehearsal takes 1 to {MOST_PARTIES} sites. Under 'shares' "
+            "the noise of more is about the same."
+        )
     kind = "Regressor" if schema.target is not None else "Classifier"
     names = list(estimators) or [name + kind for name in OWN_METHODS]
-    rows = [stand_in_rows(schema, n, stand_in, seed) for seed in range(repeats)]
+    rows = [stand_in_rows(schema, min(n, MOST_ROWS), stand_in, seed) for seed in range(repeats)]
     first = [_trial(name, schema, one, epsilon, delta, parties) for name in names for one in rows]
     best = _best(names, first)
     others = [
@@ -285,7 +293,7 @@ def _trial(
         study, recipe = agree(made, schema, parties)
     owner = np.arange(len(y)) % parties
     holders = [
-        Rows(encode(X[owner == k], study.schema, y=y[owner == k]), study.schema, own)
+        Rows(encode(X[owner == k], study.schema, y=y[owner == k], check=True), study.schema, own)
         for k, own in enumerate(secret_draws(study.name, parties))
     ]
     federation = in_process.open_federation(study, holders)

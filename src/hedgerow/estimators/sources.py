@@ -22,6 +22,7 @@ from hedgerow.site.elsewhere.holding import Elsewhere
 from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.sources import Source, is_elsewhere, open_table
+from hedgerow.site.reading.tables import positions_of
 from hedgerow.study.terms import Study
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import token_of
@@ -153,13 +154,15 @@ def _read(
 def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
     """What is left to be predicted."""
     table = open_table(source, schema.names)
+    positions_of(table, schema.names)
     used = (*schema.names, columns.party, columns.person)
     left = [name for name in table.names if name not in used]
     if len(left) == 1:
         return left[0]
+    found = f"has the columns {left}" if left else "has no column"
     raise DataError(
-        f"{table.where} has the columns {left} beside those of the schema; say which one is to be "
-        "predicted (`target`)."
+        f"{table.where} {found} beside those of the schema; say which one is to be predicted "
+        "(`target`)."
     )
 
 

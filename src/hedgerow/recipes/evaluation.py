@@ -68,9 +68,11 @@ def regions_by(grid: Grid | None) -> dict[str, Region]:
     return {**found, grid.describe(1 << grid.missing): way}
 
 
-def flow(models: Sequence[Model], schema: Schema, by: Grid | None) -> Flow[list[EvaluationTables]]:
-    """All groups in one round."""
-    regions = regions_by(by)
+def flow(
+    models: Sequence[Model], schema: Schema, by: Grid | None, within: Region = EVERYONE
+) -> Flow[list[EvaluationTables]]:
+    """All groups of the records in a region, in one round."""
+    regions = {name: within + region for name, region in regions_by(by).items()}
     asked = [q for region in regions.values() for q in _queries(models, schema, region)]
     replies = yield asked
     answers = [reply for reply in replies if isinstance(reply, Answer)]

@@ -34,12 +34,14 @@ from hedgerow.site.answer import Answering
 from hedgerow.site.blocks import answering
 from hedgerow.site.elsewhere.holding import AnsweringElsewhere, Elsewhere
 from hedgerow.site.log import LOG
+from hedgerow.site.parts import TRAINED_ON, InParts
 from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
 from hedgerow.site.scoring import scores_by
 from hedgerow.study.describe import charges_of
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import IntArray
+from hedgerow.values.regions import HeldOut
 
 Held = Rows | Elsewhere
 """What a site holds: rows in its memory, or rows that stay where they are."""
@@ -65,19 +67,26 @@ class Member:
         policy.check(study)
         self.study = study
         self._permanent: Bits | None = None
-        self.answering: Answering | AnsweringElsewhere = (
+        self.answering: Answering | InParts | AnsweringElsewhere = (
             rows.answering(study) if isinstance(rows, Elsewhere) else self._of_memory(rows)
         )
 
-    def _of_memory(self, rows: Rows) -> Answering:
+    def _of_memory(self, rows: Rows) -> Answering | InParts:
         study = self.study
         rows = rows.of_each_person(study.records_per_person)
+        if study.hold_out:
+            test = HeldOut(study.hold_out)
+            rows, held_out = rows.part(test, TRAINED_ON), rows.part(test, 0)
+            return InParts(self._as_told(rows), held_out, study.schema)
+        return answering(self._as_told(rows), study.schema)
+
+    def _as_told(self, rows: Rows) -> Rows:
+        """Under placement `label`: with labels that were told at random, once for the study."""
+        study = self.study
         if study.label_reports is not None:
             self._permanent = permanent_bits(rows, study.label_reports)
-            rows = without_labels(rows)
-        elif study.placement is Placement.LABEL:
-            rows = told_once(rows, study)
-        return answering(rows, study.schema)
+            return without_labels(rows)
+        return told_once(rows, study) if study.placement is Placement.LABEL else rows
 
     def charges(self, bundle: Sequence[Query]) -> list[Charge]:
         """What the bundle costs a record, by region: to be reserved before `respond`."""
@@ -172,4 +181,5 @@ def without_labels(rows: Rows) -> Rows:
 MECHANISMS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
     Mechanism.EXPONENTIAL: selection.exponential,
     Mechanism.PERMUTE_AND_FLIP: selection.permute_and_flip,
+    Mechanism.REPORT_NOISY_MAX: selection.report_noisy_max,
 }

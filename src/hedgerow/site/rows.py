@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import DataError, SpecError
 from hedgerow.kernels.encoding import split_rows
 from hedgerow.site.reading.encoding import Encoded
-from hedgerow.values.regions import EVERYONE, Fold, Region, Split, Step, Test
+from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Region, Split, Step, Test
 from hedgerow.values.schema import Schema
 
 Index = NDArray[np.int32]
@@ -114,9 +114,9 @@ class Rows:
         some = _encoded(np.ascontiguousarray(self.codes[:, part]), y, persons)
         return Rows(some, self.schema, self._draws, lambda: self._record_ids[part])
 
-    def part(self, test: Fold, outcome: int, *, inside: bool) -> Rows:
-        """The records whose own draw fell on this outcome, or all others; names stay theirs."""
-        keep = np.flatnonzero((self.fold(test) == outcome) == inside)
+    def part(self, test: HeldOut, outcome: int) -> Rows:
+        """The records whose own draw fell on this outcome; their names stay what they were."""
+        keep = np.flatnonzero(self.fold(test) == outcome)
         y = None if self._y is None else self._y[keep]
         persons = None if self._persons is None else self._persons[keep]
         kept = _encoded(np.ascontiguousarray(self.codes[:, keep]), y, persons)
@@ -194,7 +194,7 @@ class Rows:
             return list(split_rows(self._cells_of(test), rows, test.left))
         outcome = self.fold(test)[rows]
         order = np.argsort(outcome, kind="stable")
-        ends = np.searchsorted(outcome[order], np.arange(1, test.n))
+        ends = np.searchsorted(outcome[order], np.arange(1, test.outcomes))
         return np.split(rows[order], ends)
 
     def _cells_of(self, test: Split) -> NDArray[np.uint8]:
@@ -217,12 +217,16 @@ class Rows:
 
     # ---- secret draws ---------------------------------------------------------------------------
 
-    def fold(self, test: Fold) -> NDArray[np.int32]:
+    def fold(self, test: Fold | HeldOut) -> NDArray[np.int32]:
         """(n,) on which of the test's outcomes each record's own draw fell.
 
         The remainder favours low outcomes by less than n / 2^64.
         """
         ids = self._record_ids if self._persons is None else self._persons
+        if isinstance(test, HeldOut):
+            words = self._secret.words("held out", "", ids)
+            is_kept: NDArray[np.bool_] = words % np.uint64(test.one_in) != 0
+            return is_kept.astype(np.int32)
         words = self._secret.words("fold", test.draw, ids)
         return (words % np.uint64(test.n)).astype(np.int32)
 

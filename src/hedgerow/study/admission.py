@@ -28,7 +28,7 @@ from hedgerow.queries import (
 from hedgerow.study.terms import Study
 from hedgerow.values.layers import Layer, NodeTests
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
-from hedgerow.values.regions import Fold, Split, Step
+from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Split, Step
 from hedgerow.values.strict import Strict
 from hedgerow.values.trees import Tree
 
@@ -45,7 +45,8 @@ _STRICT = Strict(
         Groups: tuple(GROUPINGS.values()),
         Loss: (LogLoss, SoftmaxLoss, SquaredLoss, FirstOrder),
     },
-    opaque=(Tree, Layer, NodeTests, Split, Fold, Step),  # these check themselves when built
+    # these check themselves when built
+    opaque=(Tree, Layer, NodeTests, Split, Fold, HeldOut, Step),
 )
 
 
@@ -60,6 +61,7 @@ def why_not(study: Study, bundle: Sequence[Query]) -> str | None:
 def _why_not_one(study: Study, query: Query) -> str | None:
     return (
         _STRICT.fields(query)
+        or _of_no_part(study, query)
         or _not_asked(study, query)
         or query.misfit(study.schema)
         or _bad_share(query.share)
@@ -68,10 +70,23 @@ def _why_not_one(study: Study, query: Query) -> str | None:
     )
 
 
+def _of_no_part(study: Study, query: Query) -> str | None:
+    """A query is of the records trained on, or of those held out, and says so once."""
+    part, within = (query.region[:1], query.region[1:]) if study.hold_out else ((), query.region)
+    if part not in (study.trained_on, study.held_out if study.hold_out else EVERYONE):
+        return "a query does not say whether it is of records that are held out"
+    if any(isinstance(step.test, HeldOut) for step in within):
+        return "a region names the draw that holds records out where it may not"
+    return None
+
+
 def _not_asked(study: Study, query: Query) -> str | None:
-    """Only what the recipe of the study says that it asks."""
+    """Only what the recipe of the study says that it asks, of those records."""
     kind = kind_of(query)
-    return None if kind in study.admitted else f"{study.recipe!r} never asks {kind}"
+    is_held_out = study.is_held_out(query.region)
+    if kind in (study.asks_held_out if is_held_out else study.admitted):
+        return None
+    return f"{study.recipe!r} never asks {kind}{' of records held out' if is_held_out else ''}"
 
 
 def _bad_share(share: Fraction) -> str | None:

@@ -8,6 +8,7 @@ from hedgerow.errors import SpecError
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.study.consortium import check_counts
+from hedgerow.values.fitting import MOST_FOLDS
 
 if TYPE_CHECKING:
     from hedgerow.study.terms import Study
@@ -20,6 +21,7 @@ def check_study(study: Study) -> None:
     check_counts(study.parties, study.colluders, study.threshold)
     _check_keys(study)
     _check_slot(study)
+    _check_held_out(study)
     if study.graph is not None:
         _ = study.parameters  # refused if no such graph exists
     if study.placement is Placement.NOWHERE:
@@ -61,6 +63,23 @@ def _check_slot(study: Study) -> None:
     if study.slot and study.parties == 1:
         raise SpecError(
             f"slot is {study.slot}, but one holder has all rows and replies to nobody; use 0."
+        )
+
+
+def _check_held_out(study: Study) -> None:
+    if type(study.hold_out) is not int or not (
+        study.hold_out == 0 or 2 <= study.hold_out <= MOST_FOLDS
+    ):
+        raise SpecError(
+            f"hold_out is {study.hold_out!r}; use 0 (no record is held out) or 2 to {MOST_FOLDS}: "
+            "one record in so many."
+        )
+    if study.asks_held_out and not study.hold_out:
+        raise SpecError("held-out records are asked, but hold_out is 0; say one in how many is.")
+    if study.asks_held_out and study.placement is Placement.LABEL:
+        raise SpecError(
+            "held-out records cannot be asked under placement 'label', where labels are told at "
+            "random before training; leave the evaluation out, or use another placement."
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.queries import QueryKind
+from hedgerow.queries import QueryKind, QueryKinds
 from hedgerow.study.consortium import PROTOCOL, Sparse
 from hedgerow.values.schema import Schema
 
@@ -30,7 +30,7 @@ def content_of(study: Study) -> dict[str, Any]:
         "schema": study.schema.to_dict(),
         "recipe": study.recipe,
         "recipe_parameters": study.recipe_parameters,
-        "asks": [[kind.query, kind.what, kind.by] for kind in sorted(study.asks)],
+        "asks": _kinds_content(study.asks),
         "public_seed": study.public_seed,
         "epsilon": str(study.epsilon),
         "delta": str(study.delta),
@@ -39,6 +39,8 @@ def content_of(study: Study) -> dict[str, Any]:
         "colluders": study.colluders,
         "threshold": study.threshold,
         "graph": _graph_content(study),
+        "hold_out": study.hold_out,
+        "asks_held_out": _kinds_content(study.asks_held_out),
         "slot": study.slot,
         "sites": [key.hex() for key in study.sites],
         "names": list(study.names),
@@ -73,7 +75,8 @@ def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
         **plain,
         **rationals,
         "schema": Schema.from_dict(plain["schema"]),
-        "asks": frozenset(QueryKind(*kind) for kind in plain["asks"]),
+        "asks": _kinds_of(plain["asks"]),
+        "asks_held_out": _kinds_of(plain["asks_held_out"]),
         "placement": Placement[plain["placement"]],
         "graph": _graph_of(plain["graph"]),
         "sites": tuple(bytes.fromhex(key) for key in plain["sites"]),
@@ -81,6 +84,14 @@ def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
         "coordinator": bytes.fromhex(plain["coordinator"]),
         "label_reports": _reports_of(plain["label_reports"]),
     }
+
+
+def _kinds_content(kinds: QueryKinds) -> list[list[str]]:
+    return [[kind.query, kind.what, kind.by] for kind in sorted(kinds)]
+
+
+def _kinds_of(content: Any) -> QueryKinds:
+    return frozenset(QueryKind(*kind) for kind in content)
 
 
 def _graph_content(study: Study) -> str | dict[str, int]:

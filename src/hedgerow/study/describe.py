@@ -25,7 +25,7 @@ from hedgerow.queries import (
 from hedgerow.queries.words import Phrase, counting
 from hedgerow.study.terms import Study
 from hedgerow.values.grids import Grid
-from hedgerow.values.regions import EVERYONE, Fold, Region
+from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Region, Split
 from hedgerow.values.schema import Schema
 
 
@@ -86,19 +86,21 @@ def _asked(features: Sequence[int], study: Study) -> str:
 @lru_cache(maxsize=1 << 12)
 def _records(region: Region, schema: Schema) -> str:
     """Kept: the coordinator and every site of one process describe the same regions."""
+    held = [s.outcome for s in region if isinstance(s.test, HeldOut)]
+    which = ("held-out records" if held[0] == 0 else "records trained on") if held else "records"
     folds = [f"fold {s.outcome} of {s.test.n}" for s in region if isinstance(s.test, Fold)]
     tests = _test_words(region, schema)
     if not folds and not tests:
-        return "all records"
+        return f"all {which}"
     inside = f" in {' and '.join(folds)}" if folds else ""
     having = f" with {' and '.join(tests)}" if tests else ""
-    return f"records{inside}{having}"
+    return f"{which}{inside}{having}"
 
 
 def _test_words(region: Region, schema: Schema) -> list[str]:
     words = []
     for step in region:
-        if isinstance(step.test, Fold):
+        if not isinstance(step.test, Split):
             continue
         grid = schema.grids[schema.index(step.test.feature)]
         everything = (1 << grid.n_cells) - 1
@@ -122,6 +124,7 @@ NOISES = {
 CHOICES = {
     Mechanism.EXPONENTIAL: "private choice by the exponential mechanism; only the index leaves",
     Mechanism.PERMUTE_AND_FLIP: "private choice by permute-and-flip; only the index leaves",
+    Mechanism.REPORT_NOISY_MAX: "private choice by report-noisy-max; only the index leaves",
 }
 NO_MECHANISM = "none"
 

@@ -44,7 +44,7 @@ from hedgerow.study.checks import check_study
 from hedgerow.study.consortium import Consortium, Sparse
 from hedgerow.study.content import content_of, rebuilt
 from hedgerow.study.hashing import content_hash
-from hedgerow.values.regions import Region
+from hedgerow.values.regions import EVERYONE, HeldOut, Region, Step
 from hedgerow.values.schema import Schema
 
 COUNTS = ClassCounts.__name__
@@ -101,6 +101,10 @@ class Study:
     """Whether each site counts whose a record is, and keeps `records_per_person` of a person."""
     graph: Sparse | None = None
     """Who shares masks with whom: everybody, or neighbours on a sparse graph."""
+    hold_out: int = 0
+    """One record in so many is kept out of training, by a secret draw of its own; 0: none is."""
+    asks_held_out: QueryKinds = frozenset()
+    """What may be asked of these records in the same run: how good the model is on them."""
     slot: int = 0
     """Seconds: a reply leaves at the end of a slot, whatever the rows. 0 does not protect time."""
 
@@ -235,8 +239,28 @@ class Study:
         told = {replace(k, what=LabelReports.__name__) for k in self.asks if k.what == COUNTS}
         return self.asks | told
 
-    def as_told(self, query: Query) -> Query:
-        """The query as sites may answer it: where labels are told in bits, so are class counts."""
+    # ------------------------------------------------------------------------------- records
+    @cached_property
+    def trained_on(self) -> Region:
+        """The records that learners ask about: all of them, if none is held out."""
+        return (Step(HeldOut(self.hold_out), 1),) if self.hold_out else EVERYONE
+
+    @cached_property
+    def held_out(self) -> Region:
+        """The records that are kept out of training."""
+        return (Step(HeldOut(self.hold_out), 0),)
+
+    def is_held_out(self, region: Region) -> bool:
+        return bool(self.hold_out) and region[:1] == self.held_out
+
+    def as_asked(self, query: Query) -> Query:
+        """The query as sites answer it: it says which records it is of, and what they tell."""
+        if self.hold_out and not self.is_held_out(query.region):
+            query = replace(query, region=self.trained_on + query.region)
+        return self._as_told(query)
+
+    def _as_told(self, query: Query) -> Query:
+        """Where labels are told in bits, class counts are counts of bits."""
         if self.label_reports is None or not isinstance(query, SumQuery):
             return query
         if not isinstance(query.statistic, ClassCounts):

@@ -43,6 +43,19 @@ FIRST_CALL_PAUSE, LONGEST_CALL_PAUSE = 0.1, 5.0
 
 
 # --------------------------------------------------------------------------- the coordinator's end
+class _Handshake(ssl.SSLObject):
+    """A caller without a certificate of the authority is turned away, and that is written down."""
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            LOG.warning("a caller was turned away at the door: %s", error.reason or error)
+            raise
+
+
 @dataclass
 class _Letter:
     content: bytes
@@ -114,6 +127,7 @@ class HttpsCarrier:
     async def _open(self, tls: ssl.SSLContext, host: str, port: int) -> int:
         from aiohttp import web
 
+        tls.sslobject_class = _Handshake
         app = web.Application(client_max_size=LONGEST_ANSWER)
         app.router.add_post(PATH, self._next)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)

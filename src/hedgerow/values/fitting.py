@@ -13,7 +13,7 @@ from typing import TypeVar
 from hedgerow.values.binning import Binning
 from hedgerow.values.layers import NO_TEST, Layer, NodeTests
 from hedgerow.values.models import Additive, Curve
-from hedgerow.values.regions import Fold, Region, Split, Test
+from hedgerow.values.regions import Fold, HeldOut, Region, Split, Test
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
@@ -36,6 +36,8 @@ def misfit_of_test(test: Test, schema: Schema) -> str | None:
         if not 1 <= test.n <= MOST_FOLDS or not 0 < len(test.draw) <= LONGEST_NAME:
             return f"a draw of {test.n} folds is not allowed"
         return None
+    if isinstance(test, HeldOut):
+        return None if 2 <= test.one_in <= MOST_FOLDS else f"one in {test.one_in} is no draw"
     return misfit_of_split(test, schema)
 
 

@@ -261,7 +261,13 @@ def finer_edges(low: float, high: float) -> tuple[float, ...]:
 
 
 WIDEST = 1e10
-WIDE_LADDER = (((-2, 0), 4, 4), ((0, 4), 24, 12), ((4, 10), 8, 4))
+WIDE_LADDER = (
+    ((-3, -1), (6, 2)),
+    ((-1, 0), (20, 4)),
+    ((0, 3), (24, 8)),
+    ((3, 5), (16, 8)),
+    ((5, 10), (6, 4)),
+)
 """Decades from and to, and how many cells each has above and below zero."""
 
 
@@ -269,21 +275,15 @@ WIDE_LADDER = (((-2, 0), 4, 4), ((0, 4), 24, 12), ((4, 10), 8, 4))
 def wide_edges() -> tuple[float, ...]:
     """For a number of which no range is known: a ladder in both directions, for a recipe to merge.
 
-    Dense where most measured things lie, from 1 to 10,000; .01 and closer to zero is one cell on
+    Dense where most measured things lie, from .1 to 100,000; .001 and closer to zero is one cell on
     either side of it.
     """
-    above = [
-        _power(Fraction(10), first + Fraction(k, cells))
-        for (first, last), cells, _ in WIDE_LADDER
-        for k in range((last - first) * cells)
-    ]
-    below = [
-        -_power(Fraction(10), first + Fraction(k, cells))
-        for (first, last), _, cells in WIDE_LADDER
-        for k in range((last - first) * cells)
-    ]
-    spike = Fraction(1, 10**6)  # zero has a cell of its own
-    return _inside(-WIDEST, WIDEST, [*below, Fraction(0), spike, *above])
+    cuts = [Fraction(0), Fraction(1, 10**6)]  # zero has a cell of its own
+    for (first, last), a_decade in WIDE_LADDER:
+        for sign, rungs in zip((1, -1), a_decade, strict=True):
+            exponents = (first + Fraction(k, rungs) for k in range((last - first) * rungs))
+            cuts += [sign * _power(Fraction(10), exponent) for exponent in exponents]
+    return _inside(-WIDEST, WIDEST, cuts)
 
 
 def _span(low: float, high: float) -> tuple[Fraction, Fraction]:

@@ -3,7 +3,7 @@
 A region is how a site selects rows *and* how the ledger knows that two charges cannot touch
 the same row. A test is therefore identified by everything that decides its outcome: the
 feature's name, the digest of the grid its cells come from, the set of cells sent left
-(`missing` and `other` are cells like any other), or the id of a secret draw.
+(`missing` and `other` are cells like any other), or the id of a secret draw and its odds.
 
 There is one object for each test and for each step: they are equal when they are the same. A
 region of a hundred steps is then hashed and compared without a line of Python, and a deep tree
@@ -91,7 +91,24 @@ class Fold(_Value):
         return self.n
 
 
-Test = Split | Fold
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class HeldOut(_Value):
+    """Outcome 0: the row's own secret draw keeps it out of training, one row in `one_in`.
+
+    Outcome 1: all others.
+    """
+
+    one_in: int
+
+    def __post_init__(self) -> None:
+        _check_types((self.one_in, int))
+
+    @property
+    def outcomes(self) -> int:
+        return 2
+
+
+Test = Split | Fold | HeldOut
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -101,8 +118,10 @@ class Step(_Value):
 
     def __post_init__(self) -> None:
         _check_types((self.outcome, int))
-        if type(self.test) not in (Split, Fold):
-            raise SpecError(f"a step tests a {type(self.test).__name__}; use a Split or a Fold.")
+        if type(self.test) not in (Split, Fold, HeldOut):
+            raise SpecError(
+                f"a step tests a {type(self.test).__name__}; use a Split, a Fold or a HeldOut."
+            )
         if not 0 <= self.outcome < self.test.outcomes:
             raise SpecError(
                 f"outcome {self.outcome} does not exist; the test has {self.test.outcomes} of them."

@@ -15,7 +15,7 @@ from typing import Any
 from hedgerow.errors import LedgerBroken
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.ledger.charges import Charge, measure_of
-from hedgerow.values.regions import Fold, Region, Split, Step, Test
+from hedgerow.values.regions import Fold, HeldOut, Region, Split, Step, Test
 
 MOST_DIGITS = 64
 _PLACES = 40
@@ -217,6 +217,8 @@ def _step_fields(step: Step) -> list[Any]:
             return ["split", feature, grid, f"{left:x}", step.outcome]
         case Fold(draw, n):
             return ["fold", draw, n, step.outcome]
+        case HeldOut(one_in):
+            return ["held out", one_in, step.outcome]
 
 
 def _step(raw: list[Any]) -> Step:
@@ -226,6 +228,8 @@ def _step(raw: list[Any]) -> Step:
             test = Split(feature, grid, int(left, 16))
         case ["fold", draw, n, outcome]:
             test = Fold(draw, n)
+        case ["held out", one_in, outcome]:
+            test = HeldOut(one_in)
         case _:
             raise ValueError(f"unknown step {raw!r}")
     return Step(test, outcome)

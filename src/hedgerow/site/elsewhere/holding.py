@@ -77,6 +77,8 @@ class Elsewhere(ABC):
             return "labels that are told at random are kept record by record"
         if study.records_per_person > 1 or study.by_person:
             return "a person's records are chosen by secret draws over all rows"
+        if study.hold_out:
+            return "records that are held out are chosen by secret draws over all rows"
         if study.schema.grids != self.schema.grids:
             return "cells were made by another schema than the study's"
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hedgerow.queries import Fractions
-from hedgerow.values.regions import Fold, Region, Split
+from hedgerow.values.regions import Fold, HeldOut, Region, Split
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
@@ -53,7 +53,7 @@ def within(region: Region, schema: Schema) -> str | None:
     """Which rows are in a region; None if secret draws decide, which no engine knows."""
     asked = []
     for step in region:
-        if isinstance(step.test, Fold):
+        if isinstance(step.test, Fold | HeldOut):
             return None
         goes_left = in_cells(schema.index(step.test.feature), step.test.left)
         asked.append(goes_left if step.outcome == 0 else f"NOT ({goes_left})")

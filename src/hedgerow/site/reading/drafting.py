@@ -17,7 +17,7 @@ from hedgerow.site.reading.columns import Column, is_number, numbers
 from hedgerow.site.reading.encoding import CHUNK_ROWS, LABEL, one_per_row
 from hedgerow.site.reading.inferring import met_values, range_met, warn_of_identifiers
 from hedgerow.site.reading.sources import Source, open_table
-from hedgerow.site.reading.tables import RowTable
+from hedgerow.site.reading.tables import RowTable, other_separator
 from hedgerow.values.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
 from hedgerow.values.grids import MISSING_TEXTS
 from hedgerow.values.schema import Schema
@@ -35,6 +35,9 @@ def draft_schema(data: Source, target: str | None = None, y: Any = None) -> Sche
     if target is not None and y is not None:
         raise SpecError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(data)
+    separated = other_separator(table)
+    if separated:
+        raise DataError(f"{table.where} has one column, {table.names[0]!r}. {separated}.")
     if target is not None and target not in table.names:
         raise DataError(f"{table.where} has no column {target!r}; it has {table.names}.")
     columns = dict(zip(table.names, _whole(table), strict=True))

@@ -32,6 +32,8 @@ KINDS_IN_WORDS = ".csv, .parquet or .arrow file"
 
 def open_files(place: str) -> RowTable:
     """One file, all files of a folder, or all that a pattern such as `rows/*.parquet` names."""
+    if not place:
+        raise DataError(f"the path of the rows is empty; name a {KINDS_IN_WORDS}.")
     path = Path(place)
     if path.is_dir():
         return Files(f"folder {path.name!r}", list(path.iterdir()))

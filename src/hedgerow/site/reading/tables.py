@@ -12,6 +12,9 @@ import pyarrow as pa
 from hedgerow.errors import DataError, HedgerowError
 from hedgerow.site.reading.columns import Column
 
+OTHER_SEPARATORS = (";", "\t", "|")
+"""Of files that are read as one column, since only commas part values."""
+
 
 class RowTable(Protocol):
     """Named columns in order of rows.
@@ -38,12 +41,22 @@ def positions_of(table: RowTable, names: Sequence[str]) -> list[int]:
     for name in names:
         if times[name] == 0:
             raise DataError(
-                f"{table.where} has no column {name!r}; it has {table.names}. Rename the column, "
-                "or change the schema at all sites."
+                f"{table.where} has no column {name!r}; it has {table.names}. {_advice(table)}."
             )
         if times[name] > 1:
             raise DataError(f"{table.where} has {times[name]} columns named {name!r}; keep one.")
     return [table.names.index(name) for name in names]
+
+
+def _advice(table: RowTable) -> str:
+    return other_separator(table) or "Rename the column, or change the schema at all sites"
+
+
+def other_separator(table: RowTable) -> str | None:
+    """A single column whose name holds the names of others comes from another separator."""
+    only = table.names[0] if len(table.names) == 1 else ""
+    found = next((sign for sign in OTHER_SEPARATORS if sign in only), None)
+    return None if found is None else f"It seems to be separated by {found!r}; save it with commas"
 
 
 @contextmanager

@@ -1,0 +1,126 @@
+"""Tables of pages that are read off the committed measurements: `python -m docs.make_tables`.
+
+A page holds such a table between `<!-- table: name -->` and `<!-- end of table -->`. No number in
+it is typed; a test asks that each is what the measurements say today.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import fmean
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results"
+DATA = {
+    "adult": "Adult",
+    "bank": "Bank",
+    "credit_gmsc": "Credit 1",
+    "credit_default": "Credit 2",
+    "spambase": "Spambase",
+    "higgs_18k": "Higgs 18k",
+}
+PAGES = (ROOT / "README.md", ROOT / "docs/understand/large_epsilon.md")
+PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.S)
+
+Rows = list[dict[str, str]]
+
+
+def read(name: str) -> Rows:
+    with (RESULTS / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def auc(rows: Rows, **wanted: str | float) -> tuple[float, int] | None:
+    """Mean AUC of the rows that have these values, and how many splits there are."""
+    found = [float(r["auc"]) for r in rows if all(_is(r[k], v) for k, v in wanted.items())]
+    return (fmean(found), len(found)) if found else None
+
+
+def _is(text: str, value: str | float) -> bool:
+    return text == value if isinstance(value, str) else float(text) == value
+
+
+def shown(found: tuple[float, int] | None) -> str:
+    return "-" if found is None else f"{found[0]:.3f}".removeprefix("0")
+
+
+def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    rows = [list(head), ["---"] * len(list(head)), *map(list, lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+def splits_of(found: Iterable[tuple[float, int] | None]) -> str:
+    numbers = sorted({one[1] for one in found if one is not None})
+    few, many = numbers[0], numbers[-1]
+    return f"{few}" if few == many else f"{few} to {many}"
+
+
+# ------------------------------------------------------------------------------------- tables
+def evidence() -> str:
+    """Test AUC at epsilon 1: the default recipe beside what else one would take."""
+    ours = [r for r in read("boosted/cells.csv") if r["recipe"] == "method=default"]
+    peers = {n: read(f"boosted/{n}.csv") for n in ("dp_ebm", "diffprivlib", "lightgbm")}
+    cells = {
+        name: [
+            auc(ours, dataset=key, epsilon=1.0, parties="1"),
+            auc(ours, dataset=key, epsilon=1.0, parties="5"),
+            auc(peers["dp_ebm"], dataset=key, epsilon=1.0),
+            auc(peers["diffprivlib"], dataset=key, epsilon=1.0),
+            auc(peers["lightgbm"], dataset=key),
+        ]
+        for key, name in DATA.items()
+    }
+    head = ("test AUC, epsilon 1", "hedgerow, one holder", "hedgerow, five sites")
+    head += ("DP-EBM (interpret)", "diffprivlib forest", "LightGBM, no privacy")
+    lines = ([name, *map(shown, found)] for name, found in cells.items())
+    splits = splits_of(one for found in cells.values() for one in found)
+    return f"{table(head, lines)}\nMeans of {splits} splits on which nothing was chosen.\n"
+
+
+def large_epsilon() -> str:
+    """How far the default classifier stays below LightGBM as epsilon grows."""
+    ours, plain = read("which/fresh.csv"), read("which/limits.csv")
+    epsilons = (1.0, 3.0, 8.0, 100.0)
+    lines, seen = [], []
+    for key, name in DATA.items():
+        found = [_pairs(ours, plain, key, epsilon) for epsilon in epsilons]
+        seen += found
+        lines.append([name, *(_gap(one) for one in found)])
+    head = ["AUC below LightGBM", *(f"epsilon {e:g}" for e in epsilons)]
+    words = f"One holder; {splits_of(seen)} splits, each against LightGBM on the same rows."
+    return f"{table(head, lines)}\n{words}\n"
+
+
+def _pairs(ours: Rows, plain: Rows, key: str, epsilon: float) -> tuple[float, int] | None:
+    limit = {r["split"]: float(r["auc"]) for r in plain if r["dataset"] == key}
+    gaps = [
+        limit[r["split"]] - float(r["auc"])
+        for r in ours
+        if r["dataset"] == key and float(r["epsilon"]) == epsilon and r["parties"] == "1"
+        if r["split"] in limit
+    ]
+    return (fmean(gaps), len(gaps)) if gaps else None
+
+
+def _gap(found: tuple[float, int] | None) -> str:
+    return "-" if found is None else f"{found[0]:+.3f}"
+
+
+TABLES: dict[str, Callable[[], str]] = {"evidence": evidence, "large_epsilon": large_epsilon}
+
+
+def renewed(text: str) -> str:
+    """A page's text with all its tables made again."""
+    return PLACE.sub(lambda m: f"{m[1]}{TABLES[m[2]]()}{m[3]}", text)
+
+
+def main() -> None:
+    for page in PAGES:
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

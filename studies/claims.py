@@ -1,0 +1,109 @@
+"""What holds of a paper's claims, judged by differences of pairs: the first table of a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from studies.measures import CONFIDENCE, student
+from studies.pages import markdown_table
+
+HOLDS, FAILS, OPEN, NOT_RUN = "holds", "does not hold", "open", "not run"
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, where the paper makes it, the verdict, and the numbers behind it."""
+
+    says: str
+    where: str
+    verdict: str
+    ours: str
+    authors: str = NOTHING
+    """What the authors' own code gives, where it could be run."""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Mean of paired differences, its standard error by the sample deviation, and their number."""
+
+    mean: float
+    error: float
+    n: int
+
+    @property
+    def is_clear(self) -> bool:
+        return self.n > 1 and abs(self.mean) > student(self.n) * self.error
+
+    @property
+    def verdict(self) -> str:
+        """Of the claim that the mean is above zero."""
+        if self.n == 0:
+            return NOT_RUN
+        if not self.is_clear:
+            return OPEN
+        return HOLDS if self.mean > 0.0 else FAILS
+
+    def shown(self, decimals: int = 3, times: float = 1.0) -> str:
+        if self.n == 0:
+            return NOTHING
+        if self.n == 1:
+            return f"{times * self.mean:+.{decimals}f} (one pair)"
+        return (
+            f"{times * self.mean:+.{decimals}f} ± {times * self.error:.{decimals}f} "
+            f"({self.n} pairs)"
+        )
+
+
+def lead(differences: Any) -> Lead:
+    values = pd.Series(differences, dtype=float).dropna()
+    n = len(values)
+    if n == 0:
+        return Lead(math.nan, math.nan, 0)
+    return Lead(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n), n)
+
+
+def where_it_holds(leads: dict[str, Lead]) -> str:
+    """One verdict over several places: holds in all, in none, or only in those that are named."""
+    groups: dict[str, list[str]] = {}
+    for name, found in leads.items():
+        groups.setdefault(found.verdict, []).append(name)
+    groups.pop(NOT_RUN, None)
+    if not groups:
+        return NOT_RUN
+    if len(groups) == 1:
+        return next(iter(groups))
+    if HOLDS not in groups:
+        return f"{FAILS} for {', '.join(groups[FAILS])}; {OPEN} for {', '.join(groups[OPEN])}"
+    rest = [f"{word} for {', '.join(names)}" for word, names in groups.items() if word != HOLDS]
+    return f"holds only for {', '.join(groups[HOLDS])}; {'; '.join(rest)}"
+
+
+def listed(leads: dict[str, Lead], decimals: int = 3, times: float = 1.0) -> str:
+    return "; ".join(f"{name}: {found.shown(decimals, times)}" for name, found in leads.items())
+
+
+def section(claims: Sequence[Claim]) -> str:
+    """The claims as a table, with the words that explain it."""
+    rows = [
+        {
+            "claim": claim.says,
+            "where": claim.where,
+            "verdict": f"**{claim.verdict}**",
+            "ours": claim.ours,
+            "the authors' code": claim.authors,
+        }
+        for claim in claims
+    ]
+    return (
+        "## What holds of the paper's claims\n\n"
+        "± is a standard error (sample deviation over the root of the number of pairs). A claim "
+        f"holds, or does not, where Student's t at {CONFIDENCE:.0%} says so, both sides; else it "
+        "is open. What the authors' own code gives is quoted from runs of it, where there are "
+        "any.\n\n" + markdown_table(pd.DataFrame(rows))
+    )

