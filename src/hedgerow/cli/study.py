@@ -282,8 +282,9 @@ def _told(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
         yield terminal
         return
     from hedgerow.agreement.live import live_view
+    from hedgerow.agreement.telling import RunTeller
 
-    with live_view(folder.agreed().study.name) as view:
+    with live_view(folder.agreed().study.name, RunTeller()) as view:
         print(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:
