@@ -11,7 +11,7 @@ from hedgerow.estimators.parameters import Declared, declared
 
 PAGE = Path(__file__).with_name("parameters.md")
 FAMILIES = ("Tree", "Forest", "BoostedTrees", "HistogramTree", "TopDownTree", "ExtraTrees")
-FAMILIES += ("MedianForest",)
+FAMILIES += ("MedianForest", "KaryForest")
 HEAD = """# Parameters
 
 Made by `python docs/make_parameters.py` from the declarations in `src/hedgerow/estimators`; a test

@@ -191,12 +191,16 @@ def open_ranges(
     out: Out = None,
     quick: Quick = False,
     workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
     splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 8,
 ) -> None:
     """What it costs to declare no ranges, beside wide ones and the rows' own."""
-    from studies.open_ranges import run
+    from studies.open_ranges import files, run
 
-    run(place("open_ranges", out, quick), data, 1 if quick else splits, quick, workers)
+    order = Order("open_ranges", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
 
 
 @app.command("extra-trees")

@@ -48,6 +48,8 @@ class Computation:
     wanted: int = field(default=0, init=False)
     earlier: int = field(default=0, init=False)
     """Rows that other code has made; only a page that computes nothing has them."""
+    codes: set[str] = field(default_factory=set, init=False)
+    """Of the work as it stands now."""
 
     def tables(self, grids: Mapping[str, Grid]) -> dict[str, pd.DataFrame]:
         """By name, one row a finished cell. Grids without cells have no table."""
@@ -59,13 +61,16 @@ class Computation:
         return {table.path.stem: table.frame() for table in asked}
 
     def words(self) -> str:
-        """What a page says about its rows."""
+        """What a page says about its rows: how many of those asked for, and by which code."""
+        known = self.computed + self.reused + self.earlier
         if self.earlier:
-            return (
-                f"{self.earlier + self.reused} of {self.wanted} fits: {self.reused} by the present "
-                f"code, {self.earlier} by earlier code (column `{CODE}` of the tables)"
-            )
-        return f"{self.computed + self.reused} of {self.wanted} fits, all by the present code"
+            said = f"{self.earlier} by earlier code and {known - self.earlier} by"
+        else:
+            said = "all by"
+        present = ", ".join(f"`{code}`" for code in sorted(self.codes))
+        return (
+            f"{known} of {self.wanted} fits, {said} code {present} (column `{CODE}` of the tables)"
+        )
 
     def summary(self) -> str:
         """What the command says when it ends."""
@@ -75,6 +80,7 @@ class Computation:
 
     def _take_over(self, table: _Table) -> None:
         self.wanted += len(table.cells)
+        self.codes.add(table.code)
         if self.page_only:
             table.take(any_code=True)
         elif self.resume:

@@ -7,11 +7,9 @@ was chosen on splits from 100 on; the page has those from 0 on.
 
 from __future__ import annotations
 
-import os
 import warnings
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
-from studies.datasets import FOLDER_VARIABLE, folder
-from studies.harness import Cell, run_grid
+from studies.datasets import folder
+from studies.harness import Cell, Computation
 from studies.pages import markdown_table, write_page
 
 DATA = ("adult", "bank", "credit_gmsc")
@@ -32,12 +30,15 @@ TEST_PART = 0.25
 PAIRED = ["dataset", "parties", "epsilon", "split"]
 
 
-def run(out: Path, data: Path | None, splits: int, quick: bool, workers: int | None) -> None:
-    os.environ[FOLDER_VARIABLE] = str(folder(str(data) if data else None))
-    names = DATA[:1] if quick else DATA
-    table = run_grid("open ranges", measured, cells(splits, names), out / "cells.csv", workers)
+def files(quick: bool) -> tuple[str, ...]:
+    return DATA[:1] if quick else DATA
+
+
+def run(computation: Computation, splits: int, quick: bool) -> None:
+    tables = computation.tables({"cells": (measured, cells(splits, files(quick)))})
     command = f"python -m studies open-ranges --splits {splits} --data DIR"
-    write_page(out / "README.md", "What it costs to leave ranges open", command, page(table))
+    title = "What it costs to leave ranges open"
+    write_page(computation, "README.md", title, command, page(tables["cells"]))
 
 
 def cells(splits: int, names: tuple[str, ...]) -> list[Cell]:
@@ -114,9 +115,9 @@ def clearly_below(pairs: pd.DataFrame, name: str) -> str:
     return "; ".join(f"{data}, {sites} site(s), epsilon {e:g}" for data, sites, e in behind.index)
 
 
-HEAD = """Test AUC of the default boosted trees (delta = 1e-6), mean of {splits} split(s). *True* are
-the rows' own ranges, which nobody may use; *wide* are 0 (or -1,000,000) to 1,000,000, as a person
-would type them; *open* declares nothing (`float` in the schema, or `schema="private"`). Categories
-are listed in all three. Differences are means over pairs of fits on one split, with their standard
-error; noise is drawn anew for each fit.
+HEAD = """Test AUC of the default boosted trees (delta = 1e-6), mean of {splits} split(s). *True*
+are the rows' own ranges, which nobody may use; *wide* are 0 (or -1,000,000) to 1,000,000, as a
+person would type them; *open* declares nothing (`float` in the schema, or `schema="private"`).
+Categories are listed in all three. Differences are means over pairs of fits on one split, with
+their standard error; noise is drawn anew for each fit.
 """

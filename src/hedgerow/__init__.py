@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from hedgerow import papers as papers
     from hedgerow.errors import (
         BudgetExceeded,
         DataError,
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
         UnsupportedQuery,
     )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
-    from hedgerow.estimators.evaluation import Evaluation, evaluate
+    from hedgerow.estimators.choosing import choose
+    from hedgerow.estimators.evaluation import evaluate
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
+    from hedgerow.estimators.kary_forest import KaryForestClassifier, KaryForestRegressor
     from hedgerow.estimators.ledger import Ledger
     from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
     from hedgerow.estimators.planning import Plan, plan
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
     from hedgerow.learning.choosing.screening import Refinement
     from hedgerow.privacy.noise.response import BloomReports
+    from hedgerow.report.evaluation import Evaluation
     from hedgerow.report.picture import draw_tree
     from hedgerow.report.reading import importances, shape
     from hedgerow.report.text import explain, show_tree
@@ -73,10 +77,12 @@ _HOMES = {
         "UnsupportedQuery",
     ),
     "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
-    "hedgerow.estimators.evaluation": ("Evaluation", "evaluate"),
+    "hedgerow.estimators.choosing": ("choose",),
+    "hedgerow.estimators.evaluation": ("evaluate",),
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
+    "hedgerow.estimators.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.estimators.ledger": ("Ledger",),
     "hedgerow.estimators.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.estimators.planning": ("Plan", "plan"),
@@ -86,6 +92,7 @@ _HOMES = {
     "hedgerow.learning.choosing.screening": ("Refinement",),
     "hedgerow.privacy.noise.response": ("BloomReports",),
     "hedgerow.report.picture": ("draw_tree",),
+    "hedgerow.report.evaluation": ("Evaluation",),
     "hedgerow.report.reading": ("importances", "shape"),
     "hedgerow.report.text": ("explain", "show_tree"),
     "hedgerow.site.policy": ("Policy",),
@@ -118,6 +125,8 @@ __all__ = [
     "Hashed",
     "HedgerowError",
     "HistogramTreeClassifier",
+    "KaryForestClassifier",
+    "KaryForestRegressor",
     "Ledger",
     "LedgerBroken",
     "LedgerError",
@@ -145,6 +154,7 @@ __all__ = [
     "TreeClassifier",
     "TreeRegressor",
     "UnsupportedQuery",
+    "choose",
     "draw_tree",
     "evaluate",
     "explain",
@@ -157,10 +167,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "papers":
+        return import_module("hedgerow.papers")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, "papers"])

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.medians import depth_for
+from hedgerow.recipes.papers.kary import KARY_BINS
 from hedgerow.values.schema import Schema
 from studies import datasets
-from studies.diprime.rivals import KARY_BINS
 from studies.simulation import Sites
 
 REGRESSION = ("parkinsons", "appliances_energy", "metro_traffic", "gas_turbine", "flights_nyc13")

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
+from hedgerow.recipes.papers.kary import KaryForest, PrunedKaryForest
+from hedgerow.recipes.papers.liu import ExtraTrees, Lean, SplitRule
 from hedgerow.recipes.recipe import Recipe, Trained
 from hedgerow.values.regions import Region
 from hedgerow.values.trees import Tree
 from studies import simulation
 from studies.diprime.data import PARTIES, Halves, kary_depth, occupancy, paper_depth
-from studies.diprime.rivals import KaryForest, PrunedKaryForest, RandomSplits
 
 MOST_LEVELS = 7
 """Of the median forest without noise: one fit at the paper's depths would take minutes."""
@@ -52,17 +53,24 @@ Make = Callable[[Setting, Halves], Recipe]
 
 
 def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
-    return RandomSplits(setting.n_trees, setting.full_depth(len(rows.y)))
+    return ExtraTrees(
+        n_trees=setting.n_trees,
+        max_depth=setting.full_depth(len(rows.y)),
+        split=SplitRule.RANDOM,
+        lean=Lean.NONE,
+    )
 
 
 def _dp_rf(setting: Setting, rows: Halves) -> Recipe:
     depth = setting.kary_depth(len(rows.y))
-    return KaryForest(setting.n_trees, depth, setting.k)
+    return KaryForest(n_trees=setting.n_trees, max_depth=depth, max_features=setting.k)
 
 
 def _dp_df(setting: Setting, rows: Halves) -> Recipe:
     depth = setting.kary_depth(len(rows.y))
-    return PrunedKaryForest(setting.n_trees, depth, occupancy(setting.name))
+    return PrunedKaryForest(
+        n_trees=setting.n_trees, max_depth=depth, min_samples_split=occupancy(setting.name)
+    )
 
 
 def _paper(
@@ -131,7 +139,7 @@ def printed_factor(k: int) -> Fraction:
 
 def _features_asked(setting: Setting, rows: Halves) -> int:
     """A set of four features has no five to ask."""
-    return min(setting.k, rows.X.shape[1])
+    return min(setting.k, len(rows.schema.features))
 
 
 EXP, FLIP = Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP

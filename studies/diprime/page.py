@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from hedgerow.recipes.papers.consul import MedianForest
+from hedgerow.recipes.papers.kary import KARY_BINS
 from studies.claims import section
 from studies.diprime.claims import claims
 from studies.diprime.data import CLASSIFICATION, MOST_ROWS, PARTIES, REGRESSION
 from studies.diprime.fits import EPSILON, FIRST_SPLIT
 from studies.diprime.methods import NOT_PRIVATE, OVER_SITES, RECIPES, printed_factor
 from studies.diprime.paper import ROWS, best_variant, printed
-from studies.diprime.rivals import KARY_BINS
 from studies.diprime.verdicts import PEER, TIMES, against_paper, against_rivals, scaled, scores
 from studies.harness import Computation
 from studies.measures import CONFIDENCE

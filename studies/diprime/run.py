@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import product
 
 from studies.diprime.data import CLASSIFICATION, REGRESSION
@@ -83,13 +84,15 @@ def curves() -> dict[str, Grid]:
     """Figures 1, 2, 7 and 8; Figures 5 and 6 are the first two on all rows."""
     energy, few = ("appliances_energy",), splits(SPLITS_OF_CURVES)
     loud, levels, sizes = (1.0, 10.0, 100.0), (2, 4, 6, 8), (4, 10, 25)
-    banknote = {"epsilons": (0.5, 1.0, 2.0, 5.0, 10.0), "depths": (5,)}
+    banknote = partial(
+        cells, ("banknote",), seeds=few, epsilons=(0.5, 1.0, 2.0, 5.0, 10.0), depths=(5,)
+    )
     return {
         "figure2": (
             fit,
-            cells(("banknote",), ("DP-RF", "DP-DF", *CURVES, "ours"), few, **banknote),
+            banknote(("DP-RF", "DP-DF", *CURVES, "ours")),
         ),
-        "figure6": (fit_on_all_rows, cells(("banknote",), DIPRIME, few, **banknote)),
+        "figure6": (fit_on_all_rows, banknote(DIPRIME)),
         "figure1_epsilon": (fit, cells(energy, (*CURVES, "ours"), few, epsilons=loud)),
         "figure1_depth": (fit, cells(energy, CURVES, few, depths=levels)),
         "figure1_trees": (fit, cells(energy, CURVES, few, trees=sizes)),

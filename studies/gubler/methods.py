@@ -70,9 +70,9 @@ class SavingAsPrinted:
             # A child multiplies what was saved by the same factor again.
             return true_cost * level + (true_cost - 1) * node.saved
 
-        choose = histograms.by_bounds(
-            rules, all_features(p), share_at, p * self.bounds_share / true_cost, 1
-        )
+        for_each = self.bounds_share / true_cost
+        bounds_of = histograms.asked_bounds(rules.grids, lambda features: for_each)
+        choose = histograms.by_bounds(rules, all_features(p), share_at, p * for_each, 1, bounds_of)
         ends = per_leaf.by_query(counts, lambda node: self.leaf_share)
         plan = TreePlan(choose, LevelOrder(), self.max_depth, ends)
         grown = yield from grow(plan, schema.names, rng)

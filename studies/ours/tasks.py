@@ -119,7 +119,7 @@ FOR_CLASSES: Mapping[str, Make] = {
     "forest": ForestClassifier,
     "Algorithm 5": AS_PUBLISHED,
     "LocalRNM": partial(TopDownTreeClassifier, max_splits=31, split="local_choice"),
-    "one curator": partial(TopDownTreeClassifier, max_splits=31, split="noisy_max"),
+    "one curator": partial(TopDownTreeClassifier, max_splits=31, split="choice"),
 }
 ON_EVEN_GRIDS: Mapping[str, Make] = {
     "tree, even grid": lambda schema, *args, **more: TreeClassifier(even(schema), *args, **more),

@@ -105,11 +105,11 @@ def _local(**options: object) -> TopDown:
 
 
 def _single_gini(**options: object) -> TopDown:
-    return TopDown(split=Finding.NOISY_MAX, criterion=Criterion.GINI, **options)  # type: ignore[arg-type]
+    return TopDown(split=Finding.CHOICE, criterion=Criterion.GINI, **options)  # type: ignore[arg-type]
 
 
 def _single(**options: object) -> TopDown:
-    return TopDown(split=Finding.NOISY_MAX, criterion=ENTROPY, **options)  # type: ignore[arg-type]
+    return TopDown(split=Finding.CHOICE, criterion=ENTROPY, **options)  # type: ignore[arg-type]
 
 
 METHODS: dict[str, Method] = {

@@ -1,4 +1,4 @@
-"""The experiments of Wang, Dick and Balcan 2020, Figures 1 to 3: grids of fits, then a page."""
+"""The experiments of Wang, Dick and Balcan 2020, Figures 1 to 6: grids of fits, then a page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 
 from studies.harness import Cell, Computation, Grid
+from studies.topdown.claims import ORDERED_SETS, REPEATED
 from studies.topdown.data import FILES, LOADERS
 from studies.topdown.fits import MAX_SPLITS, fit, timed
 from studies.topdown.methods import BASELINES, METHODS, SLOW
-from studies.topdown.page import ORDERED_SETS, REPEATED, write
+from studies.topdown.page import write
 
 ALPHAS = tuple(2.0**k for k in range(-3, 10))
 LEAF_ALPHAS = (0.125, 1.0, 8.0)
@@ -35,12 +36,8 @@ def run(computation: Computation, quick: bool) -> None:
 
 
 def full_grids() -> dict[str, list[Cell]]:
-    """Figure 2 on all sets, with more repeats where the paper claims an order.
-
-    Figures 1 and 3 with repeats on the sets of the paper's body, once on those of its appendix.
-    """
-    body, some = ("adult", "bank"), ("single machine", "local choice", "noisy counts, shares")
-    appendix = [name for name in LOADERS if name not in body]
+    """All figures on all sets, Figure 2 with more repeats where the paper claims an order."""
+    some = ("single machine", "local choice", "noisy counts, shares")
     return {
         "baselines": cells(range(1), LOADERS, BASELINES, (1.0,)),
         "slow": cells(range(2), LOADERS, SLOW, REPEATED[2:], (0.2,), ("slow",)),
@@ -49,14 +46,9 @@ def full_grids() -> dict[str, list[Cell]]:
             *cells(range(SEEDS), LOADERS, METHODS, ALPHAS),
             *cells(range(SEEDS, MORE_SEEDS), ORDERED_SETS, METHODS, REPEATED),
         ],
-        "leaf_share": [
-            *cells(range(SEEDS), body, some, LEAF_ALPHAS, LEAF_SHARES, BOTH),
-            *cells(range(1), appendix, some, LEAF_ALPHAS, LEAF_SHARES, BOTH),
-        ],
-        "training_size": [
-            *cells(range(SEEDS), body, some, REPEATED, fractions=FRACTIONS),
-            *cells(range(1), appendix, some, REPEATED, fractions=FRACTIONS),
-        ],
+        "leaf_share": cells(range(SEEDS), LOADERS, some, LEAF_ALPHAS, LEAF_SHARES, BOTH),
+        "training_size": cells(range(SEEDS), LOADERS, some, REPEATED, fractions=FRACTIONS),
+        "size_baselines": cells(range(SEEDS), LOADERS, BASELINES, (1.0,), fractions=FRACTIONS),
     }
 
 
@@ -70,6 +62,7 @@ def quick_grids() -> dict[str, list[Cell]]:
         "loud": cells(range(1), one, ["local choice"], LOUD[:1]),
         "leaf_share": cells(range(1), one, ["local choice"], (1.0,), (0.1, 0.9), BOTH),
         "training_size": cells(range(1), one, ["noisy counts, shares"], some, fractions=(0.2, 1.0)),
+        "size_baselines": cells(range(1), one, ["without noise"], some[:1], fractions=(0.2, 1.0)),
     }
 
 

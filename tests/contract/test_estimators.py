@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, sample
-from hedgerow.errors import PrivacyWarning, SpecError
+from hedgerow.errors import PrivacyWarning, SpecError, UnsupportedQuery
 
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
@@ -106,7 +106,20 @@ def test_weights_are_refused_with_a_reason(kind):
         small(kind, schema=schema).fit(X, y, sample_weight=np.ones(len(y)))
 
 
-@EACH
+ONE_HOLDER = [hr.KaryForestClassifier, hr.KaryForestRegressor]
+"""Their nodes choose on exact scores of all rows."""
+
+
+@pytest.mark.parametrize("kind", ONE_HOLDER, ids=lambda k: k.__name__)
+def test_what_needs_one_holder_says_so_to_several(kind):
+    schema, X, y = world(kind)
+    with pytest.raises(UnsupportedQuery, match="needs one holder of all rows"):
+        small(kind, schema=schema).fit(X, y, party=np.arange(len(y)) % 3)
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in ESTIMATORS if k not in ONE_HOLDER], ids=lambda k: k.__name__
+)
 def test_several_parties_train_one_model(kind):
     schema, X, y = world(kind)
     model = small(kind, schema=schema, epsilon=20.0, delta=1e-6)

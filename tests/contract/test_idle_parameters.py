@@ -36,15 +36,23 @@ OTHERS = {
     "records_per_person": [2],
     "method": ["default", "components", *NAMED],
     "n_trees": [3],
-    "max_depth": [3],
+    "max_depth": [2, 3],
     "max_splits": [5],
     "batch": [2],
     "split": {
         "BoostedTrees": ["histogram", "partially_random", "totally_random", "oblivious"],
         "ExtraTrees": ["random"],
         "MedianForest": ["grid", "medians", "median", "table"],
-        "TopDownTree": ["local_choice", "noisy_max"],
+        "TopDownTree": ["local_choice", "choice"],
     },
+    "accounting": ["printed", "released"],
+    "ask_all": [True],
+    "index_share": [0.4],
+    "leaf_budget": ["share"],
+    "leaves": ["printed", "pulled"],
+    "prune": [True],
+    "spare": [3],
+    "tables": ["split"],
     "update": ["averaging", "gradient", "newton", "wiener"],
     "candidates": ["uniform", "log", "quantile", "exact_quantile", "merged", "iterative_hessian"],
     "n_bins": [9],
@@ -62,7 +70,7 @@ OTHERS = {
     "save_budget": [True],
     "consistency": [False],
     "known_zeros": [False],
-    "lean": [True],
+    "lean": [True, False],
     "refine": [hr.Refinement()],
     "merge_equal_labels": [True],
     "min_samples_leaf": [9.0],
@@ -74,7 +82,7 @@ OTHERS = {
     "max_features": [2],
     "subsample": [2],
     "ranges": ["observed"],
-    "mechanism": ["exponential", "permute_and_flip"],
+    "mechanism": ["exponential", "permute_and_flip", "report_noisy_max"],
     "folds": [True, False],
     "label_mechanism": ["bloom", BLOOM],
 }
@@ -105,19 +113,23 @@ def seen(value):
     return value
 
 
-def built(model, parties):
+def built(model, schema, parties):
     """Grid, recipe and study: all that decides what is asked, and with how much noise."""
-    schema = VALUE if is_regressor(model) else TWO
     model.random_state = 0  # two studies of one estimator are the same
     with patch.object(assembling, "check_needs"):  # what a recipe needs is another question
         return seen(list(assembling.agree(model, schema, parties)))
 
 
-def attempt(kind, parties, settings):
+def attempt_on(model, schema, parties):
     try:
-        return built(kind(**settings), parties)
+        return built(model, schema, parties)
     except SpecError as error:
         return str(error)
+
+
+def attempt(kind, parties, settings):
+    model = kind(**settings)
+    return attempt_on(model, VALUE if is_regressor(model) else TWO, parties)
 
 
 def idle(kind, settings, parties):

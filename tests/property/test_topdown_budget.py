@@ -110,12 +110,12 @@ def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, 
 
 @pytest.mark.parametrize(
     ("finding", "a_split"),
-    [(Finding.NOISY_COUNTS, 1), (Finding.LOCAL_CHOICE, 2), (Finding.NOISY_MAX, 2)],
+    [(Finding.NOISY_COUNTS, 1), (Finding.LOCAL_CHOICE, 2), (Finding.CHOICE, 2)],
 )
 def test_a_split_takes_one_round_from_tables_and_two_from_choices(finding, a_split):
     """Both children are asked in one round; the leaves of the whole tree take one more."""
     recipe = TopDown(max_splits=6, split=finding, min_fraction_split=0.0, min_gain=-10.0)
-    dice = Dice(5, parties=1 if finding is Finding.NOISY_MAX else 3)
+    dice = Dice(5, parties=1 if finding is Finding.CHOICE else 3)
     (grown,) = run(recipe.flow(TWO, dice, np.random.default_rng(0)), dice).grown
     assert grown.tree.n_leaves == 7
     assert len(dice.rounds) == a_split * 6 + 1 == recipe.rounds(TWO)

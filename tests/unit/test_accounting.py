@@ -277,7 +277,7 @@ def test_the_series_bounds_the_centre_step_from_above_and_closely():
 
 
 # ------------------------------------------------------------------------------------- selections
-CHOOSERS = ["exponential", "permute_and_flip"]
+CHOOSERS = ["exponential", "permute_and_flip", "report_noisy_max"]
 
 
 @pytest.mark.parametrize("chooser", CHOOSERS)

@@ -167,7 +167,7 @@ def test_a_leaf_that_leans_never_says_a_negative_proportion():
     [
         lambda: HistogramTree(refine=Refinement(), save_budget=True),
         lambda: HistogramTree(refine=Refinement(), consistency=False),
-        lambda: TopDown(refine=Refinement(), split=Finding.NOISY_MAX),
+        lambda: TopDown(refine=Refinement(), split=Finding.CHOICE),
         lambda: TopDown(refine=Refinement(), criterion=Criterion.ENTROPY),
         lambda: Refinement(bins=1),
         lambda: Refinement(penalty=-1.0),

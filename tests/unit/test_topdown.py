@@ -75,7 +75,7 @@ def test_criteria_are_one_per_row_at_even_classes_and_none_in_a_pure_node(impuri
 
 
 # ------------------------------------------------------------------------------------- refusals
-@pytest.mark.parametrize("split", ["noisy_max", "local_choice"])
+@pytest.mark.parametrize("split", ["choice", "local_choice"])
 def test_root_gini_is_refused_for_private_choices_with_the_reason(split):
     model = hr.TopDownTreeClassifier(TWO, split=split, criterion="root_gini")
     with pytest.raises(SpecError, match=r"sqrt\(n\).*noisy_counts"):
@@ -84,8 +84,8 @@ def test_root_gini_is_refused_for_private_choices_with_the_reason(split):
 
 
 @pytest.mark.parametrize("placement", [None, "silo", "nowhere"])
-def test_noisy_max_over_several_parties_names_the_alternatives_and_charges_nothing(placement):
-    recipe = TopDown(max_splits=2, split=Finding.NOISY_MAX)
+def test_a_choice_over_several_parties_names_the_alternatives_and_charges_nothing(placement):
+    recipe = TopDown(max_splits=2, split=Finding.CHOICE)
     place = None if placement is None else Placement[placement.upper()]
     the_study = study(TWO, 3, place)
     fed = federation(the_study, holders(X, Y, np.arange(300) % 3, 3, TWO))
@@ -105,7 +105,7 @@ def test_noisy_max_over_several_parties_names_the_alternatives_and_charges_nothi
         ({"criterion": "sse"}, "entropy"),
         ({"leaf_share": 1.0}, "between 0 and 1"),
         ({"max_splits": 0}, "1 or more"),
-        ({"rows_at_most": 2**33, "split": "noisy_max"}, "rows_at_most"),
+        ({"rows_at_most": 2**33, "split": "choice"}, "rows_at_most"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, message):
@@ -145,10 +145,10 @@ def asked_by(recipe, parties=1, **options):
     ("delta", "chooser"), [("0", Mechanism.PERMUTE_AND_FLIP), ("1e-6", Mechanism.EXPONENTIAL)]
 )
 @pytest.mark.parametrize(
-    ("finding", "kind"), [(Finding.NOISY_MAX, SelectQuery), (Finding.LOCAL_CHOICE, LocalChoice)]
+    ("finding", "kind"), [(Finding.CHOICE, SelectQuery), (Finding.LOCAL_CHOICE, LocalChoice)]
 )
 def test_each_accountant_has_its_own_mechanism_of_choice(finding, kind, delta, chooser):
-    parties = 1 if finding is Finding.NOISY_MAX else 3
+    parties = 1 if finding is Finding.CHOICE else 3
     asked = asked_by(TopDown(max_splits=2, split=finding), parties, delta=delta, epsilon="8")
     choices = [q for q in asked if isinstance(q, SelectQuery | LocalChoice)]
     assert choices
@@ -156,7 +156,7 @@ def test_each_accountant_has_its_own_mechanism_of_choice(finding, kind, delta, c
 
 
 def test_candidates_are_those_with_a_cell_in_reach_on_both_sides_and_nothing_else_decides():
-    recipe = TopDown(max_splits=6, split=Finding.NOISY_MAX, min_gain=-10.0, min_fraction_split=0.0)
+    recipe = TopDown(max_splits=6, split=Finding.CHOICE, min_gain=-10.0, min_fraction_split=0.0)
     for query in asked_by(recipe, epsilon="100"):
         if not isinstance(query, SelectQuery):
             continue

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.errors import SpecError
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
 from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import number, one_of, or_none, whole
 from hedgerow.learning.bins.cut_points import (
     CutPoints,
     DeclaredCuts,
-    HessianCuts,
     MergedCuts,
     QuantileCuts,
 )
+from hedgerow.learning.bins.iterative_hessian import HessianCuts
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
-from hedgerow.recipes.papers.maddock import NAMED, Boosted, Order, Splits, Updates
+from hedgerow.recipes.papers.maddock import NAMED, Boosted, BoostedLeaves, Order, Splits, Updates
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema, Spacing
 
@@ -38,6 +41,8 @@ STEPPING = tuple(n for n, recipe in _RECIPES.items() if recipe.update is not Upd
 REFINING = tuple(n for n, recipe in _RECIPES.items() if isinstance(recipe.candidates, HessianCuts))
 COUNTED_BINS = tuple(c for c, cuts in CANDIDATES.items() if not isinstance(cuts, MergedCuts))
 
+UNTOLD = (None, "partially_random", "totally_random", "oblivious")
+"""Splits that ask no histogram at a tree's root."""
 DRAWING = ("histogram", "partially_random", "totally_random")
 """Splits that look at the features of their tree; oblivious trees draw from all."""
 
@@ -113,8 +118,12 @@ class _BoostedTrees(PrivateEstimator):
     hessian_rounds: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        used=(when(method=REFINING), when(method="components", candidates="iterative_hessian")),
-        text="Rounds in which 'iterative_hessian' refines its bins. None is 5.",
+        used=(
+            when(method=REFINING),
+            when(method="components", candidates="iterative_hessian", split=UNTOLD),
+        ),
+        text="Histograms of Hessians that 'iterative_hessian' buys, beside the first trees; "
+        "'histogram' trees tell them anyway, at every tree. None is 5.",
     )
     order: str | None = parameter(
         default=None,
@@ -148,12 +157,35 @@ class _BoostedTrees(PrivateEstimator):
         used=(when(method="components", update=(None, "newton", "gradient")),),
         text="The constant added to the Hessian of a leaf. None is 1.",
     )
+    leaves: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(BoostedLeaves)),
+        used=WITH_STEPS,
+        text="What a noisy leaf says. 'printed': the paper's step, and 0 if the noisy Hessian is "
+        "not above 0. 'pulled': a step pulled towards that of the whole tree, the harder the "
+        "louder its noise. None is 'printed' for the paper's methods and 'pulled' for components.",
+    )
     min_gain: float | None = parameter(
         default=None,
         rule=or_none(number()),
         used=(when(method="components", split=("histogram", "partially_random")),),
         text="A greedy split that gains no more is not made. None is 0.",
     )
+
+    def staged(self, n_trees: int) -> Self:
+        """The fitted model of its first trees alone, which asks no record anything.
+
+        For early stopping: `hedgerow.choose(..., stages=(10, 25, 50))`, or `choose` of `evaluate`.
+        """
+        check_is_fitted(self, "model_")
+        score = self.model_.score
+        if not isinstance(n_trees, int) or not 0 <= n_trees <= len(score.trees):
+            raise SpecError(f"n_trees is {n_trees!r}; the model has 0 to {len(score.trees)} trees.")
+        shorter = object.__new__(type(self))
+        shorter.__dict__.update(self.__dict__)  # the holders' secrets too, which a copy leaves out
+        shorter.model_ = replace(self.model_, score=replace(score, trees=score.trees[:n_trees]))
+        shorter.grown_ = self.grown_[:n_trees]
+        return shorter
 
     def _recipe(self, schema: Schema) -> Recipe:
         given = checked(self)
@@ -174,7 +206,11 @@ def _components(given: SimpleNamespace) -> Boosted:
 def _named(given: SimpleNamespace, n_features: int) -> Boosted:
     """A row of the paper's tables, with the numbers that the paper varies too."""
     recipe = NAMED[given.method](given.n_trees or Boosted.n_trees, n_features)
-    numbers = {"max_depth": given.max_depth, "learning_rate": given.learning_rate}
+    numbers = {
+        "max_depth": given.max_depth,
+        "learning_rate": given.learning_rate,
+        "leaves": given.leaves,
+    }
     return replace(recipe, candidates=_sized(recipe.candidates, given), **_given(numbers))
 
 

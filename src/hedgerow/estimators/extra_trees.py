@@ -6,16 +6,17 @@ from fractions import Fraction
 
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
 from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
-from hedgerow.estimators.rules import FLAG, SHARE, a, either, number, one_of, or_none, whole
+from hedgerow.estimators.rules import FLAG, SHARE, Rule, a, either, number, one_of, or_none, whole
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.recipes.papers.liu import ExtraTrees, Ranges, SplitRule
+from hedgerow.recipes.papers.liu import ExtraTrees, Lean, Ranges, SplitRule
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
 HASHES = 2
 BITS_PER_CLASS = 2
 """The filter of 'bloom': enough bits that the codes of labels seldom meet."""
+LEANING = Rule(FLAG.kind, FLAG.allowed, lambda given: Lean.ABOVE if FLAG.read(given) else Lean.NONE)
 LOOKING = (when(split="best"),)
 """Totally random trees look at nothing but their leaves."""
 
@@ -79,11 +80,22 @@ class _ExtraTrees(PrivateEstimator):
         rule=or_none(whole(2)),
         text="Each tree sees one record in so many, drawn by each record for each tree; None: all.",
     )
-    lean: bool = parameter(
-        default=False,
-        rule=FLAG,
-        text="Whether a noisy leaf leans on the nodes above it, the more the noisier it is, or on "
-        "all leaves together. Free of charge.",
+    spare: int = parameter(
+        default=4,
+        rule=whole(1),
+        used=(
+            when(split="best", placement="nowhere"),
+            when(split="best", placement="label"),
+        ),
+        text="Random tests asked for each one that competes; tests that leave a side of the node "
+        "empty drop out. Asked where that costs nothing; the default is by measurement, 1 asks "
+        "for no more than `max_features`.",
+    )
+    lean: bool | str = parameter(
+        default="all",
+        rule=either(one_of({"all": Lean.ALL}), LEANING),
+        text="What a noisy leaf leans on, the more the noisier it is. 'all': all leaves of its "
+        "tree together. True: the nodes above it. False: nothing. Free of charge.",
     )
 
     def _recipe(self, schema: Schema) -> Recipe:

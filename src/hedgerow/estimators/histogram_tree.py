@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hedgerow.estimators.base import PrivateClassifier
 from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
-from hedgerow.estimators.rules import FLAG, SHARE, a, number, or_none, whole
+from hedgerow.estimators.rules import FLAG, SHARE, a, number, one_of, or_none, whole
 from hedgerow.learning.choosing.screening import Refinement
-from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.learning.leaves.leaning import LeafBudget
+from hedgerow.recipes.papers.gubler import Accounting, HistogramTree
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
@@ -70,11 +71,26 @@ class HistogramTreeClassifier(PrivateClassifier):
         used=(when(save_budget=True),),
         text="Part of a node's budget for the bounds.",
     )
+    accounting: str = parameter(
+        default="sound",
+        rule=one_of(Accounting),
+        used=(when(save_budget=True),),
+        text="What the bounds of Algorithm 6 spend. 'sound': all of a node together what is meant "
+        "for them. 'printed': each of them, as in the report, which counts them as one. "
+        "'released': nothing, since the released code's bounds are noise around zero. Epsilon is "
+        "always what is really spent at most; hedgerow.papers.gubler translates the report's.",
+    )
     chunk: int = parameter(
         default=1,
         rule=whole(1),
         used=(when(save_budget=True),),
         text="Features asked per round while saving: larger chunks, fewer rounds, smaller savings.",
+    )
+    leaf_budget: str = parameter(
+        default="unspent",
+        rule=one_of(LeafBudget),
+        text="What a leaf is asked with: all that its path did not spend, or 'share', the "
+        "`leaf_share` alone, as printed.",
     )
     consistency: bool = parameter(
         default=True, rule=FLAG, text="Make all histograms of a node agree on their totals."

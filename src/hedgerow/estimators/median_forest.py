@@ -72,6 +72,12 @@ class _MedianForest(PrivateEstimator):
         "and divide the budget. None is True under Laplace noise (delta = 0), where both have "
         "the same noise, and False elsewhere.",
     )
+    lean: bool = parameter(
+        default=True,
+        rule=FLAG,
+        text="Whether a leaf leans on the nodes above it, the more the noisier it is; False is "
+        "the paper's plain leaf. Free of charge.",
+    )
 
     def _recipe(self, schema: Schema) -> Recipe:
         return filled(MedianForest, checked(self))

@@ -20,10 +20,11 @@ from hedgerow.estimators.rules import (
     whole,
 )
 from hedgerow.learning.choosing.screening import Refinement
+from hedgerow.learning.leaves.leaning import LeafBudget
 from hedgerow.privacy.accounting.budget import exact
-from hedgerow.queries import MOST_ROWS
+from hedgerow.queries import MOST_ROWS, Mechanism
 from hedgerow.recipes.papers import wang
-from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown
+from hedgerow.recipes.papers.wang import Criterion, Finding, PerTable, TopDown
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
@@ -72,7 +73,7 @@ class TopDownTreeClassifier(PrivateClassifier):
         rule=one_of(Finding),
         text="How a node finds its split. 'noisy_counts': from private histograms of all "
         "features. 'local_choice': among the splits that each site picked on its own rows. "
-        "'noisy_max': by one holder's private choice among all splits.",
+        "'choice': by one holder's private choice among all splits.",
     )
     criterion: str = parameter(
         default="gini",
@@ -108,9 +109,47 @@ class TopDownTreeClassifier(PrivateClassifier):
     rows_at_most: int = parameter(
         default=MOST_ROWS,
         rule=whole(1),
-        used=(when(criterion="entropy", split=("local_choice", "noisy_max")),),
+        used=(when(criterion="entropy", split=("local_choice", "choice")),),
         text="A public guess of the number of rows: the closer from above, the sharper the "
         "choice. Any guess is private.",
+    )
+    n_bins: int | None = parameter(
+        default=None,
+        rule=or_none(whole(2)),
+        text="Uniform bins per numeric feature; None keeps the schema's own grid.",
+    )
+    tables: str = parameter(
+        default="feature",
+        rule=one_of(PerTable),
+        used=(when(split="noisy_counts"),),
+        text="What 'noisy_counts' asks: a histogram of each feature, or class counts on both sides "
+        "of each 'split', as written in the paper; its noise grows with the number of splits.",
+    )
+    mechanism: str | None = parameter(
+        default=None,
+        rule=or_none(one_of(Mechanism)),
+        used=(when(split=("local_choice", "choice")),),
+        text="How a private choice is made; the paper's is 'report_noisy_max'. None is "
+        "'permute_and_flip' where delta = 0, and 'exponential' where delta > 0.",
+    )
+    index_share: float = parameter(
+        default=0.75,
+        rule=SHARE,
+        used=(when(split=("local_choice", "choice")),),
+        text="Part of a node's budget that the choice may spend; counts of what was chosen have "
+        "the rest. One half in the paper.",
+    )
+    ask_all: bool = parameter(
+        default=False,
+        rule=FLAG,
+        text="Whether nodes are asked too whose noise would be louder than their rows, as in the "
+        "paper.",
+    )
+    leaf_budget: str = parameter(
+        default="unspent",
+        rule=one_of(LeafBudget),
+        text="What a leaf is asked with: all that its path did not spend, or 'share', the "
+        "`leaf_share` alone, as printed.",
     )
     consistency: bool = parameter(
         default=True,

@@ -87,6 +87,7 @@ class Scoring:
 class Mechanism(Enum):
     EXPONENTIAL = "exponential"
     PERMUTE_AND_FLIP = "permute_and_flip"
+    REPORT_NOISY_MAX = "report_noisy_max"
 
 
 @dataclass(frozen=True, slots=True)

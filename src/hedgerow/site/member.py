@@ -181,4 +181,5 @@ def without_labels(rows: Rows) -> Rows:
 MECHANISMS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
     Mechanism.EXPONENTIAL: selection.exponential,
     Mechanism.PERMUTE_AND_FLIP: selection.permute_and_flip,
+    Mechanism.REPORT_NOISY_MAX: selection.report_noisy_max,
 }

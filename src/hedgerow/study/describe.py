@@ -124,6 +124,7 @@ NOISES = {
 CHOICES = {
     Mechanism.EXPONENTIAL: "private choice by the exponential mechanism; only the index leaves",
     Mechanism.PERMUTE_AND_FLIP: "private choice by permute-and-flip; only the index leaves",
+    Mechanism.REPORT_NOISY_MAX: "private choice by report-noisy-max; only the index leaves",
 }
 NO_MECHANISM = "none"
 

@@ -21,7 +21,7 @@ from hedgerow.learning.choosing.tables import (
     with_known_zeros,
 )
 from hedgerow.learning.evidence import Evidence
-from hedgerow.learning.flow import Flow, ask
+from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.queries import BoundQuery, Cells, Statistic
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Family, FeatureDraw, Grids
@@ -192,19 +192,64 @@ def by_histogram(rules: HistogramRules, features: FeatureDraw, share_at: ShareAt
     return choose
 
 
+BoundFlow = Callable[
+    [Node, tuple[int, ...], Fraction, np.random.Generator], Flow[tuple[list[float], Fraction]]
+]
+"""(node, features, its share) -> a lower bound of each feature's impurity, and what they cost."""
+
+PartOfEach = Callable[[int], Fraction]
+"""Of p features -> the part of a node's share that the bound of one of them may spend."""
+
+
+def asked_bounds(grids: Grids, part_of_each: PartOfEach) -> BoundFlow:
+    """All bounds of a node as one query, charged for all of them, each with sensitivity 1."""
+
+    def bounds(
+        node: Node, features: tuple[int, ...], share: Fraction, rng: np.random.Generator
+    ) -> Flow[tuple[list[float], Fraction]]:
+        query = _bounds_of(grids, node, features, share, part_of_each)
+        return (yield from ask(query)).values.tolist(), query.share
+
+    return bounds
+
+
+def bounds_of_zero(grids: Grids, part_of_each: PartOfEach, quote: Quote) -> BoundFlow:
+    """Noise around zero, drawn in public: no record is looked at, so it costs nothing.
+
+    The code that Gubler 2023 released computes every party's bound as zero.
+    """
+
+    def bounds(
+        node: Node, features: tuple[int, ...], share: Fraction, rng: np.random.Generator
+    ) -> Flow[tuple[list[float], Fraction]]:
+        yield from ()
+        variance = quote.variance(_bounds_of(grids, node, features, share, part_of_each))
+        return rng.laplace(0.0, math.sqrt(variance / 2.0), len(features)).tolist(), Fraction(0)
+
+    return bounds
+
+
+def _bounds_of(
+    grids: Grids, node: Node, features: tuple[int, ...], share: Fraction, part_of_each: PartOfEach
+) -> BoundQuery:
+    p = len(features)
+    return BoundQuery(node.region, features, grids.binning, p * short(share * part_of_each(p)))
+
+
 def by_bounds(
     rules: HistogramRules,
     features: FeatureDraw,
     share_at: ShareAt,
     bounds_share: Fraction,
     chunk: int,
+    bounds_of: BoundFlow,
 ) -> Chooser:
     """Asks only for histograms that noisy bounds leave in play; the rest is saved.
 
-    Gubler 2023, Algorithm 6, made sound: the bounds of all p features are one query charged for
-    all of them, each with sensitivity 1, and what was saved goes to both children under the
-    additive filter. `chunk` features are asked per round: larger chunks, fewer rounds, smaller
-    savings. Without bounds and with chunk = p this is Algorithm 5.
+    Gubler 2023, Algorithm 6: histograms have what `bounds_share` leaves of a node's share, and what
+    was saved goes to both children under the additive filter. `chunk` features are asked per
+    round: larger chunks, fewer rounds, smaller savings. Without bounds and with chunk = p this is
+    Algorithm 5.
     """
 
     def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
@@ -213,10 +258,8 @@ def by_bounds(
         if not drawn:
             return Stop(saved=share)
         each = short(share * (1 - bounds_share) / len(drawn))
-        for_bounds = short(share * bounds_share / len(drawn)) * len(drawn)
-        query = BoundQuery(node.region, drawn, rules.grids.binning, for_bounds)
-        bounds = (yield from ask(query)).values
-        lower = dict(zip(drawn, bounds.tolist(), strict=True))
+        bounds, for_bounds = yield from bounds_of(node, drawn, share, rng)
+        lower = dict(zip(drawn, bounds, strict=True))
         queue, seen = sorted(drawn, key=lower.__getitem__), list[Tables]()
         best: tuple[Tables, Found] | None = None
         while queue:

@@ -33,21 +33,18 @@ from hedgerow.queries import (
 )
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
+from hedgerow.values.grids import ColumnKind
 from hedgerow.values.regions import Region, Split
 from hedgerow.values.trees import Tree
-
-INDEX_PART = Fraction(3, 4)
-"""Of a node's budget, what choosing the index may spend; one pair of counts needs little.
-
-By measurement: docs/decisions/0021-choices-and-counts.md.
-"""
 
 
 @dataclass(frozen=True)
 class SelectionRules:
     """What every chooser by selection needs. The splitting class is public and the same for all.
 
-    `consistency` makes the shortlisted tables of a node agree on their total.
+    `consistency` makes the shortlisted tables of a node agree on their total. `index_share` is the
+    part of a node's budget that choosing the index may spend; one pair of counts needs little. By
+    measurement: docs/decisions/0021-choices-and-counts.md.
     """
 
     grids: Grids
@@ -56,6 +53,7 @@ class SelectionRules:
     scoring: Scoring
     mechanism: Mechanism
     consistency: bool = True
+    index_share: Fraction = Fraction(3, 4)
 
     @cached_property
     def splitting_class(self) -> tuple[Split, ...]:
@@ -124,13 +122,13 @@ class SelectionRules:
         return Choice(splits[k], float(gains[k]), spent, evidence=evidence)
 
 
-def by_noisy_max(rules: SelectionRules, share_at: ShareAt) -> Chooser:
+def by_choice(rules: SelectionRules, share_at: ShareAt) -> Chooser:
     """One holder picks the index by its exact scores; the winner's two sides are counted anew.
 
-    Wang, Dick and Balcan 2020, the single-machine PrivateSplit. Departures: permute-and-flip or
-    the exponential mechanism on count-scaled scores instead of Laplace noise whose scale would
-    need the private number of rows; the coefficient of monotone scores; the value is a fresh
-    count and not the noisy maximum.
+    Wang, Dick and Balcan 2020, the single-machine PrivateSplit; with the mechanism
+    report-noisy-max, as printed but for this: scores are scaled by counts, since noise on scores
+    per row would need the private number of rows for its scale; the coefficient is that of
+    monotone scores; the value is a fresh count and not the noisy maximum.
     """
     return _by_picks(rules, share_at, SelectQuery)
 
@@ -138,7 +136,7 @@ def by_noisy_max(rules: SelectionRules, share_at: ShareAt) -> Chooser:
 def by_local_choice(rules: SelectionRules, share_at: ShareAt) -> Chooser:
     """Each site picks on its own rows; tables are asked of the shortlist alone.
 
-    Wang, Dick and Balcan 2020, LocalRNM. Departures as in `by_noisy_max`. A record has one
+    Wang, Dick and Balcan 2020, LocalRNM. Departures as in `by_choice`. A record has one
     owner, so the sites' picks are parallel.
     """
     return _by_picks(rules, share_at, LocalChoice)
@@ -149,12 +147,43 @@ def _by_picks(rules: SelectionRules, share_at: ShareAt, kind: Callable[..., Sele
         share, candidates = share_at(node), rules.candidates(node.region)
         if not candidates:
             return Stop()
-        index_share = share * INDEX_PART
+        index_share = share * rules.index_share
         scoring = rules.scoring_at(node)
         query = kind(node.region, candidates, scoring, index_share, rules.mechanism)
         shortlist = sorted(set((yield from pick(query))))
         splits = tuple(candidates[k] for k in shortlist)
         answer = yield from ask(rules.sides(node, splits, share - index_share))
+        return rules.best(node, splits, answer.values, answer.variance, share)
+
+    return choose
+
+
+# ------------------------------------------------------------------------- a table for every split
+class OneTablePerSplit(SelectionRules):
+    """The paper's splitting class: each threshold once, `missing` on its right."""
+
+    @cached_property
+    def splitting_class(self) -> tuple[Split, ...]:
+        return tuple(split for f in range(self.grids.n_features) for split in self._splits(f))
+
+    def _splits(self, feature: int) -> list[Split]:
+        grid, sets = self.grids.grid(feature), self.grids.left_sets[feature]
+        once = len(sets) // 2 if grid.kind is ColumnKind.NUMERIC else len(grid.values)
+        return [self.grids.split(feature, left) for left in sets[:once]]
+
+
+def by_every_table(rules: SelectionRules, share_at: ShareAt) -> Chooser:
+    """A class table of each split, so that noise grows with the size of the splitting class.
+
+    Wang, Dick and Balcan 2020, NoisyCounts as written. Departure: of their Theorem 15's three kinds
+    of counts only the joint ones are asked, since the marginals are their sums.
+    """
+
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        share, splits = share_at(node), rules.candidates(node.region)
+        if not splits:
+            return Stop()
+        answer = yield from ask(rules.sides(node, splits, share))
         return rules.best(node, splits, answer.values, answer.variance, share)
 
     return choose

@@ -70,11 +70,14 @@ def surely_below(node: Node, min_fraction: float) -> bool:
     return known.rows + PATIENCE * deviation < min_fraction * whole
 
 
-def if_audible(choose: Chooser, counts: Callable[[Node], Summed], quote: Quote) -> Chooser:
+def if_audible(
+    choose: Chooser, counts: Callable[[Node], Summed], quote: Quote, *, ask_all: bool = False
+) -> Chooser:
     """Asks a node only if one cell's noise would be smaller than all its rows together.
 
     Budgets that halve with every level make deep answers pure noise. Not asking them costs
-    nothing and leaves their budget to the leaf. The paper asks on.
+    nothing and leaves their budget to the leaf. With `ask_all` all nodes are asked, as the paper
+    does, until noise so wide cannot be drawn.
     """
     noise: dict[Fraction, float] = {}  # depends on the share alone, and few shares differ
 
@@ -82,7 +85,7 @@ def if_audible(choose: Chooser, counts: Callable[[Node], Summed], quote: Quote) 
         query = counts(node)
         if query.share not in noise:
             noise[query.share] = _deviation(query, quote)
-        rows = math.inf if node.evidence is None else node.evidence.rows
+        rows = math.inf if ask_all or node.evidence is None else node.evidence.rows
         if noise[query.share] >= rows:
             return Stop()
         return (yield from choose(node, rng))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 
 import numpy as np
@@ -50,11 +51,22 @@ def lean_of(goal: Goal) -> Lean:
     return Lean(2.0) if goal.shape is None else Lean(1.0 / goal.shape.spread)
 
 
-def by_unspent(goal: Goal, *, lean: bool) -> LeafFlow:
-    """Leaves asked with all that their paths did not spend, read with their parents or alone."""
+class LeafBudget(Enum):
+    """What a leaf is asked with: all that its path did not spend, or the leaves' share alone."""
+
+    UNSPENT = "unspent"
+    SHARE = "share"
+
+
+def by_leaf_budget(goal: Goal, budget: LeafBudget, share: Fraction, *, lean: bool) -> LeafFlow:
+    """Leaves asked with what the budget gives them, read with their parents or alone."""
+
+    def share_of(node: Node) -> Fraction:
+        return per_leaf.unspent(node) if budget is LeafBudget.UNSPENT else share
+
     if lean:
-        return by_leaning_on_parents(goal, per_leaf.unspent, lean_of(goal))
-    return per_leaf.by_query(goal.statistic, per_leaf.unspent)
+        return by_leaning_on_parents(goal, share_of, lean_of(goal))
+    return per_leaf.by_query(goal.statistic, share_of)
 
 
 def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean: Lean) -> LeafFlow:

@@ -1,9 +1,9 @@
 """What leaves of boosted trees say, and how good a split is, both from the same noisy sums.
 
 Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
-Departures: (g, c h) is asked with the largest c its norm allows, a gift in Hessian noise; a noisy
-Hessian below zero counts as zero; a batch adds the mean of its raw weights (the paper's sum runs
-one term too far and squashes weights); leaves shrink by what is known of their noise.
+Departures: (g, c h) is asked with the largest c its norm allows, a gift in Hessian noise; a batch
+adds the mean of its raw weights (the paper's sum runs one term too far and squashes weights).
+`PrintedSteps` are the paper's leaves, `Steps` shrink by what is known of their noise.
 
 Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
 """
@@ -223,6 +223,48 @@ class Steps:
     def _doubt(self, variance: Noise) -> FloatArray:
         deviation = self.loss.gradient_scale * np.sqrt(np.asarray(variance, np.float64))
         return np.asarray(DOUBT * deviation[..., None])
+
+    def rate(self, batch: int) -> float:
+        return self.learning_rate / batch
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedSteps:
+    """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise leaves H <= 0.
+
+    A side of a split with such an H fits nothing.
+    """
+
+    loss: Loss
+    learning_rate: float = 0.3
+    clip: float = 2.0
+    ridge: float = 1.0
+
+    def statistic(self, at: Additive) -> Statistic:
+        return Gradients(self.loss, at)
+
+    def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        fit = g**2 / (h + self.ridge + TINY)
+        return np.asarray(np.where(h > 0.0, fit, 0.0).sum(axis=-1))
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        return total_hessian(self.loss, sums)
+
+    @property
+    def weight_noise(self) -> float:
+        """The paper looks at no noise."""
+        return 0.0
+
+    def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
+        steps = np.where(h > 0.0, -g / (h + self.ridge + TINY), 0.0)
+        return np.clip(steps, -self.clip, self.clip)
+
+    def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
+        _, h = gradients_and_hessians(self.loss, sums)
+        moved = _noise_of_step(self.loss, self.values(sums, left), variance)
+        return np.asarray(moved / (h + self.ridge + TINY))
 
     def rate(self, batch: int) -> float:
         return self.learning_rate / batch

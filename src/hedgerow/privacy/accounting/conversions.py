@@ -31,6 +31,7 @@ class Selection(Enum):
 
     EXPONENTIAL = "exponential"
     PERMUTE_AND_FLIP = "permute_and_flip"
+    REPORT_NOISY_MAX = "report_noisy_max"
 
 
 # -------------------------------------------------------------------------------------- budgets
@@ -136,7 +137,7 @@ def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fractio
     """The epsilon of a selection that costs `cost`, rounded down.
 
     The exponential mechanism bounds the *range* of its loss by epsilon, hence half as much
-    counts: rho = eps^2 / 8, mu = 2 Phi^-1(logistic(eps / 2)). Permute-and-flip pays what any
+    counts: rho = eps^2 / 8, mu = 2 Phi^-1(logistic(eps / 2)). The others pay what any
     eps-DP mechanism pays: rho = eps tanh(eps / 2), mu = 2 Phi^-1(logistic(eps)).
     Proof: docs/proofs/discrete_gaussian_gdp.md.
     """

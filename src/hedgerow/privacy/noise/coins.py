@@ -37,6 +37,21 @@ def _exp_up_to_one(n: int, d: int, secret: Randomness) -> bool:
     return k % 2 == 1
 
 
+def laplace(rate: Fraction, secret: Randomness) -> int:
+    """Z with probability proportional to exp(-rate |z|): Canonne et al. 2020, Algorithm 2."""
+    s, t = rate.numerator, rate.denominator
+    while True:
+        part = uniform_below(t, secret)
+        if not _exp_up_to_one(part, t, secret):
+            continue
+        whole = 0
+        while _exp_up_to_one(1, 1, secret):
+            whole += 1
+        size, negative = (part + t * whole) // s, uniform_below(2, secret) == 1
+        if size or not negative:  # else zero would be drawn twice as often
+            return -size if negative else size
+
+
 def falls_below_exp(prefix: int, bits: int, x: Fraction, secret: Randomness) -> bool:
     """Whether a uniform number in [0, 1) whose first `bits` bits are `prefix` is below exp(-x).
 

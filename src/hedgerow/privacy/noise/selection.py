@@ -8,6 +8,7 @@ epsilon / range makes each mechanism here epsilon-DP. Proofs: docs/proofs/sample
 |------------------|------------------------------------------------------------------------------|
 | permute_and_flip | never worse than the exponential mechanism; for pure epsilon                 |
 | exponential      | epsilon^2 / 8 of zCDP; permute_and_flip costs more there                     |
+| report_noisy_max | as papers print it; never better than permute_and_flip                       |
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from operator import index
 from typing import Final
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy.noise.coins import bernoulli_exp, falls_below_exp
+from hedgerow.privacy.noise.coins import bernoulli_exp, falls_below_exp, laplace
 from hedgerow.privacy.noise.fixed_point import exp_bounds
 from hedgerow.privacy.noise.randomness import Randomness, uniform_below
 
@@ -64,6 +65,16 @@ def permute_and_flip(scores: Sequence[int], coefficient: Fraction, secret: Rando
             return candidate
         waiting[place] = waiting[-1]  # a best candidate is never turned down, so one stays
         waiting.pop()
+
+
+def report_noisy_max(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
+    """The largest of scores[r] + Z_r, P(Z_r = z) proportional to exp(-coefficient |z|), exactly.
+
+    Dwork and Roth 2014, with integer noise; among equals the lowest index wins.
+    """
+    gaps = _gaps(scores, coefficient)
+    noisy = [laplace(coefficient, secret) - gap for gap in gaps]
+    return max(range(len(noisy)), key=noisy.__getitem__)
 
 
 def _gaps(scores: Sequence[int], coefficient: Fraction) -> list[int]:

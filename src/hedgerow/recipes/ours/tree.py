@@ -14,7 +14,8 @@ from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
 from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.goal import goal_statistic, opening, opening_asks
-from hedgerow.learning.leaves.leaning import by_unspent
+from hedgerow.learning.leaves.leaning import by_leaning_on_parents, lean_of
+from hedgerow.learning.leaves.per_leaf import unspent
 from hedgerow.learning.leaves.pruning import merge_equal_labels
 from hedgerow.queries import Cells, Leaves, QueryKinds, Whole, sums
 from hedgerow.recipes.ours.plain import is_harmful, shares_alone
@@ -117,7 +118,8 @@ class ScreenedTree:
         root, choose = yield from refined_chooser(
             schema, goal, constants.pieces, share_at, least=LEAST_ROWS, spent=opened.spent
         )
-        plan = TreePlan(choose, LevelOrder(), depth, by_unspent(goal, lean=True))
+        ends = by_leaning_on_parents(goal, unspent, lean_of(goal))
+        plan = TreePlan(choose, LevelOrder(), depth, ends)
         grown = yield from grow(plan, schema.names, rng, root)
         return self._finished(grown)
 

@@ -31,9 +31,6 @@ from hedgerow.values.regions import EVERYONE, Fold, Region, Step
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
-SPARE = 2
-"""Tests asked for each one considered, where answers are exact and cost nothing."""
-
 
 class SplitRule(Enum):
     BEST = "best"
@@ -45,6 +42,14 @@ class Ranges(Enum):
 
     PUBLIC = "public"
     OBSERVED = "observed"
+
+
+class Lean(Enum):
+    """What a noisy leaf leans on, beside its own counts."""
+
+    NONE = "none"
+    ALL = "all"  # all leaves of its tree together
+    ABOVE = "above"  # the nodes above it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +68,10 @@ class ExtraTrees:
 
     Departures from the paper: cuts come from the public range or, with `ranges` OBSERVED and no
     noise, from between the cells that hold rows of all sites together, never from a site's own
-    range; the first `max_features` tests that part the node compete (see RandomSplits); a leaf of
-    a noisy tree is asked once more; sums are over all sites, so no site's label counts are seen.
-    Noisy leaves lean on all leaves together or, with `lean`, on the nodes above them.
+    range. To make up for it where nothing carries noise, `spare` tests are asked for each one
+    considered, and the first `max_features` that part the node compete (see RandomSplits). A leaf
+    of a noisy tree is asked once more; sums are over all sites, so no site's label counts are
+    seen. Noisy leaves lean as `lean` says.
     """
 
     n_trees: int = 20
@@ -77,7 +83,8 @@ class ExtraTrees:
     ranges: Ranges = Ranges.PUBLIC
     leaf_share: Fraction = Fraction(1, 2)
     subsample: int | None = None
-    lean: bool = False
+    spare: int = 4
+    lean: Lean = Lean.ALL
 
     def __post_init__(self) -> None:
         if self.split is SplitRule.RANDOM and self.ranges is Ranges.OBSERVED:
@@ -151,9 +158,10 @@ class ExtraTrees:
             share *= self.leaf_share
         answer = yield from ask(SumQuery(region, goal.statistic, Leaves((tree,)), share))
         masses, noise = answer.values[0], answer.variance
-        if not self.lean:
+        if self.lean is Lean.ALL:
             return _leaning(tree, goal, masses, noise)
-        leaves = leaf_values(tree, masses, noise, goal, lean_of(goal)).values()
+        lean = lean_of(goal) if self.lean is Lean.ABOVE else None
+        leaves = leaf_values(tree, masses, noise, goal, lean).values()
         values = np.array([leaf.value for leaf in leaves])
         moved = np.array([leaf.deviations for leaf in leaves])
         return NoisyTree(tree.with_values(values), moved)
@@ -164,7 +172,7 @@ class ExtraTrees:
         considered = min(self.max_features or usual, n)
         share = (1 - self.leaf_share) / (self.n_trees * self.max_depth)
         noise = _noise(statistic, considered, share, quote)
-        spare = SPARE if noise == 0.0 else 1
+        spare = self.spare if noise == 0.0 else 1
         return RandomSplits(
             statistic=statistic,
             impurity=variance if goal.shape else gini,

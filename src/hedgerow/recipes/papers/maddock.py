@@ -15,14 +15,23 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.learning import feature_draws
-from hedgerow.learning.bins.cut_points import CutPoints, DeclaredCuts, HessianCuts, Setting
+from hedgerow.learning.bins.cut_points import CutPoints, DeclaredCuts, Setting
+from hedgerow.learning.bins.iterative_hessian import HessianCuts
 from hedgerow.learning.flow import Flow, Quote
-from hedgerow.learning.forests import greedy_trees, random_trees
+from hedgerow.learning.forests import greedy_trees, one_feature, random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.learning.forests.refining import RefinedTrees
 from hedgerow.learning.goal import goal_statistic
-from hedgerow.learning.leaves.updates import AverageClasses, AverageTarget, Steps, Update, Wiener
+from hedgerow.learning.leaves.updates import (
+    AverageClasses,
+    AverageTarget,
+    PrintedSteps,
+    Steps,
+    Update,
+    Wiener,
+)
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Cells, Gradients, Leaves, QueryKinds, sums
+from hedgerow.queries import Binning, Cells, Gradients, Leaves, QueryKinds, sums
 from hedgerow.recipes.recipe import Needs, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
@@ -45,6 +54,13 @@ class Updates(Enum):
     WIENER = "wiener"
 
 
+class BoostedLeaves(Enum):
+    """What becomes of a step that noise made: nothing, or it is pulled to the whole tree's."""
+
+    PRINTED = "printed"
+    PULLED = "pulled"
+
+
 class Order(Enum):
     CYCLIC = "cyclic"
     RANDOM = "random"
@@ -55,7 +71,8 @@ class Boosted:
     """One combination. The defaults of the numbers are the paper's (section 6.1).
 
     `features_per_tree` None means all of them; 1 with cyclic order is the EBM. For a regression
-    the leaf clip counts in halves of the target's range.
+    the leaf clip counts in halves of the target's range. `leaves` PRINTED are the paper's; PULLED,
+    our repair, know how large their noise is.
     """
 
     n_trees: int = 100
@@ -70,6 +87,7 @@ class Boosted:
     leaf_clip: float = 2.0
     ridge: float = 1.0
     min_gain: float = 0.0
+    leaves: BoostedLeaves = BoostedLeaves.PULLED
 
     def __post_init__(self) -> None:
         if self.update is Updates.WIENER and self.split is not Splits.OBLIVIOUS:
@@ -91,27 +109,42 @@ class Boosted:
     def asks(self, schema: Schema) -> QueryKinds:
         average = self.update is Updates.AVERAGING
         statistic = goal_statistic(schema) if average else Gradients
-        return self.candidates.asks | sums(statistic, Cells if self._looks else Leaves)
+        asked = frozenset() if self._refines_for_free else self.candidates.asks
+        return asked | sums(statistic, Cells if self._looks else Leaves)
 
     @property
     def _looks(self) -> bool:
         """Whether trees ask before they split."""
         return self.split in (Splits.HISTOGRAM, Splits.PARTIALLY_RANDOM)
 
+    @property
+    def _refines_for_free(self) -> bool:
+        """Whether the trees' own tables tell the Hessians that candidates follow."""
+        return self.split is Splits.HISTOGRAM and isinstance(self.candidates, HessianCuts)
+
     def grid(self, schema: Schema) -> Schema:
         return self.candidates.grid(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        """Known if trees are drawn; a greedy tree may stop before its last level."""
-        if self._looks:
+        """Known if trees are drawn or have one table; others may stop before their last level."""
+        if self._looks and self.features_per_tree != 1:
             return None
-        return -(-self.n_trees // self.batch) + self.candidates.rounds_for(schema)
+        return -(-self.n_trees // self.batch) + self.candidates.rounds_for(self._setting(schema))
+
+    def _setting(self, schema: Schema) -> Setting:
+        return Setting(
+            schema,
+            loss_of(schema),
+            start_of(schema),
+            self.n_trees,
+            self.batch,
+            histograms=self.split is Splits.HISTOGRAM,
+        )
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        update, start = self._update(schema), start_of(schema)
-        setting = Setting(schema, loss_of(schema), start, self.n_trees)
+        update, start, setting = self._update(schema), start_of(schema), self._setting(schema)
         binning = yield from self.candidates.place(setting, quote)
-        splitting = self._splitting(Grids(schema, binning))
+        splitting = self._splitting_on(setting, binning)
         rounds = Rounds(self.n_trees, self.batch, 1 - self.candidates.share(setting))
         if self.update is Updates.AVERAGING:
             start = Additive((0.0,) * len(schema.classes or (0,)))
@@ -119,6 +152,17 @@ class Boosted:
         return Trained(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
 
     # ---------------------------------------------------------------------------- components
+    def _splitting_on(self, setting: Setting, binning: Binning) -> Splitting:
+        if not isinstance(self.candidates, HessianCuts):
+            return self._splitting(Grids(setting.schema, binning))
+        return RefinedTrees(
+            self.candidates,
+            setting,
+            binning,
+            lambda bins: self._splitting(Grids(setting.schema, bins)),
+            at_the_model=self.update is not Updates.AVERAGING,
+        )
+
     def _splitting(self, grids: Grids) -> Splitting:
         features = self._features(grids.n_features)
         match self.split:
@@ -131,6 +175,8 @@ class Boosted:
                     if n > 2
                 ]
                 return DrawnTrees(random_trees.oblivious(grids, known, self.max_depth))
+        if self.features_per_tree == 1:
+            return self._one_feature_trees(grids, features)
         offers = (
             greedy_trees.every_cut(grids)
             if self.split is Splits.HISTOGRAM
@@ -139,6 +185,13 @@ class Boosted:
         return greedy_trees.GreedyTrees(
             offers, grids.schema.names, features, self.max_depth, self.min_gain
         )
+
+    def _one_feature_trees(
+        self, grids: Grids, features: feature_draws.TreeFeatures
+    ) -> one_feature.OneFeatureTrees:
+        every = self.split is Splits.HISTOGRAM
+        sets = one_feature.every_set(grids) if every else one_feature.one_random_set(grids)
+        return one_feature.OneFeatureTrees(grids, sets, features, self.max_depth, self.min_gain)
 
     def _features(self, n_features: int) -> feature_draws.TreeFeatures:
         k = self.features_per_tree or n_features
@@ -157,7 +210,8 @@ class Boosted:
             case Updates.GRADIENT if not isinstance(loss, SquaredLoss):
                 assert isinstance(loss, LogLoss | SoftmaxLoss)
                 loss = FirstOrder(loss)
-        return Steps(loss, self.learning_rate, self.leaf_clip * scale, self.ridge)
+        steps = PrintedSteps if self.leaves is BoostedLeaves.PRINTED else Steps
+        return steps(loss, self.learning_rate, self.leaf_clip * scale, self.ridge)
 
     def _output(self, schema: Schema) -> Output:
         if self.update is Updates.AVERAGING:
@@ -194,8 +248,9 @@ Method = Callable[[int, int], Boosted]
 """(number of trees T, number of features m) -> the recipe of a row of Tables 2 and 6."""
 
 _IH = HessianCuts()
-_EBM = partial(Boosted, order=Order.CYCLIC, features_per_tree=1)
-_HIST = partial(Boosted, split=Splits.HISTOGRAM)
+_PRINTED = partial(Boosted, leaves=BoostedLeaves.PRINTED)
+_EBM = partial(_PRINTED, order=Order.CYCLIC, features_per_tree=1)
+_HIST = partial(_PRINTED, split=Splits.HISTOGRAM)
 
 NAMED: dict[str, Method] = {
     "DP-EBM": lambda T, m: _EBM(n_trees=T * m, update=Updates.GRADIENT),
@@ -203,8 +258,8 @@ NAMED: dict[str, Method] = {
     "DP-RF": lambda T, m: Boosted(n_trees=T, batch=T, update=Updates.AVERAGING),
     "FEVERLESS (uniform)": lambda T, m: _HIST(n_trees=T),
     "DP-GBM": lambda T, m: _HIST(n_trees=T, update=Updates.GRADIENT),
-    "DP-TR Newton": lambda T, m: Boosted(n_trees=T),
-    "DP-TR Newton IH": lambda T, m: Boosted(n_trees=T, candidates=_IH),
+    "DP-TR Newton": lambda T, m: _PRINTED(n_trees=T),
+    "DP-TR Newton IH": lambda T, m: _PRINTED(n_trees=T, candidates=_IH),
     "DP-TR Newton IH EBM": lambda T, m: _EBM(n_trees=T, candidates=_IH),
     "DP-TR Batch IH EBM p=0.25": lambda T, m: _EBM(n_trees=T, candidates=_IH, batch=max(T // 4, 1)),
     "DP-TR Batch IH EBM p=1": lambda T, m: _EBM(n_trees=T, candidates=_IH, batch=T),

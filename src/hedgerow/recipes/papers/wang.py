@@ -16,16 +16,17 @@ from hedgerow.learning.choosing import histograms
 from hedgerow.learning.choosing.scores import entropy, full_gini, root_gini
 from hedgerow.learning.choosing.screening import Refinement, refined_chooser
 from hedgerow.learning.choosing.selection import (
-    INDEX_PART,
+    OneTablePerSplit,
     SelectionRules,
+    by_choice,
+    by_every_table,
     by_local_choice,
-    by_noisy_max,
 )
 from hedgerow.learning.choosing.stopping import if_audible, if_worthwhile
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.frontier import BestFirst
 from hedgerow.learning.goal import Goal
-from hedgerow.learning.leaves.leaning import by_unspent
+from hedgerow.learning.leaves.leaning import LeafBudget, by_leaf_budget
 from hedgerow.queries import (
     MOST_ROWS,
     Binning,
@@ -51,9 +52,16 @@ from hedgerow.values.schema import Schema
 class Finding(Enum):
     """How a node finds its split (the paper's PrivateSplit)."""
 
-    NOISY_MAX = "noisy_max"
+    CHOICE = "choice"
     NOISY_COUNTS = "noisy_counts"
     LOCAL_CHOICE = "local_choice"
+
+
+class PerTable(Enum):
+    """What NoisyCounts asks a table of."""
+
+    FEATURE = "feature"  # a histogram, from which all its thresholds are read
+    SPLIT = "split"  # both sides of every split, as written
 
 
 class Criterion(Enum):
@@ -116,11 +124,13 @@ class TopDown:
     A node at depth d spends (1 - leaf_share) B(d); a leaf gets all that its path did not spend,
     at least `leaf_share`. Since sum_d B(d) <= 1 over the `max_splits` depths there are, no path
     can spend more than the whole. Departures from Algorithm 1: children of the last split are
-    not asked (the paper asks them, at a depth its budget does not count); NoisyCounts asks one
-    histogram per feature instead of one table per threshold; weights and gains come from one
-    answer; nodes that noise would drown are not asked. The choosers list theirs. Pieces of our own
-    tree, off by default: leaves that `lean` on the nodes above them, and tables asked and read
-    with `refine`; docs/decisions/0063-pieces-for-every-tree.md.
+    not asked (the paper asks them, at a depth its budget does not count); weights and gains come
+    from one answer. The choosers list theirs. Repairs that can be turned off: NoisyCounts asks one
+    histogram per feature (`tables`), nodes that noise would drown are not asked (`ask_all`), tables
+    agree with each other (`consistency`), a leaf gets what its path left (`leaf_budget`), a choice
+    is by the `mechanism` that suits the noise. Pieces of our own tree, off by default: leaves that
+    `lean` on the nodes above them, and tables asked and read with `refine`;
+    docs/decisions/0063-pieces-for-every-tree.md. `n_bins` None takes the schema's bins.
     """
 
     max_splits: int = 512
@@ -131,17 +141,24 @@ class TopDown:
     min_fraction_split: float | None = None
     min_gain: float = 0.01
     rows_at_most: int = MOST_ROWS
+    n_bins: int | None = None
+    tables: PerTable = PerTable.FEATURE
+    mechanism: Mechanism | None = None
+    index_share: Fraction = SelectionRules.index_share
+    ask_all: bool = False
+    leaf_budget: LeafBudget = LeafBudget.UNSPENT
     consistency: bool = True
     lean: bool = False
     refine: Refinement | None = None
 
     def __post_init__(self) -> None:
-        from_tables = (Finding.NOISY_COUNTS, Criterion.GINI, True)
-        given = (self.split, self.criterion, self.consistency)
+        from_tables = (Finding.NOISY_COUNTS, Criterion.GINI, PerTable.FEATURE, True)
+        given = (self.split, self.criterion, self.tables, self.consistency)
         if self.refine is not None and given != from_tables:
             raise SpecError(
-                "refine needs split='noisy_counts', criterion='gini' and consistency=True: it "
-                "refines noisy tables, which agree on their totals, and its penalty is Gini's."
+                "refine needs split='noisy_counts', criterion='gini', tables='feature' and "
+                "consistency=True: it refines noisy tables of features, which agree on their "
+                "totals, and its penalty is Gini's."
             )
         if self.split is not Finding.NOISY_COUNTS and self.criterion not in SCORES:
             raise SpecError(
@@ -165,16 +182,18 @@ class TopDown:
     def needs(self) -> Needs:
         return Needs(
             tasks=frozenset({Task.CLASSES}),
-            one_holder=self.split is Finding.NOISY_MAX,
+            one_holder=self.split is Finding.CHOICE,
         )
 
     def asks(self, schema: Schema) -> QueryKinds:
         if self.split is Finding.NOISY_COUNTS:
-            return sums(ClassCounts, Cells, Whole)
-        kind = SelectQuery if self.split is Finding.NOISY_MAX else LocalChoice
+            return sums(ClassCounts, Cells if self._by_feature else Leaves, Whole)
+        kind = SelectQuery if self.split is Finding.CHOICE else LocalChoice
         return choices(kind, SCORES[self.criterion]) | sums(ClassCounts, Leaves, Whole)
 
     def grid(self, schema: Schema) -> Schema:
+        if self.n_bins is not None:
+            return schema.with_grid(bins=self.n_bins)
         return schema if self.refine is None else fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
@@ -192,18 +211,27 @@ class TopDown:
             root, choose = yield from refined_chooser(
                 schema, goal, self.refine, self._share, least=0.0
             )
-            choose = if_audible(choose, self._tables(grids, counts, self.refine.keep), quote)
+            choose = self._audible(choose, self._tables(grids, counts, self.refine.keep), quote)
             min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
         choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
-        ends = by_unspent(goal, lean=self.lean)
+        ends = by_leaf_budget(goal, self.leaf_budget, self.leaf_share, lean=self.lean)
         plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, ends)
         grown = yield from grow(plan, schema.names, rng, root)
         return Trained(mean_of([grown.tree]), (grown,))
 
     def _chooser(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
-        if self.split is Finding.NOISY_COUNTS:
+        if self.split is not Finding.NOISY_COUNTS:
+            return self._by_selection(grids, counts, quote)
+        if self._by_feature:
             return self._by_tables(grids, counts, quote)
-        return self._by_selection(grids, counts, quote)
+        return self._by_every_table(grids, counts, quote)
+
+    @property
+    def _by_feature(self) -> bool:
+        return self.tables is PerTable.FEATURE
+
+    def _audible(self, choose: Chooser, asked: Callable[[Node], SumQuery], quote: Quote) -> Chooser:
+        return if_audible(choose, asked, quote, ask_all=self.ask_all)
 
     def _by_tables(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
         rules = histograms.HistogramRules(
@@ -214,7 +242,22 @@ class TopDown:
             known_zeros=self.consistency,
         )
         choose = histograms.by_histogram(rules, all_features(grids.n_features), self._share)
-        return if_audible(choose, self._tables(grids, counts, None), quote)
+        return self._audible(choose, self._tables(grids, counts, None), quote)
+
+    def _by_every_table(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
+        rules = OneTablePerSplit(
+            grids,
+            counts,
+            IMPURITIES[self.criterion],
+            Scoring(Score.GINI),  # nothing is chosen by it
+            Mechanism.EXPONENTIAL,
+            self.consistency,
+        )
+
+        def asked(node: Node) -> SumQuery:
+            return rules.sides(node, rules.splitting_class, self._share(node))
+
+        return self._audible(by_every_table(rules, self._share), asked, quote)
 
     def _tables(
         self, grids: Grids, counts: ClassCounts, most: int | None
@@ -224,21 +267,23 @@ class TopDown:
         return lambda node: SumQuery(node.region, counts, by, self._share(node))
 
     def _by_selection(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
+        usual = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
         rules = SelectionRules(
             grids,
             counts,
             IMPURITIES[self.criterion],
             Scoring(SCORES[self.criterion], self.rows_at_most),
-            Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL,
+            self.mechanism or usual,
             self.consistency,
+            self.index_share,
         )
         longest = rules.splitting_class[: quote.parties]  # a pick per site
 
         def shortlist(node: Node) -> SumQuery:
-            return rules.sides(node, longest, self._share(node) * (1 - INDEX_PART))
+            return rules.sides(node, longest, self._share(node) * (1 - self.index_share))
 
-        by = by_noisy_max if self.split is Finding.NOISY_MAX else by_local_choice
-        return if_audible(by(rules, self._share), shortlist, quote)
+        by = by_choice if self.split is Finding.CHOICE else by_local_choice
+        return self._audible(by(rules, self._share), shortlist, quote)
 
     @property
     def _min_fraction(self) -> float:

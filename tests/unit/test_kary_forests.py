@@ -11,26 +11,17 @@ from contract.worlds import TWO, VALUE, sample
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import LATTICE, Chain, Score, Scoring, SelectQuery
+from hedgerow.recipes.papers.kary import Branch, KaryForest, Parting, PrunedKaryForest, _pruned
 from hedgerow.site.scoring import scores
 from hedgerow.transport.wire import Receiver, Sender
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Numeric, Schema
 from hedgerow.values.trees import Tree
-from studies.diprime.data import kary_depth, paper_depth
-from studies.diprime.rivals import (
-    Branch,
-    KaryForest,
-    Parting,
-    PrunedKaryForest,
-    RandomSplits,
-    _pruned,
-)
 from studies.simulation import Sites, study_of, train
 
 RIVALS = {
-    "DP-ERT": RandomSplits(3, 3),
-    "DP-RF": KaryForest(3, 2, 2),
-    "DP-DF": PrunedKaryForest(3, 3, 10.0),
+    "DP-RF": KaryForest(n_trees=3, max_depth=2, max_features=2),
+    "DP-DF": PrunedKaryForest(n_trees=3, max_depth=3, min_samples_split=10.0),
 }
 
 
@@ -89,7 +80,7 @@ def test_a_rival_spends_the_epsilon_it_names_and_no_more(name):
 
 
 def test_numbers_have_leaves_within_their_range():
-    recipe, world = KaryForest(3, 2, 2), sites(VALUE)
+    recipe, world = RIVALS["DP-RF"], sites(VALUE)
     trained, spent = train(
         recipe, study_of(recipe, world, 5.0, placement=Placement.CURATOR), world, 0
     )
@@ -136,21 +127,6 @@ def test_purer_children_stay_and_so_do_the_levels_at_the_top():
     kept = _pruned(held, family)
     assert parent.region not in kept
     assert len(kept) == 4
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "binary", "kary"),
-    [
-        ("banknote", 1234, 6, 2),
-        ("credit_default", 27_000, 10, 4),
-        ("wall_robot", 4910, 7, 3),
-        ("parkinsons", 5287, 7, 3),
-        ("metro_traffic", 43_383, 10, 4),
-    ],
-)
-def test_depths_are_those_that_the_paper_prints(name, rows, binary, kary):
-    assert paper_depth(name, rows, 1) == binary
-    assert kary_depth(name, rows) == kary
 
 
 def test_a_chain_travels_as_it_is():

@@ -1,6 +1,6 @@
-"""The private forests that Consul and Williamson 2020 compare with: DP-ERT, DP-RF and DP-DF.
+"""Forests with a branch for every bin: DP-RF and DP-DF, rivals of Consul and Williamson 2020.
 
-DP-RF and DP-DF take numbers in 5 bins. A node chooses a feature by the exponential mechanism and
+Numbers are taken in a few bins. A node chooses a feature by the exponential mechanism and
 has one child for each of its bins; a feature is used once on a path. A node with k children is a
 chain of k - 1 binary tests, so their trees are trees like all others here. Each of T trees has
 1 / T of the budget and sees all rows. Leaves say proportions, which the forest averages.
@@ -14,12 +14,10 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.bins.public_grids import fine_schema, thinned
 from hedgerow.learning.choosing.scores import gini
 from hedgerow.learning.flow import Flow, Quote, ask, pick, together
-from hedgerow.learning.forests.random_trees import totally_random
 from hedgerow.learning.goal import Goal, declared_goal, goal_statistic
 from hedgerow.learning.leaves.per_leaf import plain_proportions
 from hedgerow.queries import (
@@ -35,63 +33,21 @@ from hedgerow.queries import (
     choices,
     sums,
 )
-from hedgerow.recipes.recipe import Needs, Task, Trained
+from hedgerow.recipes.recipe import Needs, Task, Trained, mean_of
+from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
-from hedgerow.values.models import Additive, Model, Output
+from hedgerow.values.grown import Grown
 from hedgerow.values.regions import EVERYONE, Region
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
-FloatArray = NDArray[np.float64]
-
-ERT_BINS, KARY_BINS = 64, 5
-"""Bins of equal width of a numeric feature."""
+KARY_BINS = 5
+"""Bins of equal width of a numeric feature, as in the paper's experiments."""
 NEVER_PRUNED = 2
 """Levels at the top of a tree that pruning leaves alone."""
 
 
-@dataclass(frozen=True)
-class RandomSplits:
-    """DP-ERT: random splits of all rows; the whole budget is for the leaves.
-
-    Bojarski et al. 2014, with the leaves of median forests: complementary fractional counts.
-    """
-
-    n_trees: int
-    depth: int
-
-    @property
-    def name(self) -> str:
-        return "random_splits"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
-
-    def asks(self, schema: Schema) -> QueryKinds:
-        return sums(goal_statistic(schema), Leaves)
-
-    def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
-    def rounds(self, schema: Schema) -> int | None:
-        return 1
-
-    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        goal = declared_goal(schema)
-        grids = Grids(schema, thinned(schema, ERT_BINS))
-        every = tuple(range(grids.n_features))
-        draw = totally_random(grids, lambda number, rng: every, self.depth)
-        trees = tuple(draw(number, rng) for number in range(self.n_trees))
-        answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves(trees), Fraction(1)))
-        said = [
-            _saying(schema, goal, dict(zip(tree.regions(), masses, strict=False)), answer.variance)
-            for tree, masses in zip(trees, answer.values, strict=True)
-        ]
-        return _forest(schema, said)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KaryForest:
     """DP-RF: Patil and Singh 2014, after Friedman and Schuster 2010; for classes and numbers.
 
@@ -102,9 +58,10 @@ class KaryForest:
     depth alone ends a path, and no counts of inner nodes are asked.
     """
 
-    n_trees: int
-    depth: int
-    max_features: int
+    n_trees: int = 10
+    max_depth: int = 3
+    max_features: int = 5
+    n_bins: int = KARY_BINS
 
     @property
     def name(self) -> str:
@@ -115,23 +72,22 @@ class KaryForest:
         return Needs(one_holder=True)
 
     def asks(self, schema: Schema) -> QueryKinds:
-        scores = choices(SelectQuery, Score.GINI, Score.SQUARED_ERROR)
-        return scores | sums(goal_statistic(schema), Leaves)
+        return choices(SelectQuery, _score(schema)) | sums(goal_statistic(schema), Leaves)
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return self.depth + 1
+        return self.max_depth + 1
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal, half = declared_goal(schema), Fraction(1, 2 * self.n_trees)
-        scoring = Scoring(Score.SQUARED_ERROR if goal.shape else Score.GINI)
-        parting = Parting(schema, scoring, half / self.depth)
+        scoring = Scoring(_score(schema))
+        parting = Parting(schema, scoring, half / self.max_depth, self.n_bins)
 
-        def tree(draws: np.random.Generator) -> Flow[Tree]:
+        def tree(draws: np.random.Generator) -> Flow[Grown]:
             level, ends = [parting.root], list[Region]()
-            for _ in range(self.depth):
+            for _ in range(self.max_depth):
                 asking = {b: parting.below(b, self._drawn(b, draws)) for b in level}
                 found = yield from together(asking)
                 ends += [b.region for b, children in found.items() if not children]
@@ -144,7 +100,7 @@ class KaryForest:
         seeds = rng.integers(2**63, size=self.n_trees)
         flows = {number: tree(np.random.default_rng(seed)) for number, seed in enumerate(seeds)}
         trees = yield from together(flows)
-        return _forest(schema, list(trees.values()))
+        return _forest(list(trees.values()))
 
     def _drawn(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
         """The features that a node looks at."""
@@ -152,21 +108,22 @@ class KaryForest:
         return tuple(sorted(order[: self.max_features]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrunedKaryForest:
     """DP-DF: Fletcher and Islam 2015; for classes.
 
     Noisy class counts of every level, and the choices of every level but the last, have equal
     parts of a tree's budget. A node looks at all features; trees differ in the feature of the
-    root while there are others. A node with fewer than `least_rows` by its noisy counts stays a
-    leaf. Children that together are no purer than their parent, by noisy counts, are pruned.
+    root while there are others. A node with fewer than `min_samples_split` by its noisy counts
+    stays a leaf. Children that together are no purer than their parent, by noisy counts, go.
     Departure: there the noise of a choice follows the sensitivity of the Gini index at the
     private number of rows, which has no bound; here scores are scaled by counts.
     """
 
-    n_trees: int
-    depth: int
-    least_rows: float
+    n_trees: int = 10
+    max_depth: int = 3
+    min_samples_split: float = 25.0
+    n_bins: int = KARY_BINS
 
     @property
     def name(self) -> str:
@@ -187,15 +144,15 @@ class PrunedKaryForest:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal = declared_goal(schema)
-        share = Fraction(1, self.n_trees * (2 * self.depth + 1))
-        parting = Parting(schema, Scoring(Score.GINI), share)
+        share = Fraction(1, self.n_trees * (2 * self.max_depth + 1))
+        parting = Parting(schema, Scoring(Score.GINI), share, self.n_bins)
         roots = yield from self._roots(parting)
         flows = {
             number: self._tree(schema, goal, parting, children, share)
             for number, children in enumerate(roots)
         }
         trees = yield from together(flows)
-        return _forest(schema, list(trees.values()))
+        return _forest(list(trees.values()))
 
     def _roots(self, parting: Parting) -> Flow[list[list[Branch]]]:
         """The children of each tree's root."""
@@ -209,17 +166,17 @@ class PrunedKaryForest:
 
     def _tree(
         self, schema: Schema, goal: Goal, parting: Parting, first: list[Branch], share: Fraction
-    ) -> Flow[Tree]:
+    ) -> Flow[Grown]:
         held, variance = yield from _sums(schema, goal, [EVERYONE], share)
         level, ends, families = first, list[Region](), {parting.root: first}
-        for depth in range(1, self.depth + 1):
+        for depth in range(1, self.max_depth + 1):
             regions = [*ends, *(b.region for b in level)]
             masses, variance = yield from _sums(schema, goal, regions, share)
             held |= {b.region: masses[b.region] for b in level}
             asking = {
                 b: parting.below(b, b.features)
                 for b in level
-                if depth < self.depth and held[b.region].sum() >= self.least_rows
+                if depth < self.max_depth and held[b.region].sum() >= self.min_samples_split
             }
             found = yield from together(asking)
             families |= {b: children for b, children in found.items() if children}
@@ -262,10 +219,11 @@ class Parting:
     schema: Schema
     scoring: Scoring
     share: Fraction
+    n_bins: int = KARY_BINS
 
     @cached_property
     def grids(self) -> Grids:
-        return Grids(self.schema, thinned(self.schema, KARY_BINS))
+        return Grids(self.schema, thinned(self.schema, self.n_bins))
 
     @cached_property
     def root(self) -> Branch:
@@ -303,11 +261,15 @@ def _sums(
     return dict(zip(tree.regions(), answer.values[0], strict=True)), answer.variance
 
 
-def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Tree:
-    values = {region: goal.value(plain_proportions(m)) for region, m in masses.items()}
-    return Tree.build(schema.names, {region: value.tolist() for region, value in values.items()})
+def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Grown:
+    said = {r: goal.leaf(plain_proportions(m), m, variance) for r, m in masses.items()}
+    tree = Tree.build(schema.names, {region: leaf.value.tolist() for region, leaf in said.items()})
+    return Grown(tree, tuple(said[region] for region in tree.regions()))
 
 
-def _forest(schema: Schema, trees: Sequence[Tree]) -> Trained:
-    outputs = len(schema.classes or (None,))
-    return Trained(Model(Additive((0.0,) * outputs, trees=tuple(trees)), Output.MEAN))
+def _forest(grown: Sequence[Grown]) -> Trained:
+    return Trained(mean_of([one.tree for one in grown]), tuple(grown))
+
+
+def _score(schema: Schema) -> Score:
+    return Score.GINI if schema.target is None else Score.SQUARED_ERROR

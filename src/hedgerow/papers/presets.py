@@ -1,0 +1,65 @@
+"""How a method of a paper becomes an estimator: what makes it the method, and the paper's numbers.
+
+A preset is a function that returns an ordinary estimator. What makes the method cannot be changed
+under its name; every other parameter can be, by its own name, and what the estimator would ignore
+it refuses. So a repair of ours is on only where somebody typed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from hedgerow.errors import SpecError
+from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.parameters import declared
+from hedgerow.privacy.accounting.budget import exact
+from hedgerow.values.schema import Schema
+
+E = TypeVar("E", bound=PrivateEstimator)
+C = TypeVar("C", bound=PrivateEstimator)
+R = TypeVar("R", bound=PrivateEstimator)
+
+
+def preset(
+    method: str, kind: type[E], makes: Mapping[str, Any], usual: Mapping[str, Any], given: Any
+) -> E:
+    """`makes` is the method itself, `usual` the paper's numbers, `given` what the user typed."""
+    known = {p.name for p in declared(kind)}
+    for name in sorted(given.keys() - known):
+        raise SpecError(f"{name} is no parameter of {method}; use some of {sorted(known)}.")
+    for name, value in makes.items():
+        if name in given and given[name] != value:
+            raise SpecError(
+                f"{name} is {given[name]!r}, but {method} is what it is by {name}={value!r}; leave "
+                f"it out, or take hedgerow.{kind.__name__}."
+            )
+    return kind(**{**usual, **given, **makes})
+
+
+def as_printed(method: str, printed: Any, honest: Fraction, given: Mapping[str, Any]) -> float:
+    """The true epsilon of a method whose paper counts less; nobody may claim the paper's."""
+    if "epsilon" in given:
+        raise SpecError(
+            f"epsilon is {given['epsilon']!r}, which {method} as printed would not keep; give the "
+            f"paper's own number as printed_epsilon, and the statement says {float(honest):.4g} "
+            "times that."
+        )
+    return float(exact(printed, "printed_epsilon") * honest)
+
+
+def of_task(schema: Any, classifier: type[C], regressor: type[R]) -> type[C] | type[R]:
+    """The regressor where the schema has a target, else the classifier."""
+    numeric = isinstance(schema, Schema) and schema.target is not None
+    return regressor if numeric else classifier
+
+
+def n_features(method: str, schema: Any) -> int:
+    """Of a method whose true cost hangs on their number."""
+    if not isinstance(schema, Schema):
+        raise SpecError(
+            f"schema is {schema!r}, but what {method} as printed costs depends on the number of "
+            "features; pass a hedgerow.Schema."
+        )
+    return len(schema.features)
