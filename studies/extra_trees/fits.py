@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier as PooledExtraTrees
 from sklearn.metrics import f1_score
 
-from hedgerow.estimators.extra_trees import BITS_PER_CLASS, HASHES, ExtraTreesClassifier
+from hedgerow.estimators.extra_trees import ExtraTreesClassifier
 from hedgerow.privacy.accounting.budget import exact
-from hedgerow.privacy.noise.response import BloomReports
+from hedgerow.privacy.noise.response import BITS_PER_CLASS, HASHES, BloomReports
 from hedgerow.values.schema import Schema
 from studies import datasets
 
