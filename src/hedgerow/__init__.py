@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         UnsupportedQuery,
     )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
-    from hedgerow.estimators.evaluation import Evaluation, evaluate
+    from hedgerow.estimators.choosing import choose
+    from hedgerow.estimators.evaluation import evaluate
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
     from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
     from hedgerow.learning.choosing.screening import Refinement
     from hedgerow.privacy.noise.response import BloomReports
+    from hedgerow.report.evaluation import Evaluation
     from hedgerow.report.picture import draw_tree
     from hedgerow.report.reading import importances, shape
     from hedgerow.report.text import explain, show_tree
@@ -75,7 +77,8 @@ _HOMES = {
         "UnsupportedQuery",
     ),
     "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
-    "hedgerow.estimators.evaluation": ("Evaluation", "evaluate"),
+    "hedgerow.estimators.choosing": ("choose",),
+    "hedgerow.estimators.evaluation": ("evaluate",),
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
@@ -89,6 +92,7 @@ _HOMES = {
     "hedgerow.learning.choosing.screening": ("Refinement",),
     "hedgerow.privacy.noise.response": ("BloomReports",),
     "hedgerow.report.picture": ("draw_tree",),
+    "hedgerow.report.evaluation": ("Evaluation",),
     "hedgerow.report.reading": ("importances", "shape"),
     "hedgerow.report.text": ("explain", "show_tree"),
     "hedgerow.site.policy": ("Policy",),
@@ -150,6 +154,7 @@ __all__ = [
     "TreeClassifier",
     "TreeRegressor",
     "UnsupportedQuery",
+    "choose",
     "draw_tree",
     "evaluate",
     "explain",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier as PooledExtraTrees
 from sklearn.metrics import f1_score
 
-from hedgerow.estimators.extra_trees import BITS_PER_CLASS, HASHES, ExtraTreesClassifier
+from hedgerow.estimators.extra_trees import ExtraTreesClassifier
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.values.schema import Schema
@@ -131,9 +131,7 @@ def reports(given: datasets.Dataset, method: str, epsilon: float) -> str | Bloom
     if method != SHARP:
         return method
     classes = len(given.schema.classes or ())
-    usual = BloomReports.for_epsilon(
-        classes, BITS_PER_CLASS * classes, HASHES, exact(epsilon, "epsilon")
-    )
+    usual = BloomReports.of_labels(classes, exact(epsilon, "epsilon"))
     return replace(usual, one_if_set=SHARP_ODDS, one_if_clear=1 - SHARP_ODDS)
 
 

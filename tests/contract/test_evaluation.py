@@ -122,8 +122,9 @@ def test_the_better_of_two_is_chosen_by_one_query(model):
     said = hr.evaluate(blind, FRESH, FRESH_Y, epsilon=10.0, choose=[model])
     assert said.chosen is model
     assert len(said.privacy_.spending) == 1
-    other = hr.TreeClassifier(TWO, epsilon=20.0).fit(X, Y)
-    with pytest.raises(SpecError, match="different grids"):
+    few = hr.Schema(TWO.features[:2], classes=TWO.classes)
+    other = hr.HistogramTreeClassifier(few, epsilon=20.0, max_depth=1).fit(X[:, :2], Y)
+    with pytest.raises(SpecError, match="different columns"):
         hr.evaluate(blind, FRESH, FRESH_Y, epsilon=1.0, choose=[other])
 
 

@@ -36,7 +36,7 @@ OTHERS = {
     "records_per_person": [2],
     "method": ["default", "components", *NAMED],
     "n_trees": [3],
-    "max_depth": [3],
+    "max_depth": [2, 3],
     "max_splits": [5],
     "batch": [2],
     "split": {

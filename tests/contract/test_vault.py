@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from fractions import Fraction as Q
 from pathlib import Path
 
@@ -289,6 +290,10 @@ def test_a_full_disk_signs_no_set(vault):
 
 
 def approve_many(vault):
+    """Long entries until there is no room, then short ones until there is none for these."""
+    with suppress(LedgerUnavailable):
+        for i in range(100):
+            vault.ledger.approve(f"long study {i}", Measure.PURE, Q(1), "a long name " * 200)
     for i in range(100):
         vault.ledger.approve(f"study {i}", Measure.PURE, Q(1))
 

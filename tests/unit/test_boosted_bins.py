@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.learning.bins import by_count
-from hedgerow.learning.bins.cut_points import (
-    DeclaredCuts,
-    HessianCuts,
-    MergedCuts,
-    QuantileCuts,
-    Setting,
-    even_runs,
-    refined_runs,
-)
+from hedgerow.learning.bins.cut_points import DeclaredCuts, MergedCuts, QuantileCuts, Setting
+from hedgerow.learning.bins.iterative_hessian import HessianCuts, even_runs, refined_runs
 from hedgerow.learning.bins.public_grids import fine_schema, finer_schema
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement
@@ -115,10 +108,10 @@ def test_more_budget_gives_more_bins():
 def test_a_method_spends_the_share_it_names_in_the_rounds_it_names(method):
     schema = method.grid(TWO)
     fed = open_study(schema=schema, delta="1e-6")
-    setting = Setting(schema, LogLoss(), Additive((0.0,)), n_trees=20)
+    setting = Setting(schema, LogLoss(), Additive((0.0,)), n_trees=20, batch=20)
     run(method.place(setting, fed), fed)
     assert fed.ledger.spent(fed.study.account) == method.share(setting) * fed.study.total
-    assert len(fed.record.rounds) == method.rounds_for(schema)
+    assert len(fed.record.rounds) == method.rounds_for(setting)
 
 
 def test_exact_quantiles_are_refused_wherever_somebody_is_protected():

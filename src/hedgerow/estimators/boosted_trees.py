@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.errors import SpecError
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
 from hedgerow.estimators.parameters import checked, estimator, filled, parameter, when
 from hedgerow.estimators.rules import number, one_of, or_none, whole
 from hedgerow.learning.bins.cut_points import (
     CutPoints,
     DeclaredCuts,
-    HessianCuts,
     MergedCuts,
     QuantileCuts,
 )
+from hedgerow.learning.bins.iterative_hessian import HessianCuts
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, BoostedLeaves, Order, Splits, Updates
@@ -38,6 +41,8 @@ STEPPING = tuple(n for n, recipe in _RECIPES.items() if recipe.update is not Upd
 REFINING = tuple(n for n, recipe in _RECIPES.items() if isinstance(recipe.candidates, HessianCuts))
 COUNTED_BINS = tuple(c for c, cuts in CANDIDATES.items() if not isinstance(cuts, MergedCuts))
 
+UNTOLD = (None, "partially_random", "totally_random", "oblivious")
+"""Splits that ask no histogram at a tree's root."""
 DRAWING = ("histogram", "partially_random", "totally_random")
 """Splits that look at the features of their tree; oblivious trees draw from all."""
 
@@ -113,8 +118,12 @@ class _BoostedTrees(PrivateEstimator):
     hessian_rounds: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
-        used=(when(method=REFINING), when(method="components", candidates="iterative_hessian")),
-        text="Rounds in which 'iterative_hessian' refines its bins. None is 5.",
+        used=(
+            when(method=REFINING),
+            when(method="components", candidates="iterative_hessian", split=UNTOLD),
+        ),
+        text="Histograms of Hessians that 'iterative_hessian' buys, beside the first trees; "
+        "'histogram' trees tell them anyway, at every tree. None is 5.",
     )
     order: str | None = parameter(
         default=None,
@@ -162,6 +171,21 @@ class _BoostedTrees(PrivateEstimator):
         used=(when(method="components", split=("histogram", "partially_random")),),
         text="A greedy split that gains no more is not made. None is 0.",
     )
+
+    def staged(self, n_trees: int) -> Self:
+        """The fitted model of its first trees alone, which asks no record anything.
+
+        For early stopping: `hedgerow.choose(..., stages=(10, 25, 50))`, or `choose` of `evaluate`.
+        """
+        check_is_fitted(self, "model_")
+        score = self.model_.score
+        if not isinstance(n_trees, int) or not 0 <= n_trees <= len(score.trees):
+            raise SpecError(f"n_trees is {n_trees!r}; the model has 0 to {len(score.trees)} trees.")
+        shorter = object.__new__(type(self))
+        shorter.__dict__.update(self.__dict__)  # the holders' secrets too, which a copy leaves out
+        shorter.model_ = replace(self.model_, score=replace(score, trees=score.trees[:n_trees]))
+        shorter.grown_ = self.grown_[:n_trees]
+        return shorter
 
     def _recipe(self, schema: Schema) -> Recipe:
         given = checked(self)

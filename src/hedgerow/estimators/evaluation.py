@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -22,8 +21,6 @@ from hedgerow.estimators.holders import (
 )
 from hedgerow.estimators.ledger import as_ledger
 from hedgerow.learning.evaluation import (
-    CalibrationBin,
-    EstimatedMeasure,
     calibration,
     many_class_measures,
     number_measures,
@@ -35,14 +32,15 @@ from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.recipes import evaluation as recipe
 from hedgerow.recipes.evaluation import EvaluationTables
+from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
+from hedgerow.values.joining import joint_schema, on_joint_grid
 from hedgerow.values.models import Model
-from hedgerow.values.notebook import html_table
 from hedgerow.values.regions import HeldOut
 from hedgerow.values.schema import Schema
 
@@ -52,71 +50,6 @@ OF_HELD_OUT = (
 )
 USUAL_CONFIDENCE = 0.95
 OF_OTHERS = "if any of these records was trained on, the epsilons of both add for it."
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One model on one group of records."""
-
-    group: str
-    measures: dict[str, EstimatedMeasure]
-    calibration: tuple[CalibrationBin, ...]
-
-    def __getitem__(self, name: str) -> EstimatedMeasure:
-        return self.measures[name]
-
-    @property
-    def is_told(self) -> bool:
-        """Whether noise left anything to say."""
-        return not any(math.isnan(one.value) for one in self.measures.values())
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What the query gave of each model: over all records, or one part for each group."""
-
-    parts: tuple[tuple[Measured, ...], ...]
-    confidence: float
-    privacy_: PrivacyStatement
-    chosen: Any
-
-    def __getitem__(self, name: str) -> EstimatedMeasure:
-        """A measure of the first model over all records, or over its first group."""
-        return self.parts[0][0][name]
-
-    @property
-    def groups(self) -> dict[str, Measured]:
-        """Of the first model, by the cells of the column `by`."""
-        return {one.group: one for one in self.parts[0]}
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "confidence": self.confidence,
-            "models": [[_plain(one) for one in part] for part in self.parts],
-            "privacy": self.privacy_.to_dict(),
-        }
-
-    def __repr__(self) -> str:
-        return f"Evaluation({_main(self.parts[0][0])}, {self.privacy_.promise})"
-
-    def _repr_html_(self) -> str:
-        lines = [
-            (f"model {k + 1}", one.group, name, str(value))
-            for k, part in enumerate(self.parts)
-            for one in part
-            for name, value in one.measures.items()
-        ]
-        return html_table(repr(self), lines)
-
-    def __str__(self) -> str:
-        lines = [f"Evaluation, {self.privacy_.promise}; {self.confidence:.0%} intervals"]
-        for k, part in enumerate(self.parts):
-            lines += [f"model {k + 1}"] if len(self.parts) > 1 else []
-            for one in (one for one in part if one.is_told or len(part) == 1):
-                lines += [f"  {one.group}"] if len(part) > 1 else []
-                lines += [f"    {name:<24} {value}" for name, value in one.measures.items()]
-        return "\n".join(lines)
 
 
 def evaluate(
@@ -157,7 +90,7 @@ def evaluate(
         A column of the schema: each of its values is evaluated by itself, for the same price.
     choose : sequence of estimators, default=()
         Others to compare with, in the same query; the noise grows with their number. `chosen` of
-        the result is the best of all. They must read rows on the same grid.
+        the result is the best of all. `hedgerow.choose` also trains them, on other records.
     confidence : float, default=0.95
         Of the intervals.
     records_per_person : int, default=1
@@ -172,28 +105,54 @@ def evaluate(
         each group; `result.privacy_` is the statement.
 
     """
-    candidates = [model, *choose]
-    schema = _common_schema(candidates)
-    X, y = checked_rows(X), checked_labels(y, schema.target is not None)
-    names = declared_parties(party, parties)
+    return compared(
+        [model, *choose],
+        (X, y),
+        {"party": party, "parties": parties, "person": person},
+        {"epsilon": epsilon, "delta": delta, "most": records_per_person},
+        by=by,
+        confidence=confidence,
+        ledger=ledger,
+    )
+
+
+def compared(
+    candidates: Sequence[Any],
+    rows: tuple[Any, Any],
+    told: Mapping[str, Any],
+    promise: Mapping[str, Any],
+    *,
+    by: str | None = None,
+    confidence: float = 0.95,
+    ledger: Any = None,
+    note: str | None = None,
+) -> Evaluation:
+    """All candidates by one query; `told` says whose rows these are, `note` who trained on them."""
+    schema = _joint_schema(candidates)
+    models = [on_joint_grid(one.model_, one.schema_, schema) for one in candidates]
+    X, y = checked_rows(rows[0]), checked_labels(rows[1], schema.target is not None)
+    party, person = told["party"], told["person"]
+    names = declared_parties(party, told["parties"])
     parts = split_by_party(X, y, party, names)
     persons = split_persons(person, y, party, names)
-    study = _study(schema, len(parts), epsilon, delta, records_per_person)
-    rows = _held_out(model, schema, parts, persons)
+    study = _study(schema, len(parts), **promise)
+    held = _held_out(candidates, schema, parts, persons)
     total = None
     if ledger is not None:
         what = unit(study, person is not None)
         total = as_ledger(ledger).reserve(study.epsilon, study.delta, unit=what, name=recipe.NAME)
-    federation = in_process.open_federation(study, rows)
+    federation = in_process.open_federation(study, held)
     grid = None if by is None else schema.grids[schema.index(by)]
-    tables = run(recipe.flow([one.model_ for one in candidates], schema, grid), federation)
+    tables = run(recipe.flow(models, schema, grid), federation)
     measured = tuple(
-        tuple(_measured(table, k, one.model_, schema, confidence) for table in tables)
-        for k, one in enumerate(candidates)
+        tuple(_measured(table, k, one, schema, confidence) for table in tables)
+        for k, one in enumerate(models)
     )
-    said = _statement(study, federation, model, person is not None, total)
+    note = note or (OF_HELD_OUT if _is_held_out(candidates) else OF_OTHERS)
+    said = _statement(study, federation, note, person is not None, total)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
-    return Evaluation(measured, confidence, said, candidates[best])
+    digests = tuple(one.model_.score.digest for one in candidates)
+    return Evaluation(measured, confidence, said, digests, candidates[best])
 
 
 def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:
@@ -203,16 +162,16 @@ def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured,
     return tuple(_measured(table, 0, model, study.schema, USUAL_CONFIDENCE) for table in tables)
 
 
-def _common_schema(models: Sequence[Any]) -> Schema:
+def _joint_schema(models: Sequence[Any]) -> Schema:
     for one in models:
         check_is_fitted(one, "model_")
-    first: Schema = models[0].schema_
-    if any(one.schema_.digest != first.digest for one in models):
-        raise SpecError(
-            "the models read rows on different grids, so that no one query compares them; evaluate "
-            "them one by one, or fit them with estimators of one kind."
-        )
-    return first
+    return joint_schema([one.schema_ for one in models])
+
+
+def _is_held_out(models: Sequence[Any]) -> bool:
+    """Whether the first model held records out, and so did all others: by the same draws."""
+    kept = getattr(models[0], "_held_out_draws", None)
+    return kept is not None and all(one._held_out_draws is kept for one in models[1:])
 
 
 def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) -> Study:
@@ -235,8 +194,19 @@ def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) ->
     )
 
 
-def _held_out(model: Any, schema: Schema, parts: Any, persons: Any) -> list[Rows]:
+def _held_out(models: Sequence[Any], schema: Schema, parts: Any, persons: Any) -> list[Rows]:
+    """All rows, or of a model with `hold_out` those that its holders' secrets kept from it.
+
+    A record is drawn by its codes on the model's own grid; on a finer one, records that are equal
+    there would no longer be alike, and one record more could change which of them are held out.
+    """
+    model = models[0]
     kept = getattr(model, "_held_out_draws", None)
+    if kept is not None and not _is_held_out(models):
+        raise SpecError(
+            "the model held records out of training, and another one may have been trained on "
+            "them; compare them on new rows, or let hedgerow.choose train them all."
+        )
     if kept is not None and len(kept) != len(parts):
         raise SpecError(
             f"{len(kept)} holders held records out of training and {len(parts)} are named here; "
@@ -278,11 +248,6 @@ def _measured(
     return Measured(table.group, found, calibration(right, noise, confidence))
 
 
-def _main(one: Measured) -> str:
-    name = next(iter(one.measures))
-    return f"{name} = {one[name]}"
-
-
 def _goodness(one: Measured) -> float:
     """AUC, accuracy, or the mean error with its sign turned."""
     name = next(iter(one.measures))
@@ -291,7 +256,7 @@ def _goodness(one: Measured) -> float:
 
 
 def _statement(
-    study: Study, federation: Federation, model: Any, persons_told: bool, total: Any
+    study: Study, federation: Federation, note: str, persons_told: bool, total: Any
 ) -> PrivacyStatement:
     said = statement(
         study,
@@ -302,21 +267,4 @@ def _statement(
         persons_told=persons_told,
         total=total,
     )
-    note = OF_HELD_OUT if getattr(model, "_held_out_draws", None) else OF_OTHERS
     return replace(said, caveats=(note, *said.caveats))
-
-
-def _plain(one: Measured) -> dict[str, Any]:
-    return {
-        "group": one.group,
-        "measures": {name: _numbers(value) for name, value in one.measures.items()},
-        "calibration": [
-            {"low": b.low, "high": b.high, "records": b.records, "share": _numbers(b.share)}
-            for b in one.calibration
-        ],
-    }
-
-
-def _numbers(value: EstimatedMeasure) -> list[float | None]:
-    found = (value.value, value.low, value.high)
-    return [number if abs(number) < float("inf") else None for number in found]

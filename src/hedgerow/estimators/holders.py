@@ -68,7 +68,7 @@ def split_by_party(
     holder = np.fromiter(map(place.__getitem__, who), np.intp, len(who))
     order = np.argsort(holder, kind="stable")
     ends = np.searchsorted(holder[order], np.arange(1, len(place)))
-    return [(_taken(X, rows), y[rows]) for rows in np.split(order, ends)]
+    return [(taken(X, rows), y[rows]) for rows in np.split(order, ends)]
 
 
 def split_persons(
@@ -133,7 +133,7 @@ def _refuse_strangers(met: list[Any], place: dict[Any, int]) -> None:
             )
 
 
-def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
+def taken(X: Any, rows: NDArray[np.intp]) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X.take(rows) if hasattr(X, "column_names") else X[rows]

@@ -75,6 +75,21 @@ def together(flows: Mapping[K, Flow[T]]) -> Flow[dict[K, T]]:
     return {key: done[key] for key in flows}
 
 
+def watched(flow: Flow[T]) -> Flow[tuple[T, list[tuple[Query, Reply]]]]:
+    """The flow; beside its result, what it asked first and was told."""
+    try:
+        queries = next(flow)
+    except StopIteration as stop:
+        return stop.value, []
+    replies = yield queries
+    first = list(zip(queries, replies, strict=True))
+    try:
+        while True:
+            replies = yield flow.send(replies)
+    except StopIteration as stop:
+        return stop.value, first
+
+
 def ask(query: Summed) -> Flow[Answer]:
     """One sum, as a flow of its own."""
     (reply,) = yield [query]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -109,7 +110,7 @@ class Cells:
     def groups(self) -> int:
         return len(self.features)
 
-    @property
+    @cached_property
     def n_cells(self) -> int:
         return max(self.binning.n_bins[f] for f in self.features)
 

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from hedgerow.learning.bins.cut_points import QuantileCuts
+from hedgerow.learning.bins.iterative_hessian import HessianCuts
 from hedgerow.learning.choosing.screening import Refinement
+from hedgerow.queries import Mechanism
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
 from hedgerow.recipes.ours.forest import GuidedForest
 from hedgerow.recipes.ours.tree import ScreenedTree
 from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
-from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.recipes.papers.gubler import Accounting, HistogramTree
 from hedgerow.recipes.papers.kary import KaryForest, PrunedKaryForest
 from hedgerow.recipes.papers.liu import ExtraTrees, Lean, SplitRule
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, Splits, Updates
-from hedgerow.recipes.papers.wang import Finding, TopDown
+from hedgerow.recipes.papers.wang import Finding, PerTable, TopDown
 from hedgerow.recipes.recipe import Recipe
 
 ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=3),
     HistogramTree(max_depth=2, save_budget=True),
     HistogramTree(max_depth=2, save_budget=True, chunk=3),
+    HistogramTree(max_depth=2, save_budget=True, accounting=Accounting.PRINTED),
+    HistogramTree(max_depth=2, save_budget=True, accounting=Accounting.RELEASED),
     HistogramTree(max_depth=3, refine=Refinement(keep=2), lean=True),
     SmoothedBoost(n_trees=3),
     Boosted(n_trees=4, max_depth=1, split=Splits.PARTIALLY_RANDOM, update=Updates.GRADIENT),
     Boosted(n_trees=4, max_depth=1, split=Splits.HISTOGRAM, candidates=QuantileCuts()),
+    Boosted(n_trees=4, max_depth=1, split=Splits.HISTOGRAM, candidates=HessianCuts(n_bins=8)),
+    Boosted(n_trees=3, max_depth=2, split=Splits.HISTOGRAM, features_per_tree=1),
+    NAMED["DP-TR Newton IH"](3, 3),
     NAMED["DP-RF"](3, 3),
     NAMED["DP-TR Batch IH EBM p=0.25"](4, 3),
     ScreenedTree(max_depth=3),
@@ -38,7 +45,9 @@ ALL: tuple[Recipe, ...] = (
     PrunedKaryForest(n_trees=2, max_depth=2, min_samples_split=5.0),
     TopDown(max_splits=4),
     TopDown(max_splits=4, refine=Refinement(prior=False, bins=None), lean=True),
+    TopDown(max_splits=3, tables=PerTable.SPLIT, consistency=False, ask_all=True),
     TopDown(max_splits=3, split=Finding.CHOICE, rows_at_most=1000),
+    TopDown(max_splits=3, split=Finding.LOCAL_CHOICE, mechanism=Mechanism.REPORT_NOISY_MAX),
     TopDown(max_splits=3, split=Finding.LOCAL_CHOICE, consistency=False),
     MedianForest(n_trees=2, max_depth=2, split=MedianSplit.GRID),
     MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIANS, max_features=2),

@@ -65,6 +65,8 @@ class StudyMemory:
     ) -> None:
         self._store, self._ledger, self._tables = store, ledger, tables
         self._peers, self._study = peers, study
+        self._last: StoredRound | None = None
+        """As it was stored by this process, which alone writes the file."""
 
     # ----------------------------------------------------------------------------------- runs
     def current_run(self) -> bytes | None:
@@ -82,6 +84,7 @@ class StudyMemory:
     def close_runs(self) -> None:
         """For good: nothing is left that could open an old round."""
         with self._store.transaction():
+            self._last = None
             for study, run_id, _, high_water in self._tables.runs.rows(study=self._study, open=1):
                 self._tables.runs.put(study, run_id, 0, high_water)
             self._tables.outbox.delete(study=self._study)
@@ -101,12 +104,18 @@ class StudyMemory:
         could be opened a second time, with other members.
         """
         with self._store.transaction():
-            found = self._tables.outbox.get(self._study, run_id, round)
-            if found is None:
+            record = self._stored(run_id, round)
+            if record is None:
                 return None
             self._ledger.settle()
-            record = StoredRound.from_bytes(found[3])
             return record if record.ledger.seq > self._ledger.restored() else None
+
+    def _stored(self, run_id: bytes, round: int) -> StoredRound | None:
+        last = self._last
+        if last is not None and (last.run_id, last.round) == (run_id, round):
+            return last
+        found = self._tables.outbox.get(self._study, run_id, round)
+        return None if found is None else StoredRound.from_bytes(found[3])
 
     def store(self, record: StoredRound) -> None:
         with self._store.transaction():
@@ -116,6 +125,10 @@ class StudyMemory:
             self._tables.runs.put(self._study, record.run_id, 1, record.round)
             self._forget_old_rounds(record.run_id)
             self._peers.write()
+            self._store.after_commit(lambda: self._keep(record))
+
+    def _keep(self, record: StoredRound) -> None:
+        self._last = record
 
     def open_set(self, run_id: bytes, round: int, members: tuple[int, ...]) -> LedgerHead:
         name, wanted = round_name(run_id, round), set_hash(members)

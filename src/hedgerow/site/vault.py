@@ -59,6 +59,7 @@ class Vault:
         self._store, self._identity, self._lock = store, identity, lock
         self._tables = VaultTables(store, identity.derive("rows of a vault"))
         self._peers = PeerHeads(store, self._tables)
+        self._memories: dict[str, StudyMemory] = {}
         bring_up_to_date(store, self._tables)
         self.ledger.verify()
         self._tables.check()
@@ -86,7 +87,11 @@ class Vault:
 
     # -------------------------------------------------------------------------------- serving
     def memory(self, study: str) -> StudyMemory:
-        return StudyMemory(self._store, self.ledger, self._tables, self._peers, study)
+        """One for each study, however often it is asked for."""
+        if study not in self._memories:
+            made = StudyMemory(self._store, self.ledger, self._tables, self._peers, study)
+            self._memories.setdefault(study, made)
+        return self._memories[study]
 
     def head(self, study: str) -> LedgerHead:
         """Where the ledger ends, and what the study has cost: for KEYS."""

@@ -122,7 +122,7 @@ class Sender:
         if isinstance(value, tuple):
             if value and isinstance(value[0], regions.Step):
                 return {"@": self._region(value)}
-            return [self._plain(v) for v in value]
+            return [v if type(v) is int else self._plain(v) for v in value]
         if isinstance(value, Fraction):
             return {"%": str(value)}
         if isinstance(value, Enum):
@@ -268,7 +268,7 @@ class _Reading:
 
     def value(self, plain: Any) -> Any:
         if isinstance(plain, list):
-            return tuple(self.value(v) for v in plain)
+            return tuple(v if type(v) is int else self.value(v) for v in plain)
         if not isinstance(plain, dict):
             return plain
         if "!" not in plain:

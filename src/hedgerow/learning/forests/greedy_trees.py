@@ -31,6 +31,7 @@ from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.models import Additive
 from hedgerow.values.noise import NoisyTree
 
+LEAST_HESSIAN = 1.0  # that a side must have, noise included
 HESSIAN_STANDS_OUT = 1.0  # standard deviations of its noise that a side's Hessian must reach
 
 
@@ -103,7 +104,6 @@ class GreedyTrees:
     features: TreeFeatures
     depth: int
     min_gain: float = 0.0
-    least_hessian: float = 1.0
 
     def grow(
         self,
@@ -122,7 +122,7 @@ class GreedyTrees:
             plan = TreePlan(choose, LevelOrder(), self.depth, leaves)
             growing[number] = grow(plan, self.names, rng)
         grown = yield from together(growing)
-        return [_with_noise(g, update, len(numbers)) for g in grown.values()]
+        return [with_noise(g, update, len(numbers)) for g in grown.values()]
 
     def _chooser(
         self, features: tuple[int, ...], statistic: Statistic, update: Update, share: Fraction
@@ -144,7 +144,8 @@ class GreedyTrees:
         best, taken = 2.0 * self.min_gain, None
         for position, sets in enumerate(offer.left_sets):
             left = SideSums.of(left_masses(tables.of(position), sets), whole, sets, tables.variance)
-            gain = np.where(self._is_heavy(left, update), left.fits(update) - unsplit, -np.inf)
+            heavy = are_heavy(left, update, LEAST_HESSIAN)
+            gain = np.where(heavy, left.fits(update) - unsplit, -np.inf)
             k = int(np.argmax(gain))
             if gain[k] > best:
                 best, taken = float(gain[k]), (position, k, left)
@@ -154,19 +155,18 @@ class GreedyTrees:
         split = offer.grids.split(offer.features[position], offer.left_sets[position][k])
         return Choice(split, best / 2.0, evidence=sides.evidence(k))
 
-    def _is_heavy(self, sides: SideSums, update: Update) -> BoolArray:
-        """Whether both sides' noisy Hessians are beyond doubt and large enough."""
-        enough = [
-            update.weight(sums)
-            >= np.maximum(
-                HESSIAN_STANDS_OUT * np.sqrt(variance) * update.weight_noise, self.least_hessian
-            )
-            for sums, variance in zip(sides.sums, sides.variances, strict=True)
-        ]
-        return np.asarray(enough[0] & enough[1])
+
+def are_heavy(sides: SideSums, update: Update, least: float) -> BoolArray:
+    """Whether both sides' noisy Hessians are beyond doubt and large enough."""
+    enough = [
+        update.weight(sums)
+        >= np.maximum(HESSIAN_STANDS_OUT * np.sqrt(variance) * update.weight_noise, least)
+        for sums, variance in zip(sides.sums, sides.variances, strict=True)
+    ]
+    return np.asarray(enough[0] & enough[1])
 
 
-def _with_noise(grown: Grown, update: Update, batch: int) -> NoisyTree:
+def with_noise(grown: Grown, update: Update, batch: int) -> NoisyTree:
     sums = np.stack([leaf.masses for leaf in grown.leaves])
     variances = np.array([leaf.variance for leaf in grown.leaves])
     return NoisyTree(grown.tree, update.deviations(sums, variances / batch, variances))

@@ -15,7 +15,8 @@ from hedgerow.errors import LedgerUnavailable
 from hedgerow.privacy.ledger.events import Head
 from hedgerow.privacy.ledger.store import sync_directory
 
-_TAIL = 4096
+_TAIL = 512
+"""Bytes of the last few lines: each head vouches for all before it."""
 
 
 class Anchor:

@@ -64,9 +64,14 @@ class StoredChain:
             self._caught_up = self._store.transactions
 
     def read_again(self) -> None:
-        """Believes nothing that was read before."""
+        """Believes nothing that was read before, and holds every line of the anchor against it."""
         self._forget()
         self.catch_up()
+        own: dict[object, object] = dict(self.books.lost_heads.items())
+        own |= {seq: head for seq, head in self._store.execute("SELECT seq, head FROM ledger")}
+        for head in self.anchored().items():
+            if own.get(head[0]) != head[1]:
+                self.meet(head)
 
     def read_new(self) -> None:
         """Other processes write, transactions fail: what was read may be too short or too long."""

@@ -15,10 +15,12 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.learning import feature_draws
-from hedgerow.learning.bins.cut_points import CutPoints, DeclaredCuts, HessianCuts, Setting
+from hedgerow.learning.bins.cut_points import CutPoints, DeclaredCuts, Setting
+from hedgerow.learning.bins.iterative_hessian import HessianCuts
 from hedgerow.learning.flow import Flow, Quote
-from hedgerow.learning.forests import greedy_trees, random_trees
+from hedgerow.learning.forests import greedy_trees, one_feature, random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
+from hedgerow.learning.forests.refining import RefinedTrees
 from hedgerow.learning.goal import goal_statistic
 from hedgerow.learning.leaves.updates import (
     AverageClasses,
@@ -29,7 +31,7 @@ from hedgerow.learning.leaves.updates import (
     Wiener,
 )
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Cells, Gradients, Leaves, QueryKinds, sums
+from hedgerow.queries import Binning, Cells, Gradients, Leaves, QueryKinds, sums
 from hedgerow.recipes.recipe import Needs, Trained
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
@@ -107,27 +109,42 @@ class Boosted:
     def asks(self, schema: Schema) -> QueryKinds:
         average = self.update is Updates.AVERAGING
         statistic = goal_statistic(schema) if average else Gradients
-        return self.candidates.asks | sums(statistic, Cells if self._looks else Leaves)
+        asked = frozenset() if self._refines_for_free else self.candidates.asks
+        return asked | sums(statistic, Cells if self._looks else Leaves)
 
     @property
     def _looks(self) -> bool:
         """Whether trees ask before they split."""
         return self.split in (Splits.HISTOGRAM, Splits.PARTIALLY_RANDOM)
 
+    @property
+    def _refines_for_free(self) -> bool:
+        """Whether the trees' own tables tell the Hessians that candidates follow."""
+        return self.split is Splits.HISTOGRAM and isinstance(self.candidates, HessianCuts)
+
     def grid(self, schema: Schema) -> Schema:
         return self.candidates.grid(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        """Known if trees are drawn; a greedy tree may stop before its last level."""
-        if self._looks:
+        """Known if trees are drawn or have one table; others may stop before their last level."""
+        if self._looks and self.features_per_tree != 1:
             return None
-        return -(-self.n_trees // self.batch) + self.candidates.rounds_for(schema)
+        return -(-self.n_trees // self.batch) + self.candidates.rounds_for(self._setting(schema))
+
+    def _setting(self, schema: Schema) -> Setting:
+        return Setting(
+            schema,
+            loss_of(schema),
+            start_of(schema),
+            self.n_trees,
+            self.batch,
+            histograms=self.split is Splits.HISTOGRAM,
+        )
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
-        update, start = self._update(schema), start_of(schema)
-        setting = Setting(schema, loss_of(schema), start, self.n_trees)
+        update, start, setting = self._update(schema), start_of(schema), self._setting(schema)
         binning = yield from self.candidates.place(setting, quote)
-        splitting = self._splitting(Grids(schema, binning))
+        splitting = self._splitting_on(setting, binning)
         rounds = Rounds(self.n_trees, self.batch, 1 - self.candidates.share(setting))
         if self.update is Updates.AVERAGING:
             start = Additive((0.0,) * len(schema.classes or (0,)))
@@ -135,6 +152,17 @@ class Boosted:
         return Trained(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
 
     # ---------------------------------------------------------------------------- components
+    def _splitting_on(self, setting: Setting, binning: Binning) -> Splitting:
+        if not isinstance(self.candidates, HessianCuts):
+            return self._splitting(Grids(setting.schema, binning))
+        return RefinedTrees(
+            self.candidates,
+            setting,
+            binning,
+            lambda bins: self._splitting(Grids(setting.schema, bins)),
+            at_the_model=self.update is not Updates.AVERAGING,
+        )
+
     def _splitting(self, grids: Grids) -> Splitting:
         features = self._features(grids.n_features)
         match self.split:
@@ -147,6 +175,8 @@ class Boosted:
                     if n > 2
                 ]
                 return DrawnTrees(random_trees.oblivious(grids, known, self.max_depth))
+        if self.features_per_tree == 1:
+            return self._one_feature_trees(grids, features)
         offers = (
             greedy_trees.every_cut(grids)
             if self.split is Splits.HISTOGRAM
@@ -155,6 +185,13 @@ class Boosted:
         return greedy_trees.GreedyTrees(
             offers, grids.schema.names, features, self.max_depth, self.min_gain
         )
+
+    def _one_feature_trees(
+        self, grids: Grids, features: feature_draws.TreeFeatures
+    ) -> one_feature.OneFeatureTrees:
+        every = self.split is Splits.HISTOGRAM
+        sets = one_feature.every_set(grids) if every else one_feature.one_random_set(grids)
+        return one_feature.OneFeatureTrees(grids, sets, features, self.max_depth, self.min_gain)
 
     def _features(self, n_features: int) -> feature_draws.TreeFeatures:
         k = self.features_per_tree or n_features

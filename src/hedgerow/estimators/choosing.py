@@ -1,0 +1,170 @@
+"""`hedgerow.choose`: several estimators, or stages of one, compared by one paid query.
+
+Each holder draws by a secret of its own which records are held out: a record's draw belongs to its
+content on a grid that joins those of all candidates, so that one record more changes no other's
+part. All candidates are trained on the others, and one query over those held out compares them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from hedgerow.errors import SpecError
+from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.checking import check_task, checked_labels, checked_rows
+from hedgerow.estimators.evaluation import compared
+from hedgerow.estimators.holders import (
+    declared_parties,
+    secret_draws,
+    split_by_party,
+    split_persons,
+    taken,
+)
+from hedgerow.estimators.parameters import checked
+from hedgerow.privacy.accounting.budget import exact
+from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.recipes import evaluation as recipe
+from hedgerow.report.evaluation import Evaluation
+from hedgerow.site.reading.encoding import encode
+from hedgerow.site.rows import Rows
+from hedgerow.values.joining import joint_schema
+from hedgerow.values.regions import HeldOut
+from hedgerow.values.schema import Schema
+
+DRAWN = (
+    "these records were drawn to be left out of training by secrets of their holders; the others "
+    "were trained on by {fits}, whose epsilons add up to {total}. No record paid for both, so "
+    "training and comparison together keep the larger of {total} and the epsilon above."
+)
+
+
+def choose(
+    candidates: Sequence[Any],
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    hold_out: int = 5,
+    stages: Sequence[int] = (),
+    party: Any = None,
+    parties: Any = None,
+    person: Any = None,
+    confidence: float = 0.95,
+    ledger: Any = None,
+) -> Evaluation:
+    """Trains some estimators, compares them by one private query, and says which is the best.
+
+    Parameters
+    ----------
+    candidates : sequence of estimators
+        Not yet fitted, each with its schema and its own epsilon. Their epsilons add up.
+    X, y : rows and labels
+        As for `fit`.
+    epsilon, delta : float
+        The promise to the records that are held out, which pay for the comparison alone.
+    hold_out : int, default=5
+        One record in so many is held out, by a secret draw of its own.
+    stages : sequence of int, default=()
+        Early stopping: boosted trees are compared with their own first trees, so many of them,
+        too. That costs no further training; each stage makes the comparison noisier.
+    party, parties, person : as for `fit`
+        With `party`, name all sites in `parties`.
+    confidence : float, default=0.95
+        Of the intervals.
+    ledger : str, Path, Ledger or None, default=None
+        A file in which the comparison adds up; candidates name theirs themselves.
+
+    Returns
+    -------
+    Evaluation
+        `result.chosen` is the best of the fitted candidates; where noise hides the difference,
+        the first. `result.parts` has the measures of each.
+
+    """
+    schemas = [_grid_of(one) for one in candidates]
+    if not schemas:
+        raise SpecError("no candidates were given; name at least one estimator.")
+    if not isinstance(hold_out, int) or hold_out < 2:
+        raise SpecError(f"hold_out is {hold_out!r}; one record in 2 or more can be held out.")
+    joint = joint_schema(schemas)
+    X, labels = checked_rows(X), checked_labels(y, joint.target is not None)
+    names = declared_parties(party, parties)
+    if party is not None and names is None:
+        raise SpecError("party says who holds each row; name all sites too: parties=[...].")
+    held_out = _held_out(X, labels, joint, hold_out, (party, names, person))
+    told = {"party": party, "person": person}
+
+    def part(keep: NDArray[np.bool_]) -> tuple[tuple[Any, Any], dict[str, Any]]:
+        rows = np.flatnonzero(keep)
+        whose = {name: _some(given, rows) for name, given in told.items()}
+        return (taken(X, rows), np.asarray(y)[rows]), {**whose, "parties": names}
+
+    rows, whose = part(~held_out)
+    fitted = [clone(one).fit(*rows, **whose) for one in candidates]
+    total = printed(_sum_of(fitted))
+    fits = "one fit" if len(fitted) == 1 else f"each of {len(fitted)} fits"
+    most = max(one.records_per_person for one in candidates)
+    rows, whose = part(held_out)
+    return compared(
+        [stage for one in fitted for stage in _stages(one, stages)],
+        rows,
+        whose,
+        {"epsilon": epsilon, "delta": delta, "most": most},
+        confidence=confidence,
+        ledger=ledger,
+        note=DRAWN.format(fits=fits, total=total),
+    )
+
+
+def _grid_of(candidate: PrivateEstimator) -> Schema:
+    name, read = type(candidate).__name__, checked(candidate)
+    if not isinstance(read.schema, Schema):
+        raise SpecError(f"{name} has no schema; candidates are compared on one: schema=...")
+    if read.hold_out is not None:
+        raise SpecError(f"{name} has hold_out={read.hold_out}; leave that to `choose`.")
+    check_task(read.schema, candidate._regression, name)
+    return candidate._recipe(read.schema).grid(read.schema)
+
+
+def _held_out(
+    X: Any, labels: NDArray[Any], schema: Schema, one_in: int, who: tuple[Any, Any, Any]
+) -> NDArray[np.bool_]:
+    """(n,) which rows are held out, by the secrets of their holders."""
+    party, names, person = who
+    numbers = split_by_party(np.arange(len(labels)), labels, party, names)
+    persons = split_persons(person, labels, party, names)
+    found = np.zeros(len(labels), bool)
+    draws = secret_draws(recipe.NAME, len(numbers))
+    for (rows, mine), whose, own in zip(numbers, persons, draws, strict=True):
+        if len(rows):
+            read = encode(taken(X, rows), schema, y=mine, person=whose, check=True)
+            fold = Rows(read, schema, own).fold(HeldOut(one_in))
+            found[rows] = fold == 0
+    return found
+
+
+def _sum_of(fitted: Sequence[Any]) -> float:
+    """Of all epsilons; infinite if one of them promises nothing."""
+    if any(math.isinf(one.privacy_.epsilon) for one in fitted):
+        return math.inf
+    return float_above(sum((exact(one.epsilon) for one in fitted), Fraction(0)))
+
+
+def _some(given: Any, rows: NDArray[np.intp]) -> Any:
+    return None if given is None else np.asarray(given, dtype=object)[rows]
+
+
+def _stages(fitted: Any, stages: Sequence[int]) -> list[Any]:
+    """The whole model, and its first trees where it is a sum of them."""
+    if not hasattr(fitted, "staged"):
+        return [fitted]
+    shorter = [n for n in stages if n < len(fitted.model_.score.trees)]
+    return [fitted, *(fitted.staged(n) for n in shorter)]

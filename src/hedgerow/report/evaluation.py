@@ -1,0 +1,142 @@
+"""How good a model is, as a paid answer: what `hedgerow.evaluate` gives, and what a model keeps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from hedgerow.coordinator.statement import PrivacyStatement
+from hedgerow.errors import SpecError
+from hedgerow.learning.evaluation import CalibrationBin, EstimatedMeasure
+from hedgerow.values.notebook import html_table
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model on one group of records."""
+
+    group: str
+    measures: dict[str, EstimatedMeasure]
+    calibration: tuple[CalibrationBin, ...]
+
+    def __getitem__(self, name: str) -> EstimatedMeasure:
+        return self.measures[name]
+
+    @property
+    def is_told(self) -> bool:
+        """Whether noise left anything to say."""
+        return not any(math.isnan(one.value) for one in self.measures.values())
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the query gave of each model: over all records, or one part for each group."""
+
+    parts: tuple[tuple[Measured, ...], ...]
+    confidence: float
+    privacy_: PrivacyStatement
+    digests: tuple[str, ...]
+    """Which models these are: the digest of each one's score."""
+    chosen: Any = None
+
+    def of(self, digest: str) -> Evaluation:
+        """What was measured of one model, apart from the others of the same query."""
+        if digest not in self.digests:
+            raise SpecError(
+                "this evaluation is of another model; evaluate this one, or load the model that "
+                "was evaluated."
+            )
+        at = self.digests.index(digest)
+        return Evaluation((self.parts[at],), self.confidence, self.privacy_, (digest,))
+
+    def __getitem__(self, name: str) -> EstimatedMeasure:
+        """A measure of the first model over all records, or over its first group."""
+        return self.parts[0][0][name]
+
+    @property
+    def groups(self) -> dict[str, Measured]:
+        """Of the first model, by the cells of the column `by`."""
+        return {one.group: one for one in self.parts[0]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "confidence": self.confidence,
+            "models": [[_plain(one) for one in part] for part in self.parts],
+            "digests": list(self.digests),
+            "privacy": self.privacy_.to_dict(),
+        }
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> Evaluation:
+        """From what `to_dict` gave; `chosen` is no value and is not kept."""
+        return Evaluation(
+            tuple(tuple(_measured(one) for one in part) for part in d["models"]),
+            float(d["confidence"]),
+            PrivacyStatement.from_dict(d["privacy"]),
+            tuple(d["digests"]),
+        )
+
+    def __repr__(self) -> str:
+        return f"Evaluation({_main(self.parts[0][0])}, {self.privacy_.promise})"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (f"model {k + 1}", one.group, name, str(value))
+            for k, part in enumerate(self.parts)
+            for one in part
+            for name, value in one.measures.items()
+        ]
+        return html_table(repr(self), lines)
+
+    def __str__(self) -> str:
+        lines = [f"Evaluation, {self.privacy_.promise}; {self.confidence:.0%} intervals"]
+        for k, part in enumerate(self.parts):
+            lines += [f"model {k + 1}"] if len(self.parts) > 1 else []
+            for one in (one for one in part if one.is_told or len(part) == 1):
+                lines += [f"  {one.group}"] if len(part) > 1 else []
+                lines += [f"    {name:<24} {value}" for name, value in one.measures.items()]
+        return "\n".join(lines)
+
+
+def _main(one: Measured) -> str:
+    name = next(iter(one.measures))
+    return f"{name} = {one[name]}"
+
+
+def _plain(one: Measured) -> dict[str, Any]:
+    return {
+        "group": one.group,
+        "measures": {name: _numbers(value) for name, value in one.measures.items()},
+        "calibration": [
+            {"low": b.low, "high": b.high, "records": b.records, "share": _numbers(b.share)}
+            for b in one.calibration
+        ],
+    }
+
+
+def _measured(d: dict[str, Any]) -> Measured:
+    bins = tuple(
+        CalibrationBin(b["low"], b["high"], b["records"], _estimate(b["share"]))
+        for b in d["calibration"]
+    )
+    measures = {name: _estimate(value) for name, value in d["measures"].items()}
+    return Measured(d["group"], measures, bins)
+
+
+def _numbers(value: EstimatedMeasure) -> list[float | None]:
+    found = (value.value, value.low, value.high)
+    return [number if abs(number) < float("inf") else None for number in found]
+
+
+def _estimate(told: list[float | None]) -> EstimatedMeasure:
+    value, low, high = (math.nan if number is None else float(number) for number in told)
+    return EstimatedMeasure(value, low, high)
+
+
+def kept_evaluation(model: Any) -> Evaluation | None:
+    """The evaluation that a model carries, if it is of this very model: a new fit drops it."""
+    found: Evaluation | None = getattr(model, "evaluation_", None)
+    is_own = found is not None and found.digests == (model.model_.score.digest,)
+    return found if is_own else None

@@ -1,0 +1,175 @@
+"""Models on different grids as one query, records that are held out for it, and early stopping."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from contract.test_estimators import small
+from contract.test_evaluation import FRESH, FRESH_Y, contents, rows_asked
+from contract.worlds import THREE, TWO, VALUE, sample
+from hedgerow.errors import SpecError
+from hedgerow.estimators import choosing
+from hedgerow.site.reading.encoding import encode
+from hedgerow.values.joining import joint_schema, on_joint_grid
+
+N = 900
+X, Y = sample(N, TWO)
+
+
+def tree(**more) -> hr.HistogramTreeClassifier:
+    return hr.HistogramTreeClassifier(TWO, **{"epsilon": 5.0, "max_depth": 2, **more})
+
+
+def estimators(schema):
+    kinds = ("Tree", "Forest", "BoostedTrees", "ExtraTrees")
+    kind = "Regressor" if schema.target is not None else "Classifier"
+    return [small(getattr(hr, k + kind), schema=schema, placement="nowhere") for k in kinds]
+
+
+@pytest.mark.parametrize("schema", [TWO, THREE, VALUE], ids=["two", "three", "number"])
+def test_a_model_says_the_same_on_the_joint_grid(schema):
+    """Of every value there is, missing and strange ones too."""
+    rows, y = sample(400, schema)
+    fitted = [one.fit(rows, y) for one in estimators(schema)]
+    coarse = hr.Numeric("age", 0, 100, edges=(0.7, 33.3, 98.6))
+    other = replace(fitted[0].schema_, features=(coarse, *fitted[0].schema_.features[1:]))
+    joint = joint_schema([*(one.schema_ for one in fitted), other])
+    assert joint.digest not in {one.schema_.digest for one in fitted}
+    odd = np.array([[None, None, None], [-1e9, 1e9, "nowhere"], ["x", float("nan"), ""]], object)
+    probes = np.concatenate([sample(300, schema, seed=3)[0].astype(object), odd])
+    for one in fitted:
+        moved = on_joint_grid(one.model_, one.schema_, joint)
+        own = one.model_.predict(encode(probes, one.schema_).codes)
+        assert np.array_equal(moved.predict(encode(probes, joint).codes), own)
+
+
+def test_cells_of_another_grid_would_be_seen():
+    """Twin: without the move the model speaks of other cells."""
+    boosted, grown = (one.fit(X, Y) for one in (estimators(TWO)[2], estimators(TWO)[0]))
+    joint = joint_schema([boosted.schema_, grown.schema_])
+    codes = encode(FRESH, joint).codes
+    moved = on_joint_grid(grown.model_, grown.schema_, joint)
+    assert not np.array_equal(moved.predict(codes), grown.model_.predict(codes))
+
+
+def test_models_of_different_estimators_are_compared_on_new_rows():
+    blind = tree(max_depth=1, min_samples_split=1e9, epsilon=50.0).fit(X, Y)
+    good = hr.BoostedTreesClassifier(TWO, epsilon=50.0, random_state=0).fit(X, Y)
+    said = hr.evaluate(blind, FRESH, FRESH_Y, epsilon=20.0, choose=[good])
+    assert said.chosen is good
+    assert len(said.privacy_.spending) == 1
+
+
+@pytest.mark.parametrize("wrong", ["columns", "grids"])
+def test_models_that_no_grid_joins_are_refused(wrong):
+    if wrong == "columns":
+        other = hr.Schema(TWO.features[1:], classes=TWO.classes)
+    else:
+        edges = tuple(0.31 + k * 0.37 for k in range(250))
+        other = hr.Schema(
+            (hr.Numeric("age", 0.0, 100.0, edges=edges), *TWO.features[1:]), classes=TWO.classes
+        )
+    schemas = [estimators(TWO)[2]._recipe(TWO).grid(TWO), other]
+    with pytest.raises(SpecError, match="no one"):
+        joint_schema(schemas)
+
+
+# ---- training and comparing ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parties", [1, 3])
+def test_no_record_is_trained_on_by_one_candidate_and_compared_by_another(parties):
+    who = {} if parties == 1 else {"party": np.arange(N) % parties, "parties": range(parties)}
+    both = [tree(), hr.TreeClassifier(TWO, epsilon=5.0)]
+    (everybody,) = rows_asked(lambda: tree().fit(X, Y, **who))
+    first, second, compared = rows_asked(lambda: hr.choose(both, X, Y, epsilon=1.0, **who))
+    counts = [[rows.n for rows in part] for part in (first, second, compared)]
+    assert counts[0] == counts[1]
+    for mine, all_of_them, n_compared in zip(first, everybody, counts[2], strict=True):
+        assert mine.n + n_compared == all_of_them.n
+        left = list(contents(all_of_them))
+        for record in contents(mine):
+            left.remove(record)
+        assert len(left) == n_compared
+
+
+def test_one_record_more_changes_nobody_elses_part(monkeypatch):
+    """Rows are equal on the coarse grid and differ on the finer one, which decides."""
+    kept = choosing.secret_draws("evaluation", 1)
+    monkeypatch.setattr(choosing, "secret_draws", lambda name, holders: kept)
+    joint = joint_schema([one._recipe(TWO).grid(TWO) for one in (tree(), estimators(TWO)[2])])
+    ages = np.linspace(40.0, 42.9, 120)
+    rows = np.array([[age, 0.5, "north"] for age in ages], object)
+    y = np.full(120, "yes", object)
+    drawn = choosing._held_out(rows, y, joint, 4, (None, None, None))
+    for place in (0, 60):
+        more = np.insert(rows, place, np.array([41.0, 0.5, "north"], object), axis=0)
+        again = choosing._held_out(more, np.append(y, "yes"), joint, 4, (None, None, None))
+        left = np.delete(again, place)
+        changed = encode(rows[left != drawn], joint).codes
+        alike = encode(np.array([[41.0, 0.5, "north"]], object), joint).codes
+        assert (changed == alike).all()  # only rows that no query tells from the new one
+        assert abs(int(again.sum()) - int(drawn.sum())) <= 1
+
+
+def test_the_statement_adds_up_what_all_candidates_paid():
+    said = hr.choose([tree(), tree(epsilon=2.5)], X, Y, epsilon=1.0)
+    assert said.privacy_.epsilon == 1.0
+    assert "each of 2 fits, whose epsilons add up to 7.5" in str(said.privacy_)
+    free = hr.choose([tree(placement="nowhere")], X, Y, epsilon=1.0)
+    assert "one fit, whose epsilons add up to inf" in str(free.privacy_)
+
+
+def test_early_stopping_takes_the_trees_that_helped():
+    """Trees that undo what the first ones learned are told from them by one query."""
+    model = hr.BoostedTreesClassifier(
+        TWO, method="components", n_trees=6, placement="nowhere", random_state=0
+    ).fit(*sample(3000, TWO))
+    score = model.model_.score
+    undoing = [tree.with_values(-3.0 * tree.values) for tree in score.trees]
+    model.model_ = replace(model.model_, score=score.plus(*undoing))
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=10.0, choose=[model.staged(6)])
+    assert len(said.chosen.model_.score.trees) == 6
+    assert said.parts[1][0]["auc"].low > said.parts[0][0]["auc"].high
+    assert len(said.privacy_.spending) == 1
+
+
+def test_stages_are_compared_in_the_same_query():
+    boosted = hr.BoostedTreesClassifier(TWO, method="components", n_trees=5, random_state=0)
+    said = hr.choose([boosted, tree()], X, Y, epsilon=20.0, stages=(1, 3, 5, 60))
+    assert len(said.parts) == 4  # 5, 1 and 3 trees, and the single tree
+    assert len(said.privacy_.spending) == 1
+    assert "each of 2 fits, whose epsilons add up to 6" in str(said.privacy_)
+
+
+def test_stages_share_the_records_that_were_held_out():
+    model = hr.BoostedTreesClassifier(TWO, method="components", n_trees=5, hold_out=3).fit(X, Y)
+    few = model.staged(3)
+    assert few.model_.score.trees == model.model_.score.trees[:3]
+    said = hr.evaluate(model, X, Y, epsilon=5.0, choose=[few])
+    assert "left out of training" in str(said.privacy_)
+    with pytest.raises(SpecError, match="the model has 0 to"):
+        model.staged(10_000)
+    with pytest.raises(SpecError, match="may have been trained on them"):
+        hr.evaluate(model, X, Y, epsilon=5.0, choose=[tree().fit(X, Y)])
+
+
+REFUSED = {
+    "no candidates": ([], {}, "no candidates"),
+    "no schema": ([hr.TreeClassifier()], {}, "has no schema"),
+    "held out already": ([tree(hold_out=3)], {}, "leave that to `choose`"),
+    "all held out": ([tree()], {"hold_out": 1}, "one record in 2 or more"),
+    "sites unnamed": ([tree()], {"party": np.arange(N) % 2}, "name all sites"),
+    "another task": ([hr.TreeRegressor(TWO)], {}, "predicts a number"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_compared_is_refused_before_anything_is_spent(name):
+    candidates, more, words = REFUSED[name]
+    with pytest.raises(SpecError, match=words):
+        hr.choose(candidates, X, Y, epsilon=1.0, **more)
