@@ -193,7 +193,7 @@ class _Table:
                 like = self.cells[0][name]
                 table[name] = [_typed(text, like) for text in table[name]]
             elif name != CODE:
-                table[name] = pd.to_numeric(table[name])
+                table[name] = _numbers(list(table[name]))
         return table
 
 
@@ -232,6 +232,12 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
 def _key(cell: Cell) -> tuple[str, ...]:
     return tuple(str(value) for value in cell.values())
+
+
+def _numbers(texts: Sequence[str]) -> list[int] | list[float]:
+    """Whole numbers if all are; "nan" and "inf" are numbers too."""
+    whole = all(text.lstrip("-").isdigit() for text in texts)
+    return [int(text) for text in texts] if whole else [float(text) for text in texts]
 
 
 def _typed(text: str, like: Any) -> Any:
