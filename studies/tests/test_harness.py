@@ -125,7 +125,7 @@ def test_an_error_in_a_fit_ends_the_command(toy, tmp_path):
 
 def test_what_is_no_number_comes_back_as_it_was(toy, tmp_path):
     work = toy('float("nan") if __name__ else 1')
-    computation, table = computed(tmp_path / "out", work, CELLS[:1])
+    _, table = computed(tmp_path / "out", work, CELLS[:1])
     again = Computation(tmp_path / "out", page_only=True).tables({"grid": (work, CELLS[:1])})
     assert table["value"].isna().all()
     assert again["grid"]["value"].isna().all()
