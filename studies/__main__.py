@@ -203,6 +203,24 @@ def open_ranges(
     order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
 
 
+@app.command()
+def planned(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
+    splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 2,
+) -> None:
+    """Whether a plan names the estimator that turns out best, over all data sets."""
+    from studies.planned import files, run
+
+    order = Order("planned", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
+
+
 @app.command("extra-trees")
 def extra_trees(
     data: Data = None,

@@ -185,6 +185,27 @@ def test_an_error_names_the_line_and_what_to_do(write, old, new, said):
     assert str(path) in str(caught.value)
 
 
+def test_a_study_may_name_a_method_of_a_paper(write):
+    named = TEXT.replace("HistogramTreeClassifier", "papers.gubler.algorithm_5", 1)
+    model = StudyFile.read(write(named)).estimator()
+    assert type(model) is hr.HistogramTreeClassifier
+    assert (model.max_depth, model.consistency, model.n_bins) == (2, False, 10)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("papers.gubler.algorithm_6_as_printed", "epsilon is .*, which .* would not keep"),
+        ("papers.maddock.ldp", "placement is 'shares', but LDP is what it is by placement='silo'"),
+        ("papers.gubler.algorithm_7", "estimator is 'papers.gubler.algorithm_7'; use one of"),
+        ("papers.gubler.preset", "use one of"),
+    ],
+)
+def test_a_method_that_cannot_keep_the_study_s_promise_is_refused(write, method, said):
+    with pytest.raises(hr.SpecError, match=said):
+        StudyFile.read(write(TEXT.replace("HistogramTreeClassifier", method, 1)))
+
+
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
     with pytest.raises(hr.SpecError, match="cannot be read"):
         StudyFile.read(tmp_path / "nowhere.toml")

@@ -8,13 +8,16 @@ what people say of the model: who publishes it, for what, where and when.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import hedgerow
+from hedgerow import papers
 from hedgerow.agreement.places import line_of, line_of_name
 from hedgerow.coordinator.about import About, Curator
 from hedgerow.errors import HedgerowError, SpecError
@@ -59,7 +62,10 @@ class _Table(BaseModel):
 
 
 class ModelTable(_Table):
-    """The estimator, by its name in hedgerow, and those of its parameters that are its own."""
+    """The estimator, by its name in hedgerow, and those of its parameters that are its own.
+
+    Or a paper's method: `papers.wang.local_rnm`.
+    """
 
     estimator: str
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -268,12 +274,22 @@ class StudyFile(_Table):
         return Timing(**self.timing_.model_dump())
 
 
-def estimator_named(name: str) -> type[PrivateEstimator]:
-    """One of ours, by name, never any other class."""
-    kinds = estimators()
+Maker = Callable[..., PrivateEstimator]
+"""An estimator's class, or a method of a paper."""
+
+
+def estimator_named(name: str) -> Maker:
+    """One of ours, by name, never anything else."""
+    kinds: dict[str, Maker] = {**estimators(), **paper_methods()}
     if name not in kinds:
         raise SpecError(f"estimator is {name!r}; use one of {sorted(kinds)}.")
     return kinds[name]
+
+
+def paper_methods() -> dict[str, Maker]:
+    """`papers.wang.local_rnm` and so on."""
+    names = {method.call.split("(")[0] for method in papers.METHODS}
+    return {f"papers.{name}": attrgetter(name)(papers) for name in sorted(names)}
 
 
 def estimators() -> dict[str, type[PrivateEstimator]]:
@@ -285,10 +301,12 @@ def estimators() -> dict[str, type[PrivateEstimator]]:
     }
 
 
-def _check_parameters(kind: type[PrivateEstimator], given: dict[str, Any]) -> None:
+def _check_parameters(kind: Maker, given: dict[str, Any]) -> None:
     for name in given:
         if name in ELSEWHERE:
             raise SpecError(f"{name} stands among the parameters; it belongs to {ELSEWHERE[name]}.")
+    if not isinstance(kind, type):
+        return  # a paper's method knows its own
     known = {p.name for p in declared(kind)} - set(ELSEWHERE)
     for name in sorted(set(given) - known):
         raise SpecError(f"{name} is no parameter of {kind.__name__}; use some of {sorted(known)}.")
