@@ -24,7 +24,7 @@ from studies.datasets import Dataset, folder, load, of_frame
 from studies.harness import Cell, Computation
 from studies.pages import markdown_table, write_page
 
-MOST_ROWS = 10_000
+MOST_ROWS = 8_000
 TEST_PART = 0.25
 EPSILONS = (1.0, 0.1, 8.0)
 NEAR, GOAL = 0.01, 0.9
