@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     )
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
     from hedgerow.estimators.choosing import choose
-    from hedgerow.estimators.evaluated import Evaluation
     from hedgerow.estimators.evaluation import evaluate
     from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
     from hedgerow.learning.choosing.screening import Refinement
     from hedgerow.privacy.noise.response import BloomReports
+    from hedgerow.report.evaluation import Evaluation
     from hedgerow.report.picture import draw_tree
     from hedgerow.report.reading import importances, shape
     from hedgerow.report.text import explain, show_tree
@@ -78,7 +78,6 @@ _HOMES = {
     ),
     "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
     "hedgerow.estimators.choosing": ("choose",),
-    "hedgerow.estimators.evaluated": ("Evaluation",),
     "hedgerow.estimators.evaluation": ("evaluate",),
     "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
@@ -93,6 +92,7 @@ _HOMES = {
     "hedgerow.learning.choosing.screening": ("Refinement",),
     "hedgerow.privacy.noise.response": ("BloomReports",),
     "hedgerow.report.picture": ("draw_tree",),
+    "hedgerow.report.evaluation": ("Evaluation",),
     "hedgerow.report.reading": ("importances", "shape"),
     "hedgerow.report.text": ("explain", "show_tree"),
     "hedgerow.site.policy": ("Policy",),

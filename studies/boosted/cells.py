@@ -15,10 +15,9 @@ class Cells:
     def __init__(self, table: pd.DataFrame) -> None:
         keys = ["dataset", "recipe", "epsilon", "parties"]
         self.table = table
-        grouped = table.drop(columns="split").groupby(keys)
-        self.means, self.deviations = grouped.mean(), grouped.std(ddof=0)
-        by_split = table.set_index([*keys, "split"]).auc
-        self._aucs = {k: v.droplevel(keys) for k, v in by_split.groupby(keys)}
+        grouped = table.drop(columns=["split", "code"], errors="ignore").groupby(keys)
+        self.means, self.deviations = grouped.mean(), grouped.std(ddof=1)
+        self._by_split = {k: rows.set_index("split") for k, rows in table.groupby(keys)}
 
     def value(
         self, dataset: str, recipe: str, epsilon: float, measure: str = "auc", parties: int = 1
@@ -26,12 +25,26 @@ class Cells:
         key = (dataset, recipe, epsilon, parties)
         return float(self.means.loc[key, measure]) if key in self.means.index else None
 
+    def with_deviation(self, dataset: str, recipe: str, epsilon: float) -> str:
+        """Mean (sample deviation), or a dash."""
+        found = self.aucs(dataset, recipe, epsilon)
+        if not len(found):
+            return DASH
+        spread = f" ({shown(float(found.std(ddof=1)))})" if len(found) > 1 else ""
+        return f"{shown(float(found.mean()))}{spread}"
+
     def deviation(self, dataset: str, recipe: str, epsilon: float) -> float:
         return float(self.deviations.loc[(dataset, recipe, epsilon, 1), "auc"])
 
     def aucs(self, dataset: str, recipe: str, epsilon: float, parties: int = 1) -> pd.Series:
         """By split; empty if the cell was not run."""
-        return self._aucs.get((dataset, recipe, epsilon, parties), NOTHING)
+        return self.by_split(dataset, recipe, epsilon, "auc", parties)
+
+    def by_split(
+        self, dataset: str, recipe: str, epsilon: float, measure: str, parties: int = 1
+    ) -> pd.Series:
+        rows = self._by_split.get((dataset, recipe, epsilon, parties))
+        return NOTHING if rows is None else rows[measure]
 
     def seconds(self, dataset: str, recipe: str, epsilon: float) -> float | None:
         """Median over splits: the first fit of a process also compiles."""

@@ -1,124 +1,231 @@
-"""Figures 2-5 and 20 of Maddock et al. 2022, from the cells that were measured."""
+"""Figures 1-8 and 10-18 of Maddock et al. 2022, from what was measured, leaves as printed.
+
+Figures 9 and 19 are of Nomao, which no public copy holds. Figure 20 reads the costs of the fits of
+Figure 5; its panel on the number of clients is not reproduced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
+from studies.boosted.cells import Cells
 from studies.boosted.paper import RANKS, SPLITS, WEIGHT_TABLES
 from studies.boosted.recipes import (
     EPSILONS,
     EVERY_RECORD,
     FIGURE_SET,
+    LOOKING_TREES,
+    TITLES,
     batched,
     components,
+    in_turns,
     named,
     placed,
 )
-from studies.pages import curves
+from studies.pages import Line, curves
 
-HEAD = """## Figures
-
-All on Credit 1, epsilon 1 where it is not an axis: the first split, or the mean of all splits where
-a table above has the same cell. Figure 20 reads the bytes, rounds and seconds of the fits of Figure
-5; its panel on the number of clients is not reproduced.
-"""
-TREES = (10, 25, 50, 100, 200, 300)
+LOOKING, RANDOM = (10, 25, 50, 100), (10, 25, 50, 100, 200, 300)
 NAMED_TREES = (25, 100, 200)
 DEPTHS = (2, 3, 4, 5, 6)
-BINS = (2, 4, 8, 16, 32, 64, 128)
+BINS = (2, 4, 16, 32, 64, 128)
+ROUNDS = (5, 10, 20, 30)
 CANDIDATES = ("iterative_hessian", "quantile", "log", "uniform")
-BATCHES = {"Newton": 1, "B = 20": 20, "B = 50": 50, "B = 200": 200, "random forest": 0}
+BATCHES = {"Newton": 1, "random forest": 0} | {f"B = {b}": b for b in (20, 50, 200)}
+WIDTHS = (1, 2, 3, 5, None)
+SHALLOW = 3
 
-Value = Callable[[str, str, float, str, int], float | None]
-"""(dataset, recipe, epsilon, measure, parties) -> mean of the cell, if it was run."""
-Line = tuple[list[float], list[float]]
-
-
-@dataclass(frozen=True)
-class Pen:
-    value: Value
-    measure: str = "auc"
-    parties: int = 1
-
-    def line(self, wanted: Sequence[tuple[float, float, str]]) -> Line:
-        """The points (x, epsilon, recipe) that were measured."""
-        points = [
-            (float(x), y)
-            for x, epsilon, recipe in wanted
-            if (y := self.value(FIGURE_SET, recipe, epsilon, self.measure, self.parties))
-            is not None
-        ]
-        return [x for x, _ in points], [y for _, y in points]
+Point = tuple[float, float, str]
+"""(x, epsilon, recipe)."""
+Panels = dict[str, dict[str, list[Point]]]
 
 
 @dataclass(frozen=True)
 class Figure:
+    """Which cells of a set a figure shows, by panel and line."""
+
     number: int
-    panels: dict[str, dict[str, Line]]
+    dataset: str
+    panels: Panels
     x: str = ""  # a panel's title if empty
-    y: str = "test AUC"
     log_x: bool = False
+    y: str = "test AUC"
+    measure: str = "auc"
 
     @property
-    def is_measured(self) -> bool:
-        """Whether some line has two points."""
-        return any(len(xs) > 1 for lines in self.panels.values() for xs, _ in lines.values())
-
-    def draw(self, out: Path) -> str:
-        """The figure as files, and its line on the page."""
-        if not self.is_measured:
-            return f"Figure {self.number}: its cells were not run."
-        curves(out / f"figure_{self.number}", self.panels, self.x, self.y, log_x=self.log_x)
-        return f"![Figure {self.number}](figure_{self.number}.png)"
+    def points(self) -> Iterator[Point]:
+        for lines in self.panels.values():
+            for points in lines.values():
+                yield from points
 
 
-def draw_all(value: Value, out: Path) -> str:
-    pen = Pen(value)
-    costs = {m: _methods(Pen(value, m)) for m in ("bytes", "rounds", "seconds")}
-    figures = [
-        Figure(2, _split_methods(pen)),
-        Figure(3, _candidates(pen), log_x=True),
-        Figure(4, {"batches, T = 200": _batches(pen)}, "epsilon"),
-        Figure(
-            5, {"all": _methods(pen) | _local(value), "without local noise": _methods(pen)}, "trees"
-        ),
-        Figure(20, costs, "trees", "cost of a fit"),
+def all_figures() -> list[Figure]:
+    sets = {6: "credit_default", 7: "adult", 8: "bank"}
+    compared = {15: "higgs_18k", 16: "credit_default", 17: "adult", 18: "bank"}
+    others = ("credit_default", "adult", "bank")
+    return [
+        *(Figure(1, name, {"": _methods(0.5)}, "trees") for name in (FIGURE_SET, "adult")),
+        Figure(2, FIGURE_SET, _split_methods()),
+        Figure(3, FIGURE_SET, _candidates(), log_x=True),
+        Figure(4, FIGURE_SET, {"": _batches()}, "epsilon"),
+        Figure(5, FIGURE_SET, {"": _methods(1.0)}, "trees"),
+        *(Figure(number, name, _split_methods()) for number, name in sets.items()),
+        Figure(10, FIGURE_SET, {"": _widths()}, "trees"),
+        Figure(11, FIGURE_SET, {"": _turns()}, "trees"),
+        Figure(12, FIGURE_SET, {"": _candidates_by_epsilon()}, "epsilon"),
+        *(Figure(13, name, {"": _bins()}, "bins", log_x=True) for name in others),
+        *(Figure(14, name, {"": _batches()}, "epsilon") for name in others),
+        *(Figure(n, name, {"": _methods(1.0)}, "trees") for n, name in compared.items()),
     ]
-    return "\n\n".join([HEAD, *(figure.draw(out) for figure in figures)]) + "\n"
 
 
-def _split_methods(pen: Pen) -> dict[str, dict[str, Line]]:
-    panels: dict[str, dict[str, Line]] = {"trees": {}, "depth": {}, "epsilon": {}}
-    for s in SPLITS:
-        panels["trees"][s] = pen.line([(t, 1.0, components(s, "newton", t)) for t in TREES])
-        panels["depth"][s] = pen.line([(d, 1.0, components(s, "newton", depth=d)) for d in DEPTHS])
-        panels["epsilon"][s] = pen.line(
-            [(e, e, components(s, "newton", depth=3)) for e in sorted(WEIGHT_TABLES)]
-        )
-    return panels
+def drawn() -> Iterator[tuple[float, str, str]]:
+    """(epsilon, set, recipe) of every point of every figure."""
+    for figure in all_figures():
+        for _, epsilon, recipe in figure.points:
+            yield epsilon, figure.dataset, recipe
 
 
-def _candidates(pen: Pen) -> dict[str, dict[str, Line]]:
-    panels: dict[str, dict[str, Line]] = {"epsilon": {}, "trees": {}, "bins": {}}
-    for s in (5, 10, 20, 30):
-        rounds = [(e, e, placed("iterative_hessian", rounds=s)) for e in EPSILONS]
-        panels["epsilon"][f"{s} rounds"] = pen.line(rounds)
-    for k in CANDIDATES:
-        panels["trees"][k] = pen.line([(t, 1.0, placed(k, trees=t)) for t in (100, 200, 300)])
-        panels["bins"][k] = pen.line([(q, 1.0, placed(k, bins=q)) for q in BINS])
-    return panels
+# ---------------------------------------------------------------------------------------- points
+def _split_methods() -> Panels:
+    def newton(s: str, trees: int | None = None, depth: int = 4) -> str:
+        return components(s, "newton", trees, depth)
+
+    return {
+        "trees": {
+            s: [(t, 1.0, newton(s, t)) for t in (RANDOM if s == "totally_random" else LOOKING)]
+            for s in SPLITS
+        },
+        "depth": {s: [(d, 1.0, newton(s, depth=d)) for d in DEPTHS] for s in SPLITS},
+        "epsilon": {
+            s: [(e, e, newton(s, depth=SHALLOW)) for e in sorted(WEIGHT_TABLES)] for s in SPLITS
+        },
+    }
 
 
-def _batches(pen: Pen) -> dict[str, Line]:
-    return {label: pen.line([(e, e, batched(b)) for e in EPSILONS]) for label, b in BATCHES.items()}
+def _candidates() -> Panels:
+    return {
+        "epsilon": {
+            f"{s} rounds": [(e, e, placed("iterative_hessian", rounds=s)) for e in EPSILONS]
+            for s in ROUNDS
+        },
+        "trees": {k: [(t, 1.0, placed(k, trees=t)) for t in (100, 200, 300)] for k in CANDIDATES},
+        "bins": _bins(),
+    }
 
 
-def _methods(pen: Pen) -> dict[str, Line]:
-    return {n: pen.line([(t, 1.0, named(n, t)) for t in NAMED_TREES]) for n in RANKS}
+def _bins() -> dict[str, list[Point]]:
+    return {k: [(q, 1.0, placed(k, bins=q)) for q in BINS] for k in CANDIDATES}
 
 
-def _local(value: Value) -> dict[str, Line]:
-    pen = Pen(value, parties=EVERY_RECORD)
-    return {"local noise": pen.line([(t, 1.0, named("DP-TR Newton", t)) for t in NAMED_TREES])}
+def _candidates_by_epsilon() -> dict[str, list[Point]]:
+    return {k: [(e, e, placed(k)) for e in sorted(WEIGHT_TABLES)] for k in CANDIDATES}
+
+
+def _batches() -> dict[str, list[Point]]:
+    return {label: [(e, e, batched(b)) for e in EPSILONS] for label, b in BATCHES.items()}
+
+
+def _methods(epsilon: float) -> dict[str, list[Point]]:
+    few = {"DP-EBM": (25, 100)}  # its trees are that many for each feature
+    return {n: [(t, epsilon, named(n, t)) for t in few.get(n, NAMED_TREES)] for n in RANKS}
+
+
+def _widths() -> dict[str, list[Point]]:
+    return {
+        "k = m" if k is None else f"k = {k}": [
+            (t, 1.0, in_turns(k, "newton", t)) for t in (LOOKING_TREES, 50, 100, 200)
+        ]
+        for k in WIDTHS
+    }
+
+
+def _turns() -> dict[str, list[Point]]:
+    return {
+        f"{update}, {'k = m' if k is None else 'one feature a tree'}": [
+            (t, 1.0, in_turns(k, update, t)) for t in (LOOKING_TREES, 50, 100, 200)
+        ]
+        for update in ("newton", "gradient")
+        for k in (1, None)
+    }
+
+
+# --------------------------------------------------------------------------------------- drawing
+def draw_all(cells: Cells, out: Path) -> str:
+    parts = [HEAD]
+    for figure in [*all_figures(), *_costs()]:
+        parts.append(_draw(figure, cells, out))
+    return "\n\n".join(parts) + "\n"
+
+
+HEAD = """## Figures
+
+Leaves as printed. A figure has the splits that all its cells have; bars are standard errors.
+Figures 9 and 19 are of Nomao, of which no public copy is whole (docs/results/data). Figure 20
+reads the bytes, rounds and seconds of the fits of Figure 5; its panel on the number of clients is
+not reproduced."""
+
+
+def _costs() -> list[Figure]:
+    return [
+        Figure(20, FIGURE_SET, {"": _methods(1.0)}, "trees", y=measure, measure=measure)
+        for measure in ("bytes", "rounds", "seconds")
+    ]
+
+
+def _draw(figure: Figure, cells: Cells, out: Path) -> str:
+    """The figure as files, and its line on the page."""
+    title = f"Figure {figure.number}, {TITLES[figure.dataset]}"
+    found = {
+        (epsilon, recipe): cells.by_split(figure.dataset, recipe, epsilon, figure.measure)
+        for _, epsilon, recipe in figure.points
+    }
+    measured = {key: values for key, values in found.items() if len(values)}
+    if len(measured) < 2:
+        return f"{title}: its cells were not run."
+    shared = sorted(set.intersection(*(set(values.index) for values in measured.values())))
+    if not shared:
+        return f"{title}: its cells have no split in common."
+    panels = {
+        name or figure.x: _lines(lines, measured, shared) for name, lines in figure.panels.items()
+    }
+    panels |= _local(figure, cells, shared)
+    name = f"figure_{figure.number}_{figure.dataset}"
+    if figure.measure != "auc":
+        name += f"_{figure.measure}"
+    curves(out / name, panels, figure.x, figure.y, log_x=figure.log_x)
+    missing = len(found) - len(measured)
+    rest = f"; {missing} of its {len(found)} cells were not run" if missing else ""
+    return f"{title} (splits: {len(shared)}{rest}).\n\n![{title}]({name}.png)"
+
+
+def _lines(
+    lines: dict[str, list[Point]],
+    measured: dict[tuple[float, str], pd.Series],
+    shared: Sequence[int],
+) -> dict[str, Line]:
+    made = {}
+    for label, points in lines.items():
+        there = [(x, measured[e, r].loc[shared]) for x, e, r in points if (e, r) in measured]
+        made[label] = _line(there)
+    return made
+
+
+def _line(points: Sequence[tuple[float, pd.Series]]) -> Line:
+    errors = [v.std(ddof=1) / len(v) ** 0.5 if len(v) > 1 else 0.0 for _, v in points]
+    return [x for x, _ in points], [float(v.mean()) for _, v in points], errors
+
+
+def _local(figure: Figure, cells: Cells, shared: Sequence[int]) -> dict[str, dict[str, Line]]:
+    """Figure 5 has the baseline whose every record adds noise, in a panel of its own."""
+    if figure.number != 5:
+        return {}
+    found = [
+        (float(t), cells.by_split(FIGURE_SET, named("DP-TR Newton", t), 1.0, "auc", EVERY_RECORD))
+        for t in NAMED_TREES
+    ]
+    there = [(t, v.reindex(shared).dropna()) for t, v in found if len(v)]
+    return {"local noise": {"LDP": _line(there)}} if there else {}

@@ -35,6 +35,12 @@ DATASETS = {
     "credit_default": "Credit 2",
     "adult": "Adult",
 }
+JUDGED_SETS = ("bank", "credit_default", "adult")
+"""Sets on which printed methods must meet the printed cells."""
+CLOSE = 0.01
+"""How near a printed cell is met."""
+RUNS = 15
+"""Of the paper: three repeats of five splits."""
 SPLITS = ("histogram", "partially_random", "totally_random")
 UPDATES = ("gradient", "averaging", "newton")
 

@@ -24,26 +24,48 @@ TITLES = {
 }
 
 
-def components(split: str, update: str, trees: int | None = None, depth: int = 4) -> str:
-    """Random trees: 300 of them; trees that look: 25 (the paper's Table 3)."""
-    trees = trees or (300 if split == "totally_random" else 25)
-    batch = trees if update == "averaging" else 1
+PRINTED, PULLED = "printed", "pulled"
+"""What a noisy leaf says: the paper's rule, or ours that pulls it by its noise."""
+LEAVES = (PRINTED, PULLED)
+LOOKING_TREES, RANDOM_TREES = 25, 300
+"""Of trees that look at scores, and of random ones (the paper's Tables 3 and 9 to 12)."""
+BATCH_TREES, CANDIDATE_TREES, RANKED_TREES = 200, 100, 100
+"""Of its Tables 5, 4 and 6."""
+DEPTH, BINS = 4, 32
+
+
+def components(
+    split: str, update: str, trees: int | None = None, depth: int = DEPTH, leaves: str = PRINTED
+) -> str:
+    """Weight updates of the paper's Tables 3 and 9 to 12; averages have one kind of leaf."""
+    trees = trees or (RANDOM_TREES if split == "totally_random" else LOOKING_TREES)
+    averages = update == "averaging"
+    told = "" if averages else f";leaves={leaves}"
     return (
         f"method=components;split={split};update={update};n_trees={trees};"
-        f"batch={batch};max_depth={depth}"
+        f"batch={trees if averages else 1};max_depth={depth}{told}"
     )
 
 
-def placed(candidates: str, trees: int = 100, bins: int = 32, rounds: int = 5) -> str:
+def placed(candidates: str, trees: int = CANDIDATE_TREES, bins: int = BINS, rounds: int = 5) -> str:
     extra = f";hessian_rounds={rounds}" if candidates == "iterative_hessian" else ""
-    return f"method=components;candidates={candidates};n_trees={trees};n_bins={bins}{extra}"
+    return (
+        f"method=components;candidates={candidates};n_trees={trees};n_bins={bins}{extra};"
+        f"leaves={PRINTED}"
+    )
 
 
-def batched(batch: int, trees: int = 200) -> str:
+def batched(batch: int, leaves: str = PRINTED, trees: int = BATCH_TREES) -> str:
     if batch == 0:
         return components("totally_random", "averaging", trees)
-    return f"method=components;n_trees={trees};batch={batch}"
+    return f"method=components;n_trees={trees};batch={batch};leaves={leaves}"
 
 
-def named(name: str, trees: int) -> str:
+def in_turns(features: int | None, update: str, trees: int) -> str:
+    """Cyclical trees of some features each; None are all of them."""
+    chosen = "" if features is None else f";order=cyclic;features_per_tree={features}"
+    return f"method=components;update={update};n_trees={trees};leaves={PRINTED}{chosen}"
+
+
+def named(name: str, trees: int = RANKED_TREES) -> str:
     return f"method={name};n_trees={trees}"

@@ -13,9 +13,10 @@ WORDS = ("page", "claims", "findings", "verdicts", "figures", "tables", "default
 """Modules that write sentences. Papers' numbers are data, in modules of their own."""
 TEMPLATES = sorted(path for path in STUDIES.rglob("*.py") if path.stem in WORDS)
 
-PLACES = r"(?:Figures?|Fig\.|Figs\.|Tables?|Algorithms?|Theorems?|[Ss]ections?|Appendix|Panels?)"
+PLACES = r"(?:Figures?|Fig\.|Figs\.|Tables?|Algorithms?|Theorems?|[Ss]ections?|[Aa]ppendix|Panels?)"
 ALLOWED = re.compile(
-    rf"{PLACES} [A-Z]?\d+(?:\.\d+)*(?:(?:, | and | to |-)\d+)*"  # places in a paper
+    rf"{PLACES} (?:[A-Z]\.)?\d+(?:\.\d+)*(?:(?:, | and | to |-)\d+)*"  # places in a paper
+    r"|Credit [12]|KDD Cup 99"  # names of data sets
     r"|(?:docs|studies|benchmarks|tests)/\S+"  # files
     r"|\b(?:19|20)\d\d\b"  # years
     r"|^#+ \d+\."  # numbered headings

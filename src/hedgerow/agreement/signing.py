@@ -7,10 +7,6 @@ receipts together. Whoever has the study file can check all of it; nobody is ask
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 from hedgerow.agreement.run_folder import RunFolder
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.estimators import model_file
@@ -30,17 +26,10 @@ def sign_model(folder: RunFolder, agreed: StudyFile, identity: Identity) -> None
     content = model_file.read(folder.model_file)
     message = signed_message(model_file.digest_of(content), study, last)
     signed = {"study": study, "receipts": last, "signature": identity.sign(message).hex()}
-    model_file.write(folder.model_file, content, signed)
+    model_file.add(folder.model_file, "signed", signed)
 
 
 def signed_message(model_digest: str, study: str, receipts: dict[str, str]) -> bytes:
     """What the coordinator signs; receipts by name, so that none can be left out or exchanged."""
     parts = [text.encode() for pair in sorted(receipts.items()) for text in pair]
     return digest("signed model", model_digest.encode(), study.encode(), *parts)
-
-
-def signed_part(path: Path) -> dict[str, Any] | None:
-    """What a file says of its signatures; None for a model of one process."""
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    found: dict[str, Any] | None = document.get("signed")
-    return found

@@ -9,12 +9,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hedgerow.agreement.signing import signed_message, signed_part
+from hedgerow.agreement.signing import signed_message
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators import model_file
 from hedgerow.estimators.saving import load
+from hedgerow.report.evaluation import Evaluation
 from hedgerow.secagg.envelope import SignedHeader
 from hedgerow.secagg.keys import is_signed
 from hedgerow.study.terms import Study
@@ -34,10 +35,13 @@ class CheckResult:
 
 def verified(path: Path, roster: Path | None) -> list[CheckResult]:
     """All checks that can be made; a file that is torn or changed raises at once."""
-    content = model_file.read(path)
-    said: PrivacyStatement = load(path).privacy_
+    document = model_file.opened(path)
+    content, signed = document["content"], document.get("signed")
+    model = load(path)
+    said: PrivacyStatement = model.privacy_
     checks = [CheckResult("digest", True, model_file.digest_of(content)), *_arithmetic(said)]
-    signed = signed_part(path)
+    if document.get("evaluation") is not None:
+        checks.append(_evaluation(model, document["evaluation"]))
     if roster is None:
         words = "give --roster study.toml to check them" if signed else "none: made in one process"
         return [*checks, CheckResult("signatures", True, words)]
@@ -45,6 +49,13 @@ def verified(path: Path, roster: Path | None) -> list[CheckResult]:
         words = "the file carries none, so it is not a model of this study's sites"
         return [*checks, CheckResult("signatures", False, words)]
     return [*checks, *_signatures(content, said, signed, StudyFile.read(roster))]
+
+
+def _evaluation(model: Any, told: dict[str, Any]) -> CheckResult:
+    """Nobody signs it: what is looked at is that it measures this model."""
+    found = Evaluation.from_dict(told)
+    words = f"of this model, {found.privacy_.promise} for its own records; signed by nobody"
+    return CheckResult("evaluation", model.model_.score.digest in found.digests, words)
 
 
 # -------------------------------------------------------------------------------------- arithmetic

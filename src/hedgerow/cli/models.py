@@ -130,12 +130,16 @@ def evaluate(
     target: Annotated[str | None, typer.Option(help="The column with the truth.")] = None,
     by: Annotated[str | None, typer.Option(help="A column: each of its values by itself.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="A file in which all adds up.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Also put it into the model's file, for its page.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """How good a model is, by one private query over records it was not trained on."""
     import numpy as np
 
+    from hedgerow.estimators import model_file
     from hedgerow.estimators.evaluation import evaluate as measured
     from hedgerow.estimators.files import whole_table
     from hedgerow.estimators.saving import load
@@ -158,6 +162,8 @@ def evaluate(
             by=by,
             ledger=ledger,
         )
+    if keep:
+        model_file.add(model, "evaluation", found.to_dict())
     if json:
         say_json(found.to_dict())
     else:

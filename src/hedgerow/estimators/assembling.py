@@ -19,7 +19,6 @@ from hedgerow.coordinator.total import Total
 from hedgerow.errors import QualityWarning, SignalWarning, SpecError, warn
 from hedgerow.estimators.checking import check_task
 from hedgerow.estimators.common import DEFAULT_DELTA
-from hedgerow.estimators.evaluated import Evaluation
 from hedgerow.estimators.evaluation import USUAL_CONFIDENCE, on_held_out_records
 from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
@@ -27,6 +26,7 @@ from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.recipes import evaluation
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
+from hedgerow.report.evaluation import Evaluation
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.study.consortium import Sparse
 from hedgerow.study.terms import Study
@@ -158,6 +158,7 @@ def train(
     estimator.model_ = trained.model
     estimator.grown_ = trained.grown
     estimator.run_ = federation.record
+    estimator.signed_ = None  # a run over real sites signs its model's file
     estimator.ledger_ = federation.ledger
     estimator.n_features_in_ = len(study.schema.grids)
     estimator.privacy_ = statement(
@@ -174,7 +175,7 @@ def train(
     )
     if measured is not None:
         estimator.evaluation_ = Evaluation(
-            (measured,), USUAL_CONFIDENCE, estimator.privacy_, estimator
+            (measured,), USUAL_CONFIDENCE, estimator.privacy_, (trained.model.score.digest,)
         )
     if trained.instead:
         warn(trained.instead, SignalWarning)

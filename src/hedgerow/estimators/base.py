@@ -31,7 +31,6 @@ from hedgerow.estimators.checking import (
     warn_of_marks,
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
-from hedgerow.estimators.evaluated import Evaluation
 from hedgerow.estimators.holders import (
     declared_parties,
     draws_of_holders,
@@ -57,6 +56,7 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
+from hedgerow.report.evaluation import Evaluation
 from hedgerow.report.exports.writing import exported
 from hedgerow.report.importance_noise import importance_deviations
 from hedgerow.report.page import page
@@ -92,6 +92,7 @@ class PrivateEstimator(CommonParameters):
     classes_: NDArray[Any]
     feature_names_in_: NDArray[np.object_]
     evaluation_: Evaluation
+    signed_: dict[str, Any] | None
     _held_out_draws: list[Draws] | None
 
     def _recipe(self, schema: Schema) -> Recipe:
@@ -308,6 +309,15 @@ class PrivateEstimator(CommonParameters):
         """What one column adds to the score, bin by bin, with its noise: `hedgerow.shape`."""
         check_is_fitted(self, "model_")
         return shape(self, feature)
+
+    def keep(self, evaluation: Evaluation) -> Self:
+        """Keeps a paid evaluation with the model: `save` writes it, `report` shows it.
+
+        It comes with its own statement: what its records paid is not part of `privacy_`.
+        """
+        check_is_fitted(self, "model_")
+        self.evaluation_ = evaluation.of(self.model_.score.digest)
+        return self
 
     def save(self, path: str | Path) -> None:
         """Writes the fitted model as JSON, for `hedgerow.load`; noisy numbers only."""

@@ -19,7 +19,6 @@ from sklearn.base import clone
 from hedgerow.errors import SpecError
 from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.checking import check_task, checked_labels, checked_rows
-from hedgerow.estimators.evaluated import Evaluation
 from hedgerow.estimators.evaluation import compared
 from hedgerow.estimators.holders import (
     declared_parties,
@@ -32,6 +31,7 @@ from hedgerow.estimators.parameters import checked
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.recipes import evaluation as recipe
+from hedgerow.report.evaluation import Evaluation
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.rows import Rows
 from hedgerow.values.joining import joint_schema

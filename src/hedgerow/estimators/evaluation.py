@@ -13,7 +13,6 @@ from hedgerow.coordinator.promise import unit
 from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import SpecError
 from hedgerow.estimators.checking import checked_labels, checked_rows
-from hedgerow.estimators.evaluated import Evaluation, Measured
 from hedgerow.estimators.holders import (
     declared_parties,
     secret_draws,
@@ -33,6 +32,7 @@ from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.recipes import evaluation as recipe
 from hedgerow.recipes.evaluation import EvaluationTables
+from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.rows import Rows
@@ -151,7 +151,8 @@ def compared(
     note = note or (OF_HELD_OUT if _is_held_out(candidates) else OF_OTHERS)
     said = _statement(study, federation, note, person is not None, total)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
-    return Evaluation(measured, confidence, said, candidates[best])
+    digests = tuple(one.model_.score.digest for one in candidates)
+    return Evaluation(measured, confidence, said, digests, candidates[best])
 
 
 def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:

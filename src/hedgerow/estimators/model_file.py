@@ -19,19 +19,21 @@ from hedgerow.version import __version__
 
 FORMAT = "hedgerow-model"
 FORMAT_VERSION = 3
+BESIDE = ("signed", "evaluation")
 FILE_ENTRIES = ("format", "version", "release", "digest", "content")
 HEAD = 200
 """Characters within which a file says that it is a model, even if the rest is lost."""
 
 
-def write(path: str | Path, content: dict[str, Any], signed: dict[str, Any] | None = None) -> None:
+def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | None) -> None:
     """Writes beside the target and renames, so that a full disk leaves no half a model.
 
-    `signed` vouches for the content of a networked model (agreement/signing.py).
+    What stands `beside` the content leaves its digest as it is: `signed` vouches for a networked
+    model (agreement/signing.py), `evaluation` is what was measured of it afterwards.
     """
     check_place(path)
     target = Path(path)
-    document = sealed(content) | ({"signed": signed} if signed else {})
+    document = sealed(content) | {name: one for name, one in beside.items() if one is not None}
     half = target.with_name(target.name + ".part")
     try:
         half.write_text(
@@ -76,7 +78,13 @@ def digest_of(content: Any) -> str:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """What `write` was given; anything else is a DataError that says what was found."""
+    """The content that `write` was given."""
+    content: dict[str, Any] = opened(path)["content"]
+    return content
+
+
+def opened(path: str | Path) -> dict[str, Any]:
+    """The whole file, whose content is as it was written; else a DataError says what was found."""
     document = _parsed(path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
@@ -87,8 +95,14 @@ def read(path: str | Path) -> dict[str, Any]:
             f"{path} was changed after it was written: its content does not match its digest. "
             "Use an untouched copy, or fit and save the model again."
         )
-    content: dict[str, Any] = document["content"]
-    return content
+    return document
+
+
+def add(path: str | Path, name: str, what: dict[str, Any]) -> None:
+    """Puts something beside the content of a file that is there; all else stays."""
+    document = opened(path)
+    others = {one: document.get(one) for one in BESIDE}
+    write(path, document["content"], **others | {name: what})
 
 
 def check_entries(path: str | Path, table: Any, names: tuple[str, ...]) -> None:

@@ -24,6 +24,7 @@ from hedgerow.errors import DataError, warn
 from hedgerow.estimators import model_file
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.privacy.noise.response import BloomReports
+from hedgerow.report.evaluation import Evaluation, kept_evaluation
 from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.models import Model
 from hedgerow.values.schema import Schema
@@ -50,7 +51,13 @@ def save_model(path: str | Path, estimator: Any) -> None:
         "privacy": estimator.privacy_.to_dict(),
         "run": estimator.run_.to_dict(),
     }
-    model_file.write(path, content)
+    evaluation = kept_evaluation(estimator)
+    model_file.write(
+        path,
+        content,
+        signed=getattr(estimator, "signed_", None),
+        evaluation=None if evaluation is None else evaluation.to_dict(),
+    )
 
 
 def load(path: str | Path) -> Any:
@@ -65,20 +72,26 @@ def load(path: str | Path) -> Any:
     -------
     estimator
         Of the class that was saved, with its parameters, `classes_` in their own type,
-        `privacy_`, `run_`, `schema_` and `model_`.
+        `privacy_`, `run_`, `schema_` and `model_`, with `evaluation_` if one was kept and
+        `signed_`, the receipts and the signature of a networked model.
 
     """
-    content = model_file.read(path)
+    document = model_file.opened(path)
+    content = document["content"]
     model_file.check_entries(path, content, ENTRIES)
     try:
-        return _restored(content)
+        estimator = _restored(content)
+        estimator.signed_ = document.get("signed")
+        if document.get("evaluation") is not None:
+            estimator.keep(Evaluation.from_dict(document["evaluation"]))
+        return estimator
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise DataError(
             f"{path} holds a model that hedgerow does not understand ({error}); {model_file.AGAIN}"
         ) from error
 
 
-def _restored(content: Mapping[str, Any]) -> BaseEstimator:
+def _restored(content: Mapping[str, Any]) -> Any:
     """Sets what `fit` sets; the class is one of ours by name, never any other."""
     estimator = _class_named(content["estimator"])(**read_parameters(content["parameters"]))
     estimator.schema_ = Schema.from_dict(content["schema"])

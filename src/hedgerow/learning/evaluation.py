@@ -200,10 +200,7 @@ def many_class_measures(
 ) -> dict[str, EstimatedMeasure]:
     """(C B, C) counts by the class that is named, its probability, and the true class."""
     table, noise = right_and_wrong(counts, variance)
-
-    def accuracy(c: FloatArray) -> float:
-        return float(c[:, 1].sum() / c.sum())
-
+    accuracy = lambda c: _second_share(c.sum(axis=0))  # noqa: E731
     return {"accuracy": estimate(accuracy, table, noise, confidence, (0.0, 1.0))}
 
 

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
+from hedgerow.report.evaluation import kept_evaluation
 from hedgerow.report.exports.writing import write_file
-from hedgerow.report.page import sections
+from hedgerow.report.page import quality, sections, spending
 from hedgerow.report.page.data import script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.pictures import importance_bars, shape_figures
@@ -49,9 +50,9 @@ def written(model: Reportable) -> str:
         _columns_section(model, form),
         _why_section(form),
         sections.promise(said),
-        sections.spent(said),
-        sections.left(run, said),
-        sections.evaluation(),
+        spending.spent(said, getattr(model, "signed_", None)),
+        spending.left(run, said),
+        quality.evaluation(kept_evaluation(model)),
         sections.not_protected(said),
         sections.origin(form, said, _parameters(model), model.model_.score.digest),
     ]

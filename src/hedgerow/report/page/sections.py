@@ -7,16 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hedgerow.coordinator.promise import meaning_words, percent
-from hedgerow.coordinator.record import RoundRecord, RunRecord
-from hedgerow.coordinator.spending import Part, Spending
+from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.privacy.accounting.rounding import printed
-from hedgerow.report.page.html import Html, bullet_list, joined, table, tag
+from hedgerow.report.page.html import Html, bullet_list, table, tag
 from hedgerow.report.plain import PlainModel
 from hedgerow.values.grids import ColumnKind
-
-MANIFEST_LINES = 3
-"""Of each round; the rest is counted."""
 
 
 def section(name: str, title: str, *inside: str | Html) -> Html:
@@ -31,11 +27,11 @@ def glance(model: PlainModel, said: PrivacyStatement, run: RunRecord) -> Html:
         task += f" and {len(model.classes) - 4} more"
     facts = [
         ("Tells", task),
-        ("From", _many(len(model.grids), "column")),
+        ("From", many(len(model.grids), "column")),
         ("Made of", made_of(model)),
-        ("Trained on", "one holder" if said.parties == 1 else _many(said.parties, "site")),
-        ("In", _many(len(run.rounds), "round")),
-        ("Each site sent", _bytes(sum(r.bytes_out for r in run.rounds))),
+        ("Trained on", "one holder" if said.parties == 1 else many(said.parties, "site")),
+        ("In", many(len(run.rounds), "round")),
+        ("Each site sent", in_bytes(sum(r.bytes_out for r in run.rounds))),
     ]
     cards = [tag("div", tag("dt", name), tag("dd", words)) for name, words in facts]
     return tag("dl", *cards, class_="facts")
@@ -53,8 +49,8 @@ def promise_card(said: PrivacyStatement) -> Html:
 
 
 def made_of(model: PlainModel) -> str:
-    parts = [_many(len(model.curves), "curve")] if model.curves else []
-    parts += [_many(len(model.trees), "tree")] if model.trees else []
+    parts = [many(len(model.curves), "curve")] if model.curves else []
+    parts += [many(len(model.trees), "tree")] if model.trees else []
     return " and ".join(parts) or "a constant"
 
 
@@ -124,109 +120,7 @@ def _numbers(said: PrivacyStatement) -> Html:
     )
 
 
-# ----------------------------------------------------------------------------------- what was spent
-def spent(said: PrivacyStatement) -> Html:
-    if said.spent_fraction is None:
-        return section(
-            "spent", "What was spent", tag("p", "No noise was added: nothing is bounded.")
-        )
-    rows = [
-        (
-            tag("span", tag("span", "", class_=f"chip c{k % 6}"), f" {_round_words(line.rounds)}"),
-            line.what,
-            f"{line.part:.1%}",
-        )
-        for k, line in enumerate(said.spending)
-    ]
-    rows += [
-        (tag("span", tag("span", "", class_="chip left"), " left"), p.what, f"{p.part:.1%}")
-        for p in said.unspent
-    ]
-    words = (
-        f"{said.spent_fraction:.1%} of the budget, by the most charged record; what was released "
-        f"has epsilon {printed(said.spent_epsilon)}."
-    )
-    sites = "the holder" if said.parties == 1 else f"each of the {said.parties} sites"
-    charged = f"The same charge stands in the ledger of {sites}: every site answers every round."
-    return section(
-        "spent",
-        "What was spent",
-        tag("p", words),
-        _stack(said.spending, said.unspent),
-        table(["Rounds", "For", "Part"], rows, "The budget, round by round"),
-        tag("p", charged, class_="small"),
-    )
-
-
-def _round_words(rounds: str) -> str:
-    return f"round {rounds}" if rounds[:1].isdigit() else rounds
-
-
-def _stack(spending: Sequence[Spending], unspent: Sequence[Part]) -> Html:
-    x, parts = 0.0, []
-    for k, line in enumerate(spending):
-        parts.append(_slice(x, line.part, f"c{k % 6}"))
-        x += line.part
-    for left in unspent:
-        parts.append(_slice(x, left.part, "left"))
-        x += left.part
-    label = f"A bar of the whole budget; {sum(p.part for p in spending):.1%} of it was spent."
-    return Html(
-        f'<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
-        f'aria-label="{label}">{"".join(parts)}</svg>'
-    )
-
-
-def _slice(start: float, part: float, kind: str) -> str:
-    return (
-        f'<rect class="{kind}" x="{620 * start:.2f}" y="0" width="{620 * part:.2f}" height="22"/>'
-    )
-
-
-# -------------------------------------------------------------------------------------- what left
-def left(run: RunRecord, said: PrivacyStatement) -> Html:
-    out, back = sum(r.bytes_out for r in run.rounds), sum(r.bytes_in for r in run.rounds)
-    who = "The holder answered" if said.parties == 1 else "Each site answered"
-    words = (
-        f"{who} {_many(len(run.rounds), 'round')} with {sum(r.integers for r in run.rounds)} whole "
-        f"numbers in all: {_bytes(out)} out, {_bytes(back)} in. No row, and no number without "
-        "noise, is among them."
-    )
-    if said.spent_fraction is None:
-        words = words.partition(" No row")[0] + " No noise was added to them."
-    rows = [
-        (
-            f"{r.number}{' (failed)' if r.void else ''}",
-            _manifest(r),
-            str(r.integers),
-            _bytes(r.bytes_out),
-        )
-        for r in run.rounds
-    ]
-    rounds = table(["Round", "Asked", "Numbers", "Sent"], rows, "Every round, as a site saw it")
-    return section(
-        "left",
-        "What left each site",
-        tag("p", words),
-        tag("details", tag("summary", f"All {len(rows)} rounds"), rounds),
-    )
-
-
-def _manifest(record: RoundRecord) -> Html:
-    lines = [tag("div", line) for line in record.manifest[:MANIFEST_LINES]]
-    more = len(record.manifest) - MANIFEST_LINES
-    return joined([*lines, *([tag("div", f"and {more} more", class_="small")] if more > 0 else [])])
-
-
 # ---------------------------------------------------------------------------------------- the rest
-def evaluation() -> Html:
-    words = (
-        "This model carries no evaluation. A score on records of the sites is a release of its "
-        "own, with noise and a charge; a score on other rows is outside the promise."
-    )
-    return section("evaluation", "How good it is", tag("p", words))
-
-
 def not_protected(said: PrivacyStatement) -> Html:
     return section(
         "unprotected",
@@ -241,6 +135,7 @@ def origin(
     model: PlainModel, said: PrivacyStatement, parameters: dict[str, Any], digest: str
 ) -> Html:
     rows = [
+        *((f"{title[0].upper()}{title[1:]}", words) for title, words in _said_of_it(said)),
         ("Estimator", model.name),
         ("Release", f"hedgerow {said.release}"),
         ("Source files, SHA-256", said.source),
@@ -258,6 +153,10 @@ def origin(
         tag("p", how),
         tag("pre", 'import hedgerow\nmodel = hedgerow.load("model.json")  # checks its digest'),
     )
+
+
+def _said_of_it(said: PrivacyStatement) -> list[tuple[str, str]]:
+    return list(said.about.lines()) if said.about else []
 
 
 # ------------------------------------------------------------------------------------------- fields
@@ -284,11 +183,11 @@ def _choices(name: str, values: Sequence[str], other: bool) -> Html:
     return tag("select", *options, id=name)
 
 
-def _many(count: int, word: str) -> str:
+def many(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _bytes(count: int) -> str:
+def in_bytes(count: int) -> str:
     if count < 10_000:
         return f"{count} bytes"
     return f"{count / 1000:.0f} kB" if count < 10_000_000 else f"{count / 1e6:.0f} MB"

@@ -1,4 +1,4 @@
-"""What an evaluation says of each model: measures with intervals, and what was promised."""
+"""How good a model is, as a paid answer: what `hedgerow.evaluate` gives, and what a model keeps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.coordinator.statement import PrivacyStatement
+from hedgerow.errors import SpecError
 from hedgerow.learning.evaluation import CalibrationBin, EstimatedMeasure
 from hedgerow.values.notebook import html_table
 
@@ -35,7 +36,19 @@ class Evaluation:
     parts: tuple[tuple[Measured, ...], ...]
     confidence: float
     privacy_: PrivacyStatement
-    chosen: Any
+    digests: tuple[str, ...]
+    """Which models these are: the digest of each one's score."""
+    chosen: Any = None
+
+    def of(self, digest: str) -> Evaluation:
+        """What was measured of one model, apart from the others of the same query."""
+        if digest not in self.digests:
+            raise SpecError(
+                "this evaluation is of another model; evaluate this one, or load the model that "
+                "was evaluated."
+            )
+        at = self.digests.index(digest)
+        return Evaluation((self.parts[at],), self.confidence, self.privacy_, (digest,))
 
     def __getitem__(self, name: str) -> EstimatedMeasure:
         """A measure of the first model over all records, or over its first group."""
@@ -51,8 +64,19 @@ class Evaluation:
         return {
             "confidence": self.confidence,
             "models": [[_plain(one) for one in part] for part in self.parts],
+            "digests": list(self.digests),
             "privacy": self.privacy_.to_dict(),
         }
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> Evaluation:
+        """From what `to_dict` gave; `chosen` is no value and is not kept."""
+        return Evaluation(
+            tuple(tuple(_measured(one) for one in part) for part in d["models"]),
+            float(d["confidence"]),
+            PrivacyStatement.from_dict(d["privacy"]),
+            tuple(d["digests"]),
+        )
 
     def __repr__(self) -> str:
         return f"Evaluation({_main(self.parts[0][0])}, {self.privacy_.promise})"
@@ -92,6 +116,27 @@ def _plain(one: Measured) -> dict[str, Any]:
     }
 
 
+def _measured(d: dict[str, Any]) -> Measured:
+    bins = tuple(
+        CalibrationBin(b["low"], b["high"], b["records"], _estimate(b["share"]))
+        for b in d["calibration"]
+    )
+    measures = {name: _estimate(value) for name, value in d["measures"].items()}
+    return Measured(d["group"], measures, bins)
+
+
 def _numbers(value: EstimatedMeasure) -> list[float | None]:
     found = (value.value, value.low, value.high)
     return [number if abs(number) < float("inf") else None for number in found]
+
+
+def _estimate(told: list[float | None]) -> EstimatedMeasure:
+    value, low, high = (math.nan if number is None else float(number) for number in told)
+    return EstimatedMeasure(value, low, high)
+
+
+def kept_evaluation(model: Any) -> Evaluation | None:
+    """The evaluation that a model carries, if it is of this very model: a new fit drops it."""
+    found: Evaluation | None = getattr(model, "evaluation_", None)
+    is_own = found is not None and found.digests == (model.model_.score.digest,)
+    return found if is_own else None
