@@ -115,6 +115,17 @@ class FlareNetwork:
                 raise TimeoutError(f"FLARE's sites did not register; see {self.folder}/*.log")
             time.sleep(0.5)
 
+    def kill_and_start_again(self, name: str) -> None:
+        """SIGKILL of all that one participant runs; then a start, as by a service."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.groups[name].pid, signal.SIGKILL)
+        self.groups[name].wait()
+        for process in self.processes(name):
+            with suppress(psutil.Error):
+                process.kill()
+        (self.kits / name / "daemon_pid.fl").unlink(missing_ok=True)
+        self._start(name)
+
     # ------------------------------------------------------------------------------------ stopping
     def processes(self, name: str) -> list[psutil.Process]:
         """Those of one participant that run now: FLARE daemonises, so they are found by kit."""

@@ -121,10 +121,8 @@ class Flare:
                 process.kill()
 
     def kill_server(self) -> None:
-        """With its job; its watchdog starts it again."""
-        for process in self.network.processes("localhost"):
-            if "bash" not in process.name() and "sub_start" not in str(process.cmdline()):
-                process.kill()
+        """With its job, and its watchdog, which would give up after a few kills."""
+        self.network.kill_and_start_again("localhost")
 
 
 class Interrupted:

@@ -98,10 +98,10 @@ def page(plays: dict[str, dict[str, Any]]) -> str:
 
 
 def main(names: Sequence[str]) -> None:
-    plays = json.loads(PLAYS.read_text()) if PLAYS.exists() else {}
     PLAYS.parent.mkdir(exist_ok=True)
 
     def keep(name: str, play: dict[str, Any]) -> None:
+        plays = json.loads(PLAYS.read_text()) if PLAYS.exists() else {}
         plays[name] = play
         PLAYS.write_text(json.dumps(plays, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         PAGE.write_text(page(plays), encoding="utf-8")
