@@ -2,9 +2,9 @@
 Accuracy against epsilon
 ========================
 
-For whoever must choose an epsilon. Made-up patients; who will be back in hospital within a month? We
-fit the default boosted trees at several epsilons, a few times each, and look at the AUC on patients
-that no model has seen. The dashed line is the same method without noise.
+For whoever must choose an epsilon. Made-up patients; who will be back in hospital within a
+month? We fit the default boosted trees at several epsilons, a few times each, and look at the
+AUC on patients that no model has seen. The dashed line is the same method without noise.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,10 @@ figure, axis = plt.subplots(figsize=(7, 4))
 for n, colour in ((4_000, "C0"), (16_000, "C1")):
     found = np.array(
         [
-            [auc(hr.BoostedTreesClassifier(SCHEMA, epsilon=e).fit(rows[:n], labels[:n])) for e in epsilons]
+            [
+                auc(hr.BoostedTreesClassifier(SCHEMA, epsilon=e).fit(rows[:n], labels[:n]))
+                for e in epsilons
+            ]
             for _ in range(3)
         ]
     )
@@ -42,11 +45,12 @@ for n, colour in ((4_000, "C0"), (16_000, "C1")):
     axis.axhline(auc(bare), color=colour, linestyle="--", linewidth=1)
 axis.set_xscale("log")
 axis.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+axis.minorticks_off()
 axis.set_xlabel("epsilon: the smaller, the stronger the promise")
 axis.set_ylabel("AUC on other patients")
 axis.legend(title="mean and range of three fits")
 figure.tight_layout()
 
 # %%
-# Four times the patients reach the same AUC at about a quarter of the epsilon: the noise does not grow
-# with the number of records, and what is to be learned does.
+# Four times the patients reach the same AUC at about a quarter of the epsilon: the noise does
+# not grow with the number of records, and what is to be learned does.

@@ -2,8 +2,8 @@
 One tree, read aloud
 ====================
 
-For clinicians, and for those who must explain a model to them. One private tree on scikit-learn's
-breast cancer data, as a picture, as text, and one decision in words.
+For clinicians, and for those who must explain a model to them. One private tree on
+scikit-learn's breast cancer data, as a picture, as text, and one decision in words.
 """
 
 import matplotlib.pyplot as plt
@@ -26,13 +26,13 @@ schema = hr.Schema(ranges, classes=("malignant", "benign"))
 tree = hr.TreeClassifier(schema, epsilon=2.0, max_depth=3, random_state=0).fit(rows, labels)
 
 # %%
-# The picture grows from left to right. A bar is the probability of each class; the grey numbers are
-# records, with two deviations of the noise in them. A question mark says that noise alone could
-# change the class of a leaf.
+# The picture grows from left to right. A bar is the probability of each class; the grey numbers
+# are records, with two deviations of the noise in them. A question mark says that noise alone
+# could change the class of a leaf.
 
 path = hr.draw_tree(tree, "tree.png")
 image = plt.imread(path)
-figure, axis = plt.subplots(figsize=(10, 10 * image.shape[0] / image.shape[1]))
+figure, axis = plt.subplots(figsize=(13, 13 * image.shape[0] / image.shape[1]))
 axis.imshow(image)
 axis.axis("off")
 figure.tight_layout(pad=0)

@@ -2,8 +2,8 @@
 Sites alone against together
 ============================
 
-For hospitals that wonder whether joining pays. Five hospitals of different sizes fit a private model
-each, all with the same promise; then all together, while every row stays where it is.
+For hospitals that wonder whether joining pays. Five hospitals of different sizes fit a private
+model each, all with the same promise; then all together, while every row stays where it is.
 """
 
 import matplotlib.pyplot as plt
@@ -40,7 +40,7 @@ together = [auc(fitted(rows, labels, party=hospital, parties=HOSPITALS)) for _ i
 # %%
 
 figure, axis = plt.subplots(figsize=(7, 4))
-names = [f"{name}\n{size:,} patients" for name, size in zip(HOSPITALS, SIZES)]
+names = [f"{name}\n{size:,} patients" for name, size in zip(HOSPITALS, SIZES, strict=True)]
 for k, name in enumerate(HOSPITALS):
     axis.plot([k] * 3, alone[name], "o", color="C0")
 axis.axhspan(min(together), max(together), color="C1", alpha=0.3, label="all together, rows stay")
@@ -51,5 +51,5 @@ axis.legend(loc="lower right")
 figure.tight_layout()
 
 # %%
-# Every hospital keeps the same promise to its patients either way. Alone, each has to hide a patient
-# among a few hundred; together, among all.
+# Every hospital keeps the same promise to its patients either way. Alone, each has to hide a
+# patient among a few hundred; together, among all.

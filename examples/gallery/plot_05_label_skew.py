@@ -2,9 +2,10 @@
 Label skew
 ==========
 
-For consortia whose members see different patients. One clinic treats mostly the sick, another mostly
-the healthy. Methods that average finished models suffer from that. Sums do not: without noise, the
-model of all sites is, bit for bit, the one of pooled rows, however the rows are divided.
+For consortia whose members see different patients. One clinic treats mostly the sick, another
+mostly the healthy. Methods that average finished models suffer from that. Sums do not: without
+noise, the model of all sites is, bit for bit, the one of pooled rows, however the rows are
+divided.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +28,9 @@ def auc(model):
 
 def divided(skew):
     """Three sites; `skew` is how far the sick gather at the first one (0: not at all, 1: all)."""
-    chance = np.where(sick[:, None], [1 + 2 * skew, 1 - skew, 1 - skew], [1 - skew / 2, 1, 1 + skew / 2])
+    chance = np.where(
+        sick[:, None], [1 + 2 * skew, 1 - skew, 1 - skew], [1 - skew / 2, 1, 1 + skew / 2]
+    )
     chance = chance / chance.sum(axis=1, keepdims=True)
     return (rng.random(len(sick))[:, None] > chance.cumsum(axis=1)).sum(axis=1)
 

@@ -2,8 +2,8 @@
 Where the budget goes
 =====================
 
-For privacy officers and curious data scientists. Every model says what each round asked and what part
-of the budget it took. Here for our three methods, side by side.
+For privacy officers and curious data scientists. Every model says what each round asked and
+what part of the budget it took. Here for our three methods, side by side.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,14 @@ for k, model in enumerate(models):
     for j, spent in enumerate(model.privacy_.spending):
         axis.barh(k, spent.part, left=left, color=f"C{j}", edgecolor="white")
         if spent.part > 0.06:
-            axis.text(left + spent.part / 2, k, f"round\n{spent.rounds}", ha="center", va="center", fontsize=8)
+            axis.text(
+                left + spent.part / 2,
+                k,
+                f"round\n{spent.rounds}",
+                ha="center",
+                va="center",
+                fontsize=8,
+            )
         left += spent.part
 axis.set_yticks(range(len(models)), [type(m).__name__ for m in models])
 axis.set_xlabel("part of the budget that the most charged record has paid")

@@ -2,10 +2,10 @@
 An audit
 ========
 
-For those who do not believe what software says of itself. ``hedgerow audit`` fits the real pipeline on
-made-up rows, puts *canaries* in (records that stand out, each with the toss of a coin) and looks at
-everything that was released. This page does the same and draws what it finds. The measured loss must
-not exceed the claim.
+For those who do not believe what software says of itself. ``hedgerow audit`` fits the real
+pipeline on made-up rows, puts *canaries* in (records that stand out, each with the toss of a
+coin) and looks at everything that was released. This page does the same and draws what it
+finds. The measured loss must not exceed the claim.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +17,9 @@ claims = (2.0, 4.0, 8.0)
 verdicts = [audited(hr.TreeClassifier, epsilon=claim, fits=3) for claim in claims]
 
 # %%
-# *White box* knows everything but the noise; its lower bound should come close to the claim and stay
-# below it. *One run* believes nothing about the noise and guesses which canaries were in; it is weaker.
+# *White box* knows everything but the noise; its lower bound should come close to the claim and
+# stay below it. *One run* believes nothing about the noise and guesses which canaries were in;
+# it is weaker, and with so few canaries it finds nothing.
 
 figure, axis = plt.subplots(figsize=(6, 4))
 axis.plot([0, 9], [0, 9], color="k", linewidth=1, label="claim")
@@ -30,11 +31,13 @@ axis.legend()
 figure.tight_layout()
 
 # %%
-# Each kind of sum by itself: how loud is its noise, compared with what was claimed? 1 is right.
+# Each kind of sum by itself: how loud is its noise, compared with what was claimed? 1 is right;
+# of few numbers it cannot be told well.
 
 kinds = verdicts[-1].kinds
 figure, axis = plt.subplots(figsize=(7, 0.6 + 0.5 * len(kinds)))
-axis.barh([k.what for k in kinds], [k.noise for k in kinds])
+names = [f"{k.what}\n({k.numbers} numbers)" for k in kinds]
+axis.barh(names, [k.noise for k in kinds])
 axis.axvline(1.0, color="k", linewidth=1)
 axis.set_xlabel("measured deviation of the noise over the claimed one")
 figure.tight_layout()

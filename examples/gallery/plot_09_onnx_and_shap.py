@@ -2,8 +2,9 @@
 Export to ONNX, explain with SHAP
 =================================
 
-For engineers who serve models, and for those who already have tools. A private model leaves hedgerow as
-ONNX and as XGBoost's own format; onnxruntime predicts the same, and SHAP explains it.
+For engineers who serve models, and for those who already have tools. A private model leaves
+hedgerow as ONNX and as XGBoost's own format; onnxruntime predicts the same, and SHAP explains
+it.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +44,9 @@ print("largest difference:", float(np.abs(said - model.predict_proba(rows)).max(
 
 model.export("model.json", to="xgboost")
 booster = xgboost.Booster(model_file="model.json")
-table = xgboost.DMatrix(rows, feature_names=booster.feature_names, feature_types=booster.feature_types)
+table = xgboost.DMatrix(
+    rows, feature_names=booster.feature_names, feature_types=booster.feature_types
+)
 values = shap.TreeExplainer(booster).shap_values(table)
 
 order = np.argsort(np.abs(values).mean(axis=0))

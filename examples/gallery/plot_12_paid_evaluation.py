@@ -2,9 +2,9 @@
 An evaluation that is paid for
 ==============================
 
-For data scientists who publish numbers. ``hr.evaluate`` measures a model by one private query. Here we
-compare its intervals with the truth, which only this page knows, and draw how well the probabilities
-are calibrated.
+For data scientists who publish numbers. ``hr.evaluate`` measures a model by one private query.
+Here we compare its intervals with the truth, which only this page knows, and draw how well the
+probabilities are calibrated.
 """
 
 import matplotlib.pyplot as plt

@@ -1,0 +1,176 @@
+"""The three files that people keep, as JSON Schema: `python -m docs.make_formats`.
+
+The study's follows from the very classes that read a study. The schema's and the model's are
+written here; tests hold them against what the product writes and refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from hedgerow.agreement.study_file import StudyFile
+from hedgerow.estimators.model_file import FORMAT, FORMAT_VERSION
+from hedgerow.estimators.saving import ENTRIES
+from hedgerow.values.features import Categorical, Hashed, Numeric, Spacing, Target
+from hedgerow.values.models import Output
+from hedgerow.values.schema_text import CLASSES, MARKS, OPEN
+
+FOLDER = Path(__file__).with_name("files")
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+"""A number, or its exact text, as files written by hedgerow have it."""
+TEXT, COUNT = {"type": "string"}, {"type": "integer"}
+KINDS: dict[str, dict[str, Any]] = {
+    "name": {"type": "string", "minLength": 1},
+    "low": NUMBER,
+    "high": NUMBER,
+    "bins": {"type": "integer", "minimum": 2, "maximum": 255},
+    "spacing": {"enum": [one.value for one in Spacing]},
+    "edges": {"type": "array", "items": NUMBER, "minItems": 1},
+    "values": {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
+    "other": {"type": "boolean"},
+    "buckets": {"type": "integer", "minimum": 2},
+}
+FINGERPRINT = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+
+
+def _table(kind: type[Any], needed: list[str]) -> dict[str, Any]:
+    """One kind of entry: its own fields, and where its values come from."""
+    own = {field.name: KINDS[field.name] for field in fields(kind) if field.name != "mark"}
+    return _closed(own | _marks(), needed)
+
+
+def _marks(prefix: str = "") -> dict[str, Any]:
+    kinds = {word: {"type": "boolean"} if word == OPEN else TEXT for word in MARKS}
+    return {prefix + word: kind for word, kind in kinds.items()}
+
+
+def _closed(properties: dict[str, Any], needed: list[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+def schema_file() -> dict[str, Any]:
+    kinds = [
+        _table(Numeric, ["name", "low", "high"]),
+        _table(Categorical, ["name", "values"]),
+        _table(Hashed, ["name", "buckets"]),
+    ]
+    properties = {
+        "classes": {
+            "type": "array",
+            "items": {"type": ["string", "number", "boolean"]},
+            "minItems": 2,
+        },
+        **_marks(CLASSES),
+        "target": _table(Target, ["low", "high"]),
+        "feature": {"type": "array", "items": {"anyOf": kinds}, "minItems": 1},
+    }
+    both = {"required": ["classes", "target"]}
+    whole = _closed(properties, ["feature"]) | {"not": both}
+    return _titled("hedgerow schema file", whole)
+
+
+def study_file() -> dict[str, Any]:
+    found = StudyFile.model_json_schema(by_alias=True)
+    inside = {key: value for key, value in schema_file().items() if not key.startswith("$")}
+    in_a_file = _closed({"file": TEXT}, ["file"])
+    found["properties"]["schema"] = {"anyOf": [inside, in_a_file]}
+    return _titled("hedgerow study file", found)
+
+
+def model_file() -> dict[str, Any]:
+    schema = {key: value for key, value in schema_file().items() if not key.startswith("$")}
+    parts: dict[str, Any] = {name: {} for name in ENTRIES} | {
+        "estimator": TEXT,
+        "parameters": {"type": "object"},
+        "schema": schema,
+        "classes": {
+            "anyOf": [
+                {"type": "null"},
+                _closed({"type": TEXT, "values": {"type": "array"}}, ["type", "values"]),
+            ]
+        },
+        "columns": {"type": ["array", "null"], "items": TEXT},
+        "model": _score(),
+        "leaves": {"type": "array", "items": {"type": "array", "items": {"type": "object"}}},
+        "privacy": _statement(),
+        "run": _closed({"rounds": {"type": "array", "items": {"type": "object"}}}, ["rounds"]),
+    }
+    properties = {
+        "format": {"const": FORMAT},
+        "version": {"const": FORMAT_VERSION},
+        "release": TEXT,
+        "digest": FINGERPRINT,
+        "content": _closed(parts, list(ENTRIES)),
+        "signed": {"type": "object"},
+    }
+    needed = ["format", "version", "release", "digest", "content"]
+    return _titled("hedgerow model file", _closed(properties, needed))
+
+
+def _score() -> dict[str, Any]:
+    """What predicts: base + curves + trees, read by `output`."""
+    numbers = {"type": "array", "items": {"type": "number"}}
+    test = _closed({"feature": TEXT, "grid": TEXT, "left": TEXT}, ["feature", "grid", "left"])
+    score = {
+        "base": numbers,
+        "curves": {"type": "array", "items": {"type": "object", "required": ["feature", "runs"]}},
+        "features": {"type": "array", "items": TEXT},
+        "tests": {"type": "array", "items": test},
+        "trees": {"type": "array", "items": {"type": "array"}},
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "score": {"type": "object", "properties": score, "required": list(score)},
+            "output": {"enum": [one.name for one in Output]},
+            "sharpness": {"type": "number"},
+        },
+        "required": ["score", "output"],
+    }
+
+
+def _statement() -> dict[str, Any]:
+    infinite = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "infinity"}]}
+    texts = {"type": "array", "items": TEXT}
+    properties = {
+        "epsilon": infinite,
+        "delta": {"type": "number", "minimum": 0},
+        "unit": TEXT,
+        "neighbours": TEXT,
+        "placement": TEXT,
+        "parties": COUNT,
+        "trust": {"type": "array", "items": {"type": "array", "items": TEXT}},
+        "spending": {"type": "array", "items": {"type": "object"}},
+        "unprotected": texts,
+        "caveats": texts,
+    }
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _titled(title: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {"$schema": DIALECT} | content | {"title": title}
+
+
+FORMATS = {"schema": schema_file, "study": study_file, "model": model_file}
+
+
+def text_of(name: str) -> str:
+    return json.dumps(FORMATS[name](), indent=1) + "\n"
+
+
+def main() -> None:
+    for name in FORMATS:
+        (FOLDER / f"{name}.schema.json").write_text(text_of(name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
