@@ -1,140 +1,54 @@
-"""Rounds over HTTPS with real site processes, against an echo of the same bytes.
+"""Rounds between real processes, against an echo of the same bytes.
 
-python -m benchmarks.bench_network [SITES ...]    writes docs/network_speed.md
+python -m benchmarks.bench_network [CARRIER:SITES ...] [boosting] [memory]
 
 Sites are processes on this machine with 1,000 rows and a vault on disk; the coordinator keeps a
 journal. A round is ROUND and MASKED, then UNMASK and SHARES. Its echo is two exchanges in which as
 many bytes go out and come back through the same carrier and the same processes. Rounds and echoes
-take turns.
+take turns. Every part is measured and kept by itself (docs/results/network/parts.json); the page
+docs/network_speed.md is written from all parts that are there.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from benchmarks.network_world import MARK, bundle_of, identities, study_of
-from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.study.admission import length_of
-from hedgerow.transport.certificates import (
-    Authority,
-    Request,
-    accept_certificate,
-    key_bytes,
-    new_key,
+from benchmarks import network_memory
+from benchmarks.network_carriers import CARRIERS, Consortium, over_https
+from benchmarks.network_page import PAGE, page
+from benchmarks.network_world import (
+    MARK,
+    boosted_study,
+    boosting,
+    bundle_of,
+    rows_of,
+    study_of,
 )
-from hedgerow.transport.https import HttpsCarrier
-from hedgerow.transport.journal import FileJournal
+from hedgerow.coordinator.federation import Federation
+from hedgerow.estimators.assembling import Circumstances, train
+from hedgerow.privacy.ledger.charges import MemoryLedger
+from hedgerow.study.admission import length_of
+from hedgerow.study.terms import Study
+from hedgerow.transport.in_process import open_federation
 from hedgerow.transport.link import SecureLink
-from hedgerow.transport.post import Post
 
-SITES = (3, 10, 30)
+PARTS = Path(__file__).parents[1] / "docs" / "results" / "network" / "parts.json"
+USUAL = ("HTTPS:3", "HTTPS:10", "HTTPS:30", "FLARE:3", "FLARE:10", "boosting", "memory")
 INTEGERS = (1_000, 1_000_000)
 REPEATS = 7
-MOST_RATIO = 2.0
-PAGE = Path(__file__).parents[1] / "docs" / "network_speed.md"
-HEAD = """\
-# What a round costs over HTTPS
-
-Written by `python -m benchmarks.bench_network`. All processes on one machine ({cores} cores, Python
-{python}); each site has 1,000 rows and a vault on disk, the coordinator a journal. The echo sends
-as many bytes through the same carrier to the same processes and back. CPU seconds are those of all
-processes together, means of {repeats} turns. Wall seconds are medians, on a machine that others use
-too, so the goal is held against CPU: at most {ratio:g} times the echo.
-
-| sites | integers | sends B | gets B | round s | echo s | round CPU | echo CPU | ratio | goal |
-|---|---|---|---|---|---|---|---|---|---|
-"""
-
-
-@dataclass(frozen=True)
-class Measured:
-    sites: int
-    integers: int
-    bytes_out: int
-    bytes_in: int
-    round: float
-    echo: float
-    round_cpu: float
-    echo_cpu: float
-
-    def line(self) -> str:
-        ratio = self.round_cpu / self.echo_cpu
-        cells = (
-            self.sites, self.integers, self.bytes_out, self.bytes_in, f"{self.round:.3f}",
-            f"{self.echo:.3f}", f"{self.round_cpu:.3f}", f"{self.echo_cpu:.3f}", f"{ratio:.1f}",
-            "met" if ratio <= MOST_RATIO else "NO",
-        )  # fmt: skip
-        return f"| {' | '.join(map(str, cells))} |\n"
-
-
-@contextmanager
-def consortium(parties: int, folder: Path) -> Iterator[tuple[SecureLink, list[int]]]:
-    """A link to site processes that have all called, and their process ids."""
-    names = [f"site-{k + 1}" for k in range(parties)]
-    *sites, own = identities(parties)
-    authority = Authority.open(folder / "authority")
-    for name, identity in zip(names, sites, strict=True):
-        certify(folder, authority, name, identity)
-    door = HttpsCarrier(names, authority.server_context(["127.0.0.1"]), "127.0.0.1")
-    with ExitStack() as stack:
-        stack.callback(door.close)
-        started = [stack.enter_context(site(parties, k, door.port, folder)) for k in range(parties)]
-        while len(door.seen) < parties:
-            time.sleep(0.1)
-        study = study_of(parties)
-        roster = Roster(tuple(one.public for one in sites), own.public)
-        hub = Coordinator(own, roster, Parameters.of(study.parameters), study.hash)
-        journal = FileJournal(folder)
-        stack.callback(journal.close)
-        link = SecureLink(study, hub, Post(door, names), journal)
-        link.enter()
-        yield link, [process.pid for process in started]
-
-
-def certify(folder: Path, authority: Authority, name: str, identity: Identity) -> None:
-    key = new_key()
-    reply = authority.sign(Request.make(name, identity, key), identity.public)
-    certificate, root = accept_certificate(reply, authority.fingerprint, key, name)
-    for end, content in ((".key", key_bytes(key)), (".crt", certificate), (".authority.crt", root)):
-        (folder / f"{name}{end}").write_bytes(content)
-
-
-@contextmanager
-def site(parties: int, place: int, port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    words = [str(word) for word in (parties, place, port, folder)]
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.network_site", *words])
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def measure(link: SecureLink, pids: list[int], integers: int, first: int) -> Measured:
-    bundle = bundle_of(integers)
-    link.round(first, bundle)  # pays for names and for pages of memory
-    got = link.round(first + 1, bundle)
-    rounds, echoes = Laps(pids), Laps(pids)
-    for turn in range(REPEATS):
-        rounds.lap(partial(link.round, first + 2 + turn, bundle))
-        echoes.lap(partial(echo, link, got.bytes_out, got.bytes_in))
-    return Measured(
-        len(pids), length_of(bundle), got.bytes_out, got.bytes_in,
-        rounds.median, echoes.median, rounds.cpu, echoes.cpu,
-    )  # fmt: skip
+BOOSTING_SITES = 3
 
 
 class Laps:
@@ -163,6 +77,46 @@ class Laps:
         return time.process_time() + sum(map(cpu_of, self._pids))
 
 
+def cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# ------------------------------------------------------------------------------------------ rounds
+def rounds(carrier: str, parties: int) -> list[dict[str, Any]]:
+    """One line for each number of integers."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        CARRIERS[carrier](parties, Path(folder)) as consortium,
+        consortium.link(study_of(parties)) as link,
+    ):
+        return [
+            {"carrier": carrier, **measured(link, consortium, integers, k * (REPEATS + 2) + 1)}
+            for k, integers in enumerate(INTEGERS)
+        ]
+
+
+def measured(link: SecureLink, consortium: Consortium, integers: int, first: int) -> dict[str, Any]:
+    bundle = bundle_of(integers)
+    link.round(first, bundle)  # pays for names and for pages of memory
+    got = link.round(first + 1, bundle)
+    turns, echoes = Laps(consortium.pids()), Laps(consortium.pids())
+    for turn in range(REPEATS):
+        turns.lap(partial(link.round, first + 2 + turn, bundle))
+        echoes.lap(partial(echo, link, got.bytes_out, got.bytes_in))
+    return {
+        "sites": consortium.parties,
+        "integers": length_of(bundle),
+        "bytes_out": got.bytes_out,
+        "bytes_in": got.bytes_in,
+        "round": turns.median,
+        "echo": echoes.median,
+        "round_cpu": turns.cpu,
+        "echo_cpu": echoes.cpu,
+        "repeats": REPEATS,
+    }
+
+
 def echo(link: SecureLink, bytes_out: int, bytes_in: int) -> None:
     """Two exchanges, of which the first carries nearly all that a site sends."""
     for answer, question in ((bytes_out - 500, bytes_in // 2), (500, bytes_in // 2)):
@@ -171,28 +125,70 @@ def echo(link: SecureLink, bytes_out: int, bytes_in: int) -> None:
         assert len(arrived) == link.study.parties
 
 
-def cpu_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+# ---------------------------------------------------------------------------------------- boosting
+def whole_model() -> dict[str, Any]:
+    """The default boosted trees over three sites, beside one process and as many echoes."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        over_https(BOOSTING_SITES, Path(folder)) as consortium,
+        consortium.link(boosted_study(BOOSTING_SITES)[0]) as link,
+    ):
+        study, recipe = boosted_study(BOOSTING_SITES)
+        alone, together = Laps([]), Laps(consortium.pids())
+        alone.lap(lambda: trained(open_federation(_of_nobody(study), _rows(study)), recipe))
+        federation = Federation(study, link, MemoryLedger(study.limit))
+        together.lap(lambda: trained(federation, recipe))
+        record = federation.record.rounds
+        echoes = Laps(consortium.pids())
+        for done in record:
+            echoes.lap(partial(echo, link, max(done.bytes_out, 501), max(done.bytes_in, 24)))
+    return {
+        "rounds": len(record),
+        "alone": alone.median,
+        "alone_cpu": alone.cpu,
+        "together": together.median,
+        "together_cpu": together.cpu,
+        "echoes": echoes.median * len(record),
+        "echoes_cpu": echoes.cpu * len(record),
+    }
 
 
-def main(counts: tuple[int, ...]) -> None:
-    lines = []
-    for parties in counts:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            consortium(parties, Path(folder)) as (link, pids),
-        ):
-            first = 1
-            for integers in INTEGERS:
-                lines.append(measure(link, pids, integers, first).line())
-                first += REPEATS + 2
-                print(lines[-1], end="", flush=True)
-    head = HEAD.format(
-        cores=os.cpu_count(), python=platform.python_version(), repeats=REPEATS, ratio=MOST_RATIO
-    )
-    PAGE.write_text(head + "".join(lines), encoding="utf-8")
+def trained(federation: Federation, recipe: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        train(boosting(), federation.study, recipe, federation, Circumstances())
+
+
+def _of_nobody(study: Study) -> Study:
+    """The same study in one process, which has keys of its own."""
+    return replace(study, sites=(), coordinator=b"")
+
+
+def _rows(study: Study) -> list[Any]:
+    return [rows_of(study, place) for place in range(study.parties)]
+
+
+# ------------------------------------------------------------------------------------------- parts
+def part(name: str) -> Any:
+    if name == "boosting":
+        return whole_model()
+    if name == "memory":
+        with tempfile.TemporaryDirectory() as folder:
+            return asdict(network_memory.of_a_service(Path(folder)))
+    carrier, _, parties = name.partition(":")
+    return rounds(carrier, int(parties))
+
+
+def main(names: tuple[str, ...]) -> None:
+    parts = json.loads(PARTS.read_text()) if PARTS.exists() else {}
+    for name in names:
+        parts[name] = part(name)
+        print(name, parts[name], flush=True)
+        PARTS.parent.mkdir(exist_ok=True)
+        PARTS.write_text(json.dumps(parts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+    PAGE.write_text(page(parts, machine), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(tuple(map(int, sys.argv[1:])) or SITES)
+    main(tuple(sys.argv[1:]) or USUAL)

@@ -1,35 +1,46 @@
-"""python -m benchmarks.network_site K PLACE PORT FOLDER: one site of `bench_network`, as a process.
+"""python -m benchmarks.network_site K PLACE FOLDER WHERE: one site of `bench_network`.
 
 It answers letters of the secure sum from a vault on disk, and echoes whatever else comes: as many
-bytes as the first eight say.
+bytes as the first eight say. WHERE is the port of a coordinator that it calls over HTTPS, or the
+path of a Unix socket at which a network engine knocks.
 """
 
 from __future__ import annotations
 
 import math
+import signal
 import sys
+import threading
+from contextlib import closing
 from pathlib import Path
 
-from benchmarks.network_world import MARK, identities, rows_of, study_of
+from benchmarks.network_world import MARK, boosted_study, identities, rows_of, study_of
 from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.secagg.envelope import Envelope
 from hedgerow.secagg.keys import Roster
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
 from hedgerow.site.member import Member
 from hedgerow.site.policy import Policy
 from hedgerow.site.vault import Vault
+from hedgerow.study.terms import Study
 from hedgerow.transport.certificates import client_context
 from hedgerow.transport.endpoint import Endpoint
 from hedgerow.transport.https import Caller
+from hedgerow.transport.socket import SocketDoor
 
 
-def endpoint(parties: int, place: int, folder: Path) -> Endpoint:
-    *sites, coordinator = identities(parties)
-    roster = Roster(tuple(one.public for one in sites), coordinator.public)
-    study = study_of(parties)
+def opened_vault(parties: int, place: int, folder: Path) -> Vault:
+    identity = identities(parties)[place]
     own = folder / f"site-{place + 1}"
-    vault = Vault.open(own / "vault.sqlite", sites[place], folder / f"anchor-{place}")
+    vault = Vault.open(own / "vault.sqlite", identity, folder / f"anchor-{place}")
     vault.ledger.set_lifetime(Measure.ZCDP, math.inf)
+    return vault
+
+
+def endpoint(vault: Vault, study: Study, place: int) -> Endpoint:
+    *sites, coordinator = identities(study.parties)
+    roster = Roster(tuple(one.public for one in sites), coordinator.public)
     vault.ledger.approve(study.account, study.measure, study.limit, study.name)
     memory = vault.memory(study.account)
     parameters = Parameters.of(study.parameters)
@@ -39,18 +50,26 @@ def endpoint(parties: int, place: int, folder: Path) -> Endpoint:
     return Endpoint(member, site, vault, lambda: vault.head(study.account))
 
 
-def main(parties: int, place: int, port: int, folder: Path) -> None:
-    serving = endpoint(parties, place, folder)
+def main(parties: int, place: int, folder: Path, where: str) -> None:
+    vault = opened_vault(parties, place, folder)
+    studies = study_of(parties), boosted_study(parties)[0]
+    endpoints = {study.hash: endpoint(vault, study, place) for study in studies}
 
     def handle(letter: bytes) -> bytes:
         if letter.startswith(MARK):
             return bytes(int.from_bytes(letter[len(MARK) : len(MARK) + 8], "big"))
-        return serving.handle(letter)
+        return endpoints[Envelope.parse(letter).header.study_hash].handle(letter)
 
     name = f"site-{place + 1}"
+    if not where.isdigit():
+        stopped = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *unused: stopped.set())
+        with closing(SocketDoor(Path(where), handle)):
+            stopped.wait()
+        return
     files = (folder / f"{name}{end}" for end in (".key", ".crt", ".authority.crt"))
-    Caller(f"https://127.0.0.1:{port}", client_context(*files), handle, note=print).run()
+    Caller(f"https://127.0.0.1:{where}", client_context(*files), handle, note=print).run()
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]), Path(sys.argv[4]))
+    main(*map(int, sys.argv[1:3]), Path(sys.argv[3]), sys.argv[4])

@@ -7,8 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.estimators.assembling import Terms, agree
+from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, Cells, ClassCounts, QueryKind, SumQuery
+from hedgerow.recipes.recipe import Recipe
 from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.drawing import public_draws
@@ -23,6 +26,7 @@ FEATURES, BINS, ROWS = 60, 250, 1_000
 SCHEMA = Schema(
     tuple(Numeric(f"x{k}", 0.0, 1.0, bins=BINS) for k in range(FEATURES)), classes=("no", "yes")
 )
+FEW = Schema(SCHEMA.features[:10], classes=("no", "yes"))
 
 
 def identities(parties: int) -> list[Identity]:
@@ -46,11 +50,26 @@ def study_of(parties: int) -> Study:
     )
 
 
+def boosting() -> BoostedTreesClassifier:
+    """The default, with noise; the public seed makes studies of all processes one."""
+    return BoostedTreesClassifier(FEW, epsilon=8.0, random_state=0)
+
+
+def boosted_study(parties: int) -> tuple[Study, Recipe]:
+    *sites, own = identities(parties)
+    terms = Terms(name="boosted", sites=tuple(one.public for one in sites), coordinator=own.public)
+    return agree(boosting(), FEW, parties, terms)
+
+
 def rows_of(study: Study, place: int) -> Rows:
+    """The first column tells the class nearly always."""
     rng = np.random.default_rng(place)
-    codes = rng.integers(0, BINS, (FEATURES, ROWS), np.uint8)
-    y = rng.integers(0, 2, ROWS).astype(np.uint8)
-    encoded = Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
+    columns = [rng.integers(0, grid.n_cells - 1, ROWS, np.uint8) for grid in study.schema.grids]
+    codes = np.stack(columns)
+    y = (columns[0] > np.median(columns[0])) ^ (rng.random(ROWS) < 0.1)
+    encoded = Encoded(
+        codes=codes, y=y.astype(np.uint8), persons=None, clamped={}, unknown={}, skipped=0
+    )
     return Rows(encoded, study.schema, public_draws(0, place))
 
 

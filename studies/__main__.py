@@ -203,6 +203,33 @@ def open_ranges(
     order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
 
 
+@app.command()
+def planned(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
+    splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 2,
+) -> None:
+    """Whether a plan names the estimator that turns out best, over all data sets."""
+    from studies.planned import files, run
+
+    order = Order("planned", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
+
+
+@app.command("first-model")
+def first_model(data: Data = None, out: Out = None, page_only: PageOnly = False) -> None:
+    """The commands of docs/first_model.md, typed in an empty folder on Adult's own file."""
+    from studies.first_model import FILES, run
+
+    order = Order("first_model", data, out, False, 1, False, page_only, None)
+    order.run(FILES, run, ())
+
+
 @app.command("extra-trees")
 def extra_trees(
     data: Data = None,

@@ -33,7 +33,9 @@ def floors(cells: Cells, peers: dict[str, Peer], no_privacy: Peer) -> str:
         "all the noise itself (five sites under 'silo' add the noise of their records; here which "
         "leaf a record is in is protected as well). DP-EBM (interpret), diffprivlib's forest "
         "(pure epsilon) and LightGBM come from the scripts in benchmarks/peers on the "
-        "same splits. S-BDT: quoted from a comparison on the same protocol, other splits; so were "
+        "same splits; on Adult they have the rows without missing values, so pairs there are of "
+        "different divisions. S-BDT: quoted from a comparison on the same protocol, other splits; "
+        "so were "
         "the floors set, and what LightGBM has there is in brackets: easier or harder rows move "
         "every column alike.\n\n" + markdown_table(pd.DataFrame(rows))
     )

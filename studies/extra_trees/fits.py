@@ -23,18 +23,19 @@ from studies import datasets
 KDD = "kddcup99_10pct"
 WHOLE = "FET, whole numbers"
 """FET on a schema that says which columns hold whole numbers."""
-SHARP = "bloom, 99 : 1"
+SHARP_ODDS = Fraction(99, 100)
+SHARP = f"bloom, {SHARP_ODDS.numerator} : {SHARP_ODDS.denominator - SHARP_ODDS.numerator}"
 """The filter with instant bits that are nearly the permanent ones."""
 LABELS = ("response", "bloom", SHARP)
 CLIENTS, TREES, DEPTH = 2, 20, 20
 MOST_CLIENTS = 9
-FEW_CLASSES = 3  # up to here the filter has two bits a class and two hashes, above one of each
 TEST_PART = {KDD: 0.01}
 USUAL_TEST_PART = 0.2
-SHARP_ODDS = Fraction(99, 100)
 GAUSSIAN_DELTA = 1e-6
 LEAF_ROWS = 5.0  # fewest rows of a leaf that told labels fill
 MANY_SITES = f", {MOST_CLIENTS} sites"
+AS_PRINTED = f"silo, {TREES} trees of depth {DEPTH}"
+"""FET-GDP with the sizes of the paper."""
 
 # Where every sum carries noise, a tree and a level cost budget: few of both.
 NOISY: dict[str, dict[str, Any]] = {
@@ -50,6 +51,7 @@ NOISY: dict[str, dict[str, Any]] = {
         "max_depth": 6,
         "delta": GAUSSIAN_DELTA,
     },
+    AS_PRINTED: {"placement": "silo", "n_trees": TREES, "max_depth": DEPTH, "lean": False},
 }
 
 
@@ -111,12 +113,10 @@ def _federated(
             "placement": "label",
             "epsilon": epsilon,
             "min_samples_leaf": LEAF_ROWS,
-            "label_mechanism": method if method == "response" else reports(given, method, epsilon),
+            "label_mechanism": reports(given, method, epsilon),
         }
     elif method in NOISY:
-        few = {**NOISY[method], "epsilon": epsilon}
-        changed = {"n_trees": trees, "max_depth": depth} if (trees, depth) != (TREES, DEPTH) else {}
-        options = {**few, **changed}
+        options = {**NOISY[method], "epsilon": epsilon, "n_trees": trees, "max_depth": depth}
     schema = with_whole_numbers(given) if method == WHOLE else given.schema
     return ExtraTreesClassifier(schema, random_state=seed, **options)
 
@@ -126,13 +126,12 @@ def with_whole_numbers(given: datasets.Dataset) -> Schema:
     return replace(given.schema, features=features)
 
 
-def reports(given: datasets.Dataset, method: str, epsilon: float) -> BloomReports:
-    """Two of two bits a class for few classes; one of one bit a class where sums are long."""
-    classes = len(given.schema.classes or ())
-    width = 2 if classes <= FEW_CLASSES else 1
-    usual = BloomReports.for_epsilon(classes, width * classes, width, exact(epsilon, "epsilon"))
+def reports(given: datasets.Dataset, method: str, epsilon: float) -> str | BloomReports:
+    """The estimator's own filter, or the same with sharper instant bits."""
     if method != SHARP:
-        return usual
+        return method
+    classes = len(given.schema.classes or ())
+    usual = BloomReports.of_labels(classes, exact(epsilon, "epsilon"))
     return replace(usual, one_if_set=SHARP_ODDS, one_if_clear=1 - SHARP_ODDS)
 
 

@@ -8,14 +8,17 @@ import numpy as np
 import pandas as pd
 
 from studies.harness import Computation
+from studies.measures import CONFIDENCE
 from studies.ours import tables as shown
 from studies.ours import verdicts
-from studies.ours.tables import MEASURES, Tables
+from studies.ours.tables import MEASURES, OVER_PARTIES, Tables
+from studies.ours.tasks import DELTA, NUMBERS_TEST_PART, PARTIES, TEST_PART
 from studies.pages import curves, markdown_table, write_page
 
 COMMAND = "python -m studies ours --data DIR"
 PRIVATREE = {0.5: (0.810, 0.684), 1.0: (0.817, 0.691), 2.0: (0.818, 0.695)}
 """PrivaTree on adult: accuracy and AUC as published; it counts features as parallel."""
+DIPRIME_EPSILON = 10.0
 DIPRIME = {"parkinsons": 0.0330, "appliances_energy": 0.00846, "metro_traffic": 0.0247,
            "gas_turbine": 0.000812}  # fmt: skip
 """Best of DiPriMe's Table 1 at a claimed epsilon of 10; its true bound is up to 1.9 times that."""
@@ -24,7 +27,7 @@ LINES = {
     "gaussian": ("tree", "forest", "Algorithm 5"),
     "pure": ("tree", "forest", "Algorithm 5", "one curator", "diffprivlib tree",
              "diffprivlib forest"),
-    "pure, 5 parties": ("tree", "forest", "LocalRNM"),
+    f"pure{OVER_PARTIES}": ("tree", "forest", "LocalRNM"),
 }  # fmt: skip
 """What the figure shows, by promise and holders."""
 
@@ -105,7 +108,7 @@ def _task_parts(tables: Tables, everything: pd.DataFrame, unseen: pd.DataFrame) 
         shown.wide(everything, "log_loss"),
         "## Expected calibration error\n",
         shown.wide(everything, "ece"),
-        "## Numbers: mean squared error, target scaled to [0, 1]\n",
+        "## Numbers: mean squared error, target scaled to the unit interval\n",
         shown.numbers(tables["numbers"]),
         "## Tasks on which no constant was chosen\n",
         *(f"**{MEASURES[m]}**\n\n" + shown.wide(unseen, m) for m in MEASURES),
@@ -175,10 +178,12 @@ def _how(tables: Tables) -> str:
         for low, high in [_repeats(table)]
     }
     return (
-        "Test rows are 30 % (10 % for numbers) of a random split. All fits go through the integer "
+        f"Test rows are {TEST_PART:.0%} ({NUMBERS_TEST_PART:.0%} for numbers) of a random split. "
+        "All fits go through the integer "
         "pipeline: grid, exact integer sums, discrete noise from the operating system, ledger. "
-        "Gaussian means delta = 1e-6, pure means delta = 0. One holder unless a row says 5 "
-        "parties: then noise is divided among them and only masked sums are seen. diffprivlib "
+        f"Gaussian means delta = {DELTA:g}, pure means delta zero. One holder unless a row says "
+        f"{PARTIES} parties: then noise is divided among them and only masked sums are seen. "
+        f"diffprivlib "
         "ran by `benchmarks/peers/diffprivlib_ours.py` on the same splits.\n\n"
         "Splits per cell: "
         + ", ".join(f"{name} {n}" for name, n in repeats.items())
@@ -204,13 +209,13 @@ def _privatree() -> str:
 
 def _diprime() -> str:
     theirs = ", ".join(f"{task} {mse:g}" for task, mse in DIPRIME.items())
-    return f"Best of DiPriMe as published at a claimed epsilon of 10: {theirs}.\n"
+    return f"Best of DiPriMe as published at a claimed epsilon of {DIPRIME_EPSILON:g}: {theirs}.\n"
 
 
 def _rivals(table: pd.DataFrame) -> str:
     return (
-        "Accuracy of ours less that of the other, mean of the eleven tasks ± standard error over "
-        "splits. ~ marks what is no clear difference (Student's t at 95 %).\n\n"
+        "Accuracy of ours less that of the other, mean of the tasks ± standard error over "
+        f"splits. ~ marks what is no clear difference (Student's t at {CONFIDENCE:.0%}).\n\n"
         + markdown_table(table)
     )
 
@@ -219,11 +224,10 @@ def _unseen(standing: pd.DataFrame) -> str:
     return (
         "Against Algorithm 5, LocalRNM and both models of diffprivlib under a promise at least as "
         "strong: at which epsilons ours is above all of them, and where one of them is above ours "
-        "(by how much), each clearly: Student's t at 95 % over the splits. Where two splits "
-        "were run, that is little evidence. Wine has 125 training rows, breast_cancer 399 and "
-        "digits 1,258 with 64 features. On avazu_15k and credit_gmsc all are close to the share of "
-        "the larger class; AUC tells them apart ([every task](tasks.md)).\n\n"
-        + markdown_table(standing)
+        f"(by how much), each clearly: Student's t at {CONFIDENCE:.0%} over the splits. Where two "
+        "splits were run, that is little evidence. Wine has few training rows, and digits few for "
+        "its many features. On avazu_15k and credit_gmsc all are close to the share of the larger "
+        "class; AUC tells them apart ([every task](tasks.md)).\n\n" + markdown_table(standing)
     )
 
 

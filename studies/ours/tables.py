@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from studies.ours.tasks import EVEN_CELLS, PARTIES
 from studies.pages import markdown_table
 
 MEASURES = {
@@ -15,12 +16,13 @@ MEASURES = {
     "log_loss": "Log-loss",
     "ece": "Expected calibration error",
 }
+OVER_PARTIES = f", {PARTIES} parties"
 Tables = Mapping[str, pd.DataFrame]
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     named = table.copy()
-    parties = np.where(named["parties"] > 1, ", 5 parties", "")
+    parties = np.where(named["parties"] > 1, OVER_PARTIES, "")
     noise = np.where(named["noise"] == "none", "no privacy", named["noise"])
     named["who"] = named["method"] + " (" + noise + parties + ")"
     return named
@@ -74,7 +76,8 @@ def fresh(tables: Tables) -> str:
         if len(seen) and len(fresh):
             lines.append((method, seen["accuracy"].mean(), fresh["accuracy"].mean()))
     names = ["method", "splits used in tuning", "fresh splits"]
-    return "Mean accuracy of the tasks at epsilon 1, Gaussian:\n\n" + markdown_table(
+    epsilons = ", ".join(f"{e:g}" for e in sorted(tables["fresh"]["epsilon"].unique()))
+    return f"Mean accuracy of the tasks at epsilon {epsilons}, Gaussian:\n\n" + markdown_table(
         pd.DataFrame(lines, columns=names)
     )
 
@@ -103,7 +106,8 @@ def ladders(table: pd.DataFrame) -> str:
     means = table.groupby(["task_name", "method", "epsilon"])["auc"].mean().unstack()
     means = means.rename(columns=lambda epsilon: f"AUC, {epsilon:g}")
     return (
-        "The even grid has 254 cells of equal width. Ours has an even and a logarithmic ladder, "
+        f"The even grid has {EVEN_CELLS} cells of equal width. Ours has an even and a logarithmic "
+        f"ladder, "
         "and merges cells by noisy mass.\n\n" + markdown_table(means.reset_index())
     )
 

@@ -28,6 +28,8 @@ from studies.datasets import LEFT_OUT, declared, folder, whole
 
 DELTA = 1e-6
 PARTIES = 5
+TEST_PART, NUMBERS_TEST_PART = 0.3, 0.1
+EVEN_CELLS = 254
 
 CLASSES = (
     "adult",
@@ -60,7 +62,8 @@ class Task:
     def split(self, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Training and test rows: 70 to 30 for classes, 90 to 10 for numbers."""
         order = np.random.default_rng(1000 + seed).permutation(len(self.y))
-        n_test = int(len(self.y) * (0.3 if self.schema.target is None else 0.1))
+        part = TEST_PART if self.schema.target is None else NUMBERS_TEST_PART
+        n_test = int(len(self.y) * part)
         return order[n_test:], order[:n_test]
 
 
@@ -153,9 +156,9 @@ FOR_NUMBERS: Mapping[str, Make] = {
 
 
 def even(schema: Schema) -> Schema:
-    """254 cells of equal width for every number: what the log ladder is compared with."""
+    """Cells of equal width for every number: what the log ladder is compared with."""
     features = tuple(
-        replace(f, edges=uniform_edges(f.low, f.high, 254))
+        replace(f, edges=uniform_edges(f.low, f.high, EVEN_CELLS))
         if isinstance(f, Numeric) and f.edges is None
         else f
         for f in schema.features

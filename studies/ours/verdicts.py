@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from studies.measures import student
+from studies.ours.tables import OVER_PARTIES
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
 N_TASKS = 11
@@ -39,12 +40,12 @@ RIVALS = (
     ("tree (pure)", "Algorithm 5 (pure)"),
     ("tree (pure)", "one curator (pure)"),
     ("tree (pure)", "diffprivlib tree (pure)"),
-    ("tree (pure, 5 parties)", "LocalRNM (pure, 5 parties)"),
+    (f"tree (pure{OVER_PARTIES})", f"LocalRNM (pure{OVER_PARTIES})"),
     ("forest (gaussian)", "Algorithm 5 (gaussian)"),
     ("forest (pure)", "Algorithm 5 (pure)"),
     ("forest (pure)", "one curator (pure)"),
     ("forest (pure)", "diffprivlib forest (pure)"),
-    ("forest (pure, 5 parties)", "LocalRNM (pure, 5 parties)"),
+    (f"forest (pure{OVER_PARTIES})", f"LocalRNM (pure{OVER_PARTIES})"),
 )
 """Ours, and another under the same promise and the same number of holders."""
 

@@ -16,7 +16,7 @@ TEMPLATES = sorted(path for path in STUDIES.rglob("*.py") if path.stem in WORDS)
 PLACES = r"(?:Figures?|Fig\.|Figs\.|Tables?|Algorithms?|Theorems?|[Ss]ections?|[Aa]ppendix|Panels?)"
 ALLOWED = re.compile(
     rf"{PLACES} (?:[A-Z]\.)?\d+(?:\.\d+)*(?:(?:, | and | to |-)\d+)*"  # places in a paper
-    r"|Credit [12]"  # names of data sets
+    r"|Credit [12]|KDD Cup 99"  # names of data sets
     r"|(?:docs|studies|benchmarks|tests)/\S+"  # files
     r"|\b(?:19|20)\d\d\b"  # years
     r"|^#+ \d+\."  # numbered headings

@@ -9,6 +9,7 @@ import pandas as pd
 
 from studies.boosted.recipes import TITLES
 from studies.harness import Computation
+from studies.ours.tasks import DELTA
 from studies.pages import markdown_table, write_page
 
 KEYS = ["dataset", "epsilon", "parties", "split"]
@@ -42,7 +43,8 @@ def _classes(table: pd.DataFrame) -> str:
         for name, epsilon in _asked(means)
     ]
     return (
-        "## Classes\n\nAUC where there are two classes, accuracy where there are more; delta 1e-6; "
+        "## Classes\n\nAUC where there are two classes, accuracy where there are more; delta "
+        f"{DELTA:g}; "
         f"mean of {_repeats(table)}. *take*: the best of ours, and what is within {CLOSE} of it. "
         "HistGB: scikit-learn's gradient boosting without privacy, on the same public grid.\n\n"
         + markdown_table(pd.DataFrame(rows))
@@ -57,7 +59,7 @@ def _numbers(table: pd.DataFrame) -> str:
     means = _means(table)
     rows = [_row(name, epsilon, means, "R2") for name, epsilon in _asked(means)]
     return (
-        "## Numbers\n\nR2 against the training rows' mean: below 0 is worse than no model. "
+        "## Numbers\n\nR2 against the training rows' mean: below zero is worse than no model. "
         f"Mean of {_repeats(table)}.\n\n" + markdown_table(pd.DataFrame(rows))
     )
 
@@ -117,7 +119,8 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, before: pd.DataFrame | None)
         )
     said = "none" if not worse else "; ".join(worse)
     return (
-        "## The default classifier on fresh splits\n\nAUC; delta = 1 / n, for comparison only. "
+        "## The default classifier on fresh splits\n\nAUC; delta is one over the rows, for "
+        "comparison only. "
         "*against before*: the same cells of the recipe before bins followed the noise "
         "(before.csv), mean difference with the standard error of the pairs and their number; "
         "noise is drawn anew for each. LightGBM: defaults, no privacy, the same rows. Clearly "

@@ -34,9 +34,11 @@ def certified(folder: Path, authority: Authority, name: str) -> tuple[Path, Path
 
 
 @contextmanager
-def calling(url: str, tls, handle: Handle) -> Iterator[Caller]:
+def calling(
+    url: str, tls, handle: Handle, note: Callable[[str], None] = lambda text: None
+) -> Iterator[Caller]:
     """A site that calls from a thread of its own."""
-    caller = Caller(url, tls, handle, note=lambda text: None)
+    caller = Caller(url, tls, handle, note=note)
     thread = threading.Thread(target=caller.run)
     thread.start()
     try:

@@ -7,11 +7,13 @@ import shutil
 import signal
 import socket
 import time
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import hedgerow as hr
+from contract.namespace import namespace
 from contract.network_world import Processes, World, processes, tree_of
 from hedgerow.agreement.approving import ledger_of
 from hedgerow.agreement.run_folder import RunFolder
@@ -33,7 +35,8 @@ class Fault:
 
     `before`, `after` it was done: killed by SIGKILL. `full`: no file can grow during it. `frozen`:
     stopped by SIGSTOP at the first sign of the exchange, until the others have waited in vain.
-    `clock`: killed, and its clock is a day behind when it is started again.
+    `clock`: killed, and its clock is a day behind when it is started again. `cut`: a rule in the
+    site's own network namespace drops all that comes and goes, until the others have waited.
     """
 
     who: str
@@ -54,6 +57,7 @@ FAULTS = [
 ] + [
     Fault("site", "ROUND", 2, "full"),
     Fault("site", "ROUND", 2, "frozen"),
+    Fault("site", "ROUND", 2, "cut"),
     Fault("coordinator", "ROUND", 2, "clock"),
 ]
 FROZEN_SECONDS = 10.0
@@ -81,17 +85,17 @@ class Network:
         self.port = free_port()
         self.sites = [self._join(k) for k in range(self.world.parties)]
 
-    def _join(self, k: int, *dying: str):
+    def _join(self, k: int, *dying: str, within: Sequence[str] = ()):
         words = ("site", "join", self.world.sites[k].root)
         if dying:
             return self.started.start(DYING, *dying, *words)
-        return self.started.hedgerow(*words)
+        return self.started.hedgerow(*words, within=within)
 
-    def study(self, name: str) -> RunFolder:
+    def study(self, name: str, host: str = "localhost") -> RunFolder:
         """A new study that all sites approve, in a folder of its own."""
         path = self.world.write_study(name)
         path.write_text(path.read_text(encoding="utf-8") + TIMING, encoding="utf-8")
-        self.world.approve(path, f"https://localhost:{self.port}")
+        self.world.approve(path, f"https://{host}:{self.port}")
         folder = RunFolder(self.folder / "runs" / name)
         folder.path.mkdir(parents=True)
         shutil.copy(path, folder.study_file)
@@ -111,6 +115,8 @@ class Network:
 
     # -------------------------------------------------------------------------------------- faults
     def play(self, fault: Fault) -> Outcome:
+        if fault.when == "cut":
+            return self._play_cut(fault)
         folder = self.study(fault.name)
         when = "after" if fault.when == "clock" else fault.when
         dying = (fault.kind, str(fault.number), when)
@@ -142,6 +148,26 @@ class Network:
             return self.coordinator(folder, step)
         words = ("study", step, folder.path, *self._where)
         return self.started.start(YESTERDAY, *words)
+
+    def _play_cut(self, fault: Fault) -> Outcome:
+        """The victim serves from a namespace of its own; all sites call an address of its cable."""
+        with namespace() as space:
+            folder = self.study(fault.name, space.host)
+            self.stop_site(VICTIM)
+            self.sites[VICTIM] = self._join(VICTIM, within=space.within)
+            self.wait_until_served(folder)
+            began = time.monotonic()
+            where = ("--listen", f"{space.host}:{self.port}", "--host", space.host)
+            running = self.started.hedgerow("study", "run", folder.path, *where)
+            wait_until(lambda: b'"answered"' in content_of(folder.path / "answers.jsonl"), running)
+            space.cut()
+            wait_until(lambda: b"waiting for" in content_of(folder.events_file), running)
+            space.mend()
+            assert running.wait(400) == 0, said_by(folder)
+            outcome = self.outcome(folder, time.monotonic() - began)
+            self.stop_site(VICTIM)
+        self.sites[VICTIM] = self._join(VICTIM)
+        return outcome
 
     def _freeze(self, folder: RunFolder) -> None:
         answers = folder.path / "answers.jsonl"
@@ -195,6 +221,18 @@ class Network:
                 for _, event in ledger.entries()
                 if isinstance(event, Charged) and event.study == account
             ]
+
+
+def wait_until(is_so: Callable[[], bool], running, seconds: float = 180.0) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert running.poll() is None, "the run has ended before"
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 def said_by(folder: RunFolder) -> str:

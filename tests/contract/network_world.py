@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,11 +188,16 @@ class Processes:
         return {**os.environ, "PYTHONPATH": path, **more}
 
     def start(
-        self, *words: str | Path, folder: Path | None = None, **env: str
+        self,
+        *words: str | Path,
+        folder: Path | None = None,
+        within: Sequence[str] = (),
+        **env: str,
     ) -> subprocess.Popen[bytes]:
+        """`within`: the words of a command that runs others, in a namespace for example."""
         log = (self.folder / f"process-{len(self.running)}.log").open("wb")
         process = subprocess.Popen(
-            [sys.executable, *map(str, words)],
+            [*within, sys.executable, *map(str, words)],
             stdout=log,
             stderr=subprocess.STDOUT,
             env=self.environment(**env),
@@ -202,8 +207,11 @@ class Processes:
         self.running.append(process)
         return process
 
-    def hedgerow(self, *words: str | Path, **env: str) -> subprocess.Popen[bytes]:
-        return self.start("-c", "from hedgerow.cli.main import entry; entry()", *words, **env)
+    def hedgerow(
+        self, *words: str | Path, within: Sequence[str] = (), **env: str
+    ) -> subprocess.Popen[bytes]:
+        run = "from hedgerow.cli.main import entry; entry()"
+        return self.start("-c", run, *words, within=within, **env)
 
     def stop(self) -> None:
         for process in self.running:

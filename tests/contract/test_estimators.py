@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -17,6 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, sample
 from hedgerow.errors import PrivacyWarning, SpecError, UnsupportedQuery
+from hedgerow.estimators.sklearn_checks import COMPARING, expected_failed_checks
 
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
@@ -69,6 +71,30 @@ def test_scikit_learns_own_checks_pass(kind):
         results = check_estimator(learning(kind), on_fail=None)
     failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
     assert failed == {}
+
+
+@pytest.mark.slow
+def test_with_noise_only_checks_fail_that_compare_two_fits():
+    model = hr.TreeClassifier(epsilon=1e5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(
+            model, expected_failed_checks=expected_failed_checks(model), on_fail=None
+        )
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
+    assert {r["check_name"] for r in results if r["status"] == "xfail"} <= set(COMPARING)
+    assert expected_failed_checks(hr.TreeClassifier(placement="nowhere")) == {}
+
+
+def test_a_pipeline_hands_on_who_holds_each_row():
+    schema, X, y = world(hr.HistogramTreeClassifier)
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = small(hr.HistogramTreeClassifier, schema=schema, epsilon=5.0)
+        asked.set_fit_request(party=True, parties=True, person=True)
+        line = make_pipeline(FunctionTransformer(), asked)
+        line.fit(X, y, party=np.arange(len(y)) % 3, parties=range(4), person=np.arange(len(y)))
+    assert line[-1].privacy_.parties == 4
+    assert "believed" not in str(line[-1].privacy_)
 
 
 @EACH

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from contract.faults import FAULTS, network
+from contract.namespace import why_no_namespace
 
 QUICK = {"site-round-2-after", "coordinator-unmask-2-before"}
 """In every run of the tests; all others in the long one."""
@@ -33,6 +34,8 @@ def consortium(tmp_path_factory):
 
 @pytest.mark.parametrize("fault", PLAYS)
 def test_a_killed_process_costs_time_and_no_more_than_a_round(consortium, fault):
+    if fault.when == "cut" and (reason := why_no_namespace()):
+        pytest.skip(reason)
     outcome = consortium.play(fault)
     assert outcome.same_model
     assert outcome.charged_once

@@ -6,6 +6,8 @@ import http.client
 import socket
 import ssl
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from hedgerow.transport.certificates import (
     client_context,
     new_key,
 )
-from hedgerow.transport.https import LETTER, PATH, HttpsCarrier, address_of
+from hedgerow.transport.https import HUNG_UP, LETTER, PATH, HttpsCarrier, address_of
 
 LONG = 20.0
 """Seconds that no test waits for, unless something is wrong."""
@@ -91,15 +93,27 @@ def test_a_site_finds_a_coordinator_that_went_away_and_came_back(tmp_path):
     def door(port: int = 0) -> HttpsCarrier:
         return HttpsCarrier(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1", port)
 
-    first = door()
-    with calling(f"https://127.0.0.1:{first.port}", tls, echo("site-1")):
+    first, notes = door(), list[str]()
+    with calling(f"https://127.0.0.1:{first.port}", tls, echo("site-1"), notes.append) as caller:
         assert first.ask({"site-1": b"1"}, LONG)
+        until(lambda: first._desks["site-1"].calls == 2)  # it waits for the next letter
         first.close()
+        until(lambda: caller._lost == HUNG_UP)
+        caller._tell("Connection refused")  # as it may find by itself, before the next line
         second = door(first.port)
         try:
             assert second.ask({"site-1": b"2"}, LONG) == {"site-1": b"site-1 got 2"}
         finally:
             second.close()
+    said = [note.partition(f":{first.port} ")[2].split(",")[0] for note in notes]
+    assert said[:2] == ["has ended", "answers"]
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONG
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def test_a_letter_is_given_again_to_a_site_that_died_with_it(tmp_path):

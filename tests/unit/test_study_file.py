@@ -8,6 +8,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.agreement.study_file import ELSEWHERE, StudyFile
+from hedgerow.agreement.writing import as_text
 from hedgerow.estimators.common import CommonParameters
 from hedgerow.estimators.parameters import declared
 from hedgerow.secagg.keys import Identity
@@ -128,6 +129,24 @@ def test_all_the_rest_is(write, old, new):
     assert StudyFile.read(write(TEXT.replace(old, new))).study.hash != read_hash(write)
 
 
+ABOUT = """
+[about]
+intended_use = "Planning of beds."
+region = "Switzerland"
+publication_date = "2026-11-16"
+curator = [{ name = "Five hospitals", kind = "Nonprofit" }]
+"""
+
+
+def test_what_people_say_of_the_model_is_read_written_and_not_hashed(write):
+    found = StudyFile.read(write(TEXT + ABOUT))
+    assert found.study.hash == read_hash(write)
+    assert found.about.curators[0].name == "Five hospitals"
+    assert dict(found.about.lines())["region"] == "Switzerland"
+    assert StudyFile.read(write(as_text(found))).about == found.about
+    assert StudyFile.read(write(TEXT)).about is None
+
+
 def read_hash(write) -> bytes:
     return StudyFile.read(write(TEXT)).study.hash
 
@@ -164,6 +183,27 @@ def test_an_error_names_the_line_and_what_to_do(write, old, new, said):
     with pytest.raises(hr.SpecError, match=said) as caught:
         StudyFile.read(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_study_may_name_a_method_of_a_paper(write):
+    named = TEXT.replace("HistogramTreeClassifier", "papers.gubler.algorithm_5", 1)
+    model = StudyFile.read(write(named)).estimator()
+    assert type(model) is hr.HistogramTreeClassifier
+    assert (model.max_depth, model.consistency, model.n_bins) == (2, False, 10)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("papers.gubler.algorithm_6_as_printed", "epsilon is .*, which .* would not keep"),
+        ("papers.maddock.ldp", "placement is 'shares', but LDP is what it is by placement='silo'"),
+        ("papers.gubler.algorithm_7", "estimator is 'papers.gubler.algorithm_7'; use one of"),
+        ("papers.gubler.preset", "use one of"),
+    ],
+)
+def test_a_method_that_cannot_keep_the_study_s_promise_is_refused(write, method, said):
+    with pytest.raises(hr.SpecError, match=said):
+        StudyFile.read(write(TEXT.replace("HistogramTreeClassifier", method, 1)))
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):

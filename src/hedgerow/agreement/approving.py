@@ -33,6 +33,7 @@ from hedgerow.site.member import Held
 from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.report import DataReport, report_of
+from hedgerow.site.reading.sources import give_room_back
 from hedgerow.site.rows import Draws, Rows
 from hedgerow.site.state import DataPlace, StateFolder, StudyFolder
 from hedgerow.site.vault import open_ledger
@@ -53,7 +54,9 @@ def held_rows(study: Study, place: DataPlace, draws: Draws) -> Held:
     """What a run answers from: rows in memory, or in the database that has them."""
     if place.push_down:
         return in_database(study, place, draws)
-    return Rows(read_rows(study, place), study.schema, draws)
+    rows = Rows(read_rows(study, place), study.schema, draws)
+    give_room_back()
+    return rows
 
 
 def read_rows(study: Study, place: DataPlace) -> Encoded:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from hedgerow.errors import LedgerRolledBack, SpecError
-from hedgerow.privacy.ledger.store import copy_private, make_private, write_private
+from hedgerow.privacy.ledger.store import (
+    copy_private,
+    make_private,
+    sync_directory,
+    write_private,
+)
 from hedgerow.secagg.keys import Identity
 from hedgerow.site.audit import Audit
-from hedgerow.site.state import StateFolder
+from hedgerow.site.state import StateFolder, settings_text
 from hedgerow.site.vault import Vault, backup_vault
 
 _COPIED = ("site.toml", "identity.key", "policy.toml", "audit.jsonl")
@@ -60,7 +63,7 @@ def restore(
     state = StateFolder(root)
     for folder in (state.numba, state.run):
         make_private(folder)
-    _write_settings(state, state.name, anchor)
+    write_private(state.settings_file, settings_text(state.name, anchor))
     held = list(_receipts(receipts))
     vault = Vault.restore(copy / "vault.sqlite", state.vault_file, state.identity(), anchor, held)
     with closing(vault):
@@ -97,6 +100,9 @@ def rotate_key(state: StateFolder) -> tuple[Identity, Path]:
 
     Rosters name the old key, so approved studies must be revoked before. The old key, vault and
     anchor are kept in a folder of their own, since only they show what was spent.
+
+    One step: all that is new is made ready in a folder beside, which then gets its name. From there
+    on the new key counts, and whoever opens the state next finishes what was interrupted.
     """
     approved = [folder.path.name for folder in state.study_folders() if folder.is_approved]
     if approved:
@@ -106,25 +112,25 @@ def rotate_key(state: StateFolder) -> tuple[Identity, Path]:
     make_private(retired.parent)
     make_private(retired)
     anchor = state.anchor.with_name(f"{state.anchor.name}.{new.fingerprint[:8]}")
-    fresh = state.root / "vault.sqlite.new"
-    fresh.unlink(missing_ok=True)
+    ready = state.next_key.with_name("next.new")
+    shutil.rmtree(ready, ignore_errors=True)
+    make_private(ready)
     with closing(state.vault()) as vault, vault.ledger.current() as books:
         lifetime, given_away = books.lifetime, books.committed
+    fresh = ready / state.vault_file.name
     with closing(Vault.open(fresh, new, anchor)) as vault:
         if lifetime is not None:
             vault.ledger.set_lifetime(lifetime.measure, lifetime.limit, lifetime.delta)
             name = f"all studies under the key {old.fingerprint[:16]}"
             vault.ledger.approve(old.fingerprint, lifetime.measure, given_away, name)
-    copy_private(state.identity_file, retired / "identity.key")
-    os.replace(state.vault_file, retired / "vault.sqlite")
-    shutil.copy2(state.anchor, retired / "anchor")
-    os.replace(fresh, state.vault_file)
-    write_private(state.identity_file, new.to_bytes())
-    _write_settings(state, state.name, anchor)
-    Audit(state.audit_file).note("new key", what=f"{new.fingerprint}; the old one is in {retired}")
+    fresh.with_name(f"{fresh.name}.lock").unlink()
+    write_private(ready / state.identity_file.name, new.to_bytes())
+    write_private(ready / state.settings_file.name, settings_text(state.name, anchor))
+    for source in (state.identity_file, state.vault_file, state.anchor):
+        kept = retired / ("anchor" if source == state.anchor else source.name)
+        kept.unlink(missing_ok=True)
+        copy_private(source, kept)
+    ready.rename(state.next_key)
+    sync_directory(state.root)
+    state.take_next_key()
     return new, retired
-
-
-def _write_settings(state: StateFolder, name: str, anchor: Path) -> None:
-    settings = f"name = {json.dumps(name)}\nanchor = {json.dumps(str(anchor.resolve()))}\n"
-    write_private(state.settings_file, settings.encode())

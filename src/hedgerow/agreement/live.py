@@ -1,4 +1,4 @@
-"""A run as it goes, in a browser of this machine: events as they come, nothing to click.
+"""A run or a site as it goes, in a browser of this machine: events as they come, nothing to click.
 
 Loopback only, read only, one token for one run. The token is compared in constant time, and a
 request must name this server as its host, so that no page of the web can look through a browser.
@@ -11,12 +11,14 @@ import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Thread
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from hedgerow.agreement.watching import RunEvent, event_in_words
+from hedgerow.agreement.telling import Shown, Teller
 from hedgerow.report.page.live import live_page
 
 LOOPBACK = "127.0.0.1"
@@ -27,10 +29,11 @@ BEAT_SECONDS = 15.0
 class LiveView:
     """What has happened so far, and who waits for more."""
 
-    def __init__(self, title: str) -> None:
-        self.title = title
+    def __init__(self, title: str, teller: Teller) -> None:
+        self.page = live_page(title, teller.facts, teller.budget, teller.has_tree).encode()
+        self._teller = teller
         self.token = secrets.token_urlsafe(24)
-        self._events: list[RunEvent] = []
+        self._events: list[Shown] = []
         self._changed = Condition()
         self._ended = False
         self._server = _Server((LOOPBACK, 0), _Handler)
@@ -46,12 +49,12 @@ class LiveView:
     def address(self) -> str:
         return f"http://{self.host}/?token={self.token}"
 
-    def tell(self, event: RunEvent) -> None:
+    def tell(self, event: dict[str, Any]) -> None:
         with self._changed:
-            self._events.append({**event, "words": event_in_words(event)})
+            self._events.append(self._teller.shown(event))
             self._changed.notify_all()
 
-    def stream(self) -> Iterator[RunEvent | None]:
+    def stream(self) -> Iterator[Shown | None]:
         """All events from the first on; None when nothing has happened for a while."""
         seen = 0
         while True:
@@ -94,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not right or self.headers.get("Host") != view.host:
             self.send_error(HTTPStatus.FORBIDDEN)
         elif place.path == "/":
-            self._send("text/html; charset=utf-8", live_page(view.title).encode())
+            self._send("text/html; charset=utf-8", view.page)
         elif place.path == "/events":
             self._stream(view)
         else:
@@ -116,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._head("text/event-stream")
         try:
             for event in view.stream():
-                line = ": still here" if event is None else f"data: {json.dumps(event)}"
+                line = ": still here" if event is None else f"data: {json.dumps(asdict(event))}"
                 self.wfile.write(f"{line}\n\n".encode())
                 self.wfile.flush()
         except OSError:
@@ -127,8 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def live_view(title: str) -> Iterator[LiveView]:
-    view = LiveView(title)
+def live_view(title: str, teller: Teller) -> Iterator[LiveView]:
+    view = LiveView(title, teller)
     try:
         yield view
     finally:

@@ -1,20 +1,25 @@
 """`study.toml`: all that the parties of a study agree on, as a file that people read.
 
 Its content, not its spelling, has the hash that sites approve and that every message and ledger
-entry names. `[timing]` is the coordinator's own business and not part of it.
+entry names. `[timing]` is the coordinator's own business and not part of it, and so is `[about]`,
+what people say of the model: who publishes it, for what, where and when.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import hedgerow
+from hedgerow import papers
 from hedgerow.agreement.places import line_of, line_of_name
+from hedgerow.coordinator.about import About, Curator
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.estimators.assembling import Terms, agree
 from hedgerow.estimators.base import PrivateEstimator
@@ -57,7 +62,10 @@ class _Table(BaseModel):
 
 
 class ModelTable(_Table):
-    """The estimator, by its name in hedgerow, and those of its parameters that are its own."""
+    """The estimator, by its name in hedgerow, and those of its parameters that are its own.
+
+    Or a paper's method: `papers.wang.local_rnm`.
+    """
 
     estimator: str
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -101,6 +109,23 @@ class EvaluationTable(_Table):
     """One record in so many is kept out of training, by a secret draw of its own at its site."""
 
 
+class CuratorTable(_Table):
+    name: str = Field(min_length=1)
+    kind: Literal["Government", "Industry", "Nonprofit"] | None = None
+
+
+class AboutTable(_Table):
+    """For readers of the model: its statement, its page, a registry. Not part of the hash."""
+
+    curator: list[CuratorTable] = Field(default_factory=list)
+    intended_use: str | None = None
+    region: str | None = None
+    sector: (
+        Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None
+    ) = None
+    publication_date: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$")
+
+
 class SiteTable(_Table):
     name: Name
     key: HexKey
@@ -131,6 +156,7 @@ class StudyFile(_Table):
     coordinator: CoordinatorTable
     site: list[SiteTable] = Field(min_length=2)
     timing_: TimingTable = Field(default_factory=TimingTable, alias="timing")
+    about_: AboutTable | None = Field(default=None, alias="about")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -236,16 +262,34 @@ class StudyFile(_Table):
         )
 
     @property
+    def about(self) -> About | None:
+        if self.about_ is None:
+            return None
+        told = self.about_.model_dump(exclude={"curator"})
+        curators = tuple(Curator(one.name, one.kind) for one in self.about_.curator)
+        return About(curators=curators, **told)
+
+    @property
     def timing(self) -> Timing:
         return Timing(**self.timing_.model_dump())
 
 
-def estimator_named(name: str) -> type[PrivateEstimator]:
-    """One of ours, by name, never any other class."""
-    kinds = estimators()
+Maker = Callable[..., PrivateEstimator]
+"""An estimator's class, or a method of a paper."""
+
+
+def estimator_named(name: str) -> Maker:
+    """One of ours, by name, never anything else."""
+    kinds: dict[str, Maker] = {**estimators(), **paper_methods()}
     if name not in kinds:
         raise SpecError(f"estimator is {name!r}; use one of {sorted(kinds)}.")
     return kinds[name]
+
+
+def paper_methods() -> dict[str, Maker]:
+    """`papers.wang.local_rnm` and so on."""
+    names = {method.call.split("(")[0] for method in papers.METHODS}
+    return {f"papers.{name}": attrgetter(name)(papers) for name in sorted(names)}
 
 
 def estimators() -> dict[str, type[PrivateEstimator]]:
@@ -257,10 +301,12 @@ def estimators() -> dict[str, type[PrivateEstimator]]:
     }
 
 
-def _check_parameters(kind: type[PrivateEstimator], given: dict[str, Any]) -> None:
+def _check_parameters(kind: Maker, given: dict[str, Any]) -> None:
     for name in given:
         if name in ELSEWHERE:
             raise SpecError(f"{name} stands among the parameters; it belongs to {ELSEWHERE[name]}.")
+    if not isinstance(kind, type):
+        return  # a paper's method knows its own
     known = {p.name for p in declared(kind)} - set(ELSEWHERE)
     for name in sorted(set(given) - known):
         raise SpecError(f"{name} is no parameter of {kind.__name__}; use some of {sorted(known)}.")

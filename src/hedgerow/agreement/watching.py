@@ -12,10 +12,15 @@ from typing import Any
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.record import Progress
 from hedgerow.errors import RunEnded
+from hedgerow.report.view import words_on
 from hedgerow.transport.post import Note
+from hedgerow.values.regions import Region, Split
+from hedgerow.values.schema import Schema
 
 RunEvent = dict[str, Any]
 Listen = Callable[[RunEvent], None]
+MOST_PATHS = 256
+"""Of one round: a page is for people."""
 
 
 class Watch:
@@ -62,6 +67,7 @@ class Watch:
             seconds=round(time.monotonic() - self._began, 3),
             bytes=record.bytes_out + record.bytes_in,
             spent=self._spent(),
+            paths=self._paths(record.number),
         )
 
     def say(self, event: str, **content: Any) -> None:
@@ -69,6 +75,14 @@ class Watch:
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
         self._file.flush()
         self._listen(line)
+
+    def _paths(self, number: int) -> list[list[str]]:
+        """Where this round asked, in words: the nodes that trees have grown so far."""
+        assert self._federation is not None
+        schema = self._federation.study.schema
+        asked = [query for query in self._federation.asked if query.round == number]
+        regions = dict.fromkeys(query.region for query in asked if query.region)
+        return [_path(schema, region) for region in list(regions)[:MOST_PATHS]]
 
     def _spent(self) -> float | None:
         """The part of the budget that the most charged site has paid; None where none is kept."""
@@ -83,6 +97,16 @@ class Watch:
                 f"stopped before round {number}, as somebody asked; `hedgerow study resume` goes "
                 "on from there, and nothing is charged twice."
             )
+
+
+def _path(schema: Schema, region: Region) -> list[str]:
+    """A phrase for each step; a tree that has records of its own is a step too."""
+    return [
+        words_on(schema, region[: k + 1], step.test.feature)
+        if isinstance(step.test, Split)
+        else f"tree {step.outcome + 1}"
+        for k, step in enumerate(region)
+    ]
 
 
 def event_in_words(event: RunEvent) -> str:

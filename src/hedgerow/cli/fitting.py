@@ -119,8 +119,7 @@ def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> P
     if name is None:
         name = ESTIMATOR if known.target is None else ESTIMATOR.replace("Classifier", "Regressor")
     given = {flag: value for flag, value in flags.items() if value is not None}
-    model: PrivateEstimator = estimator_named(name)(schema=known, **given)
-    return model
+    return estimator_named(name)(schema=known, **given)
 
 
 def _asked_for(found: str, todo: str) -> Exception:

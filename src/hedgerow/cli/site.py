@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,6 +138,9 @@ def join(
     socket_group: Annotated[
         str | None, typer.Option(help="Users of this group may knock there too.")
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Also show it to a browser of this machine.")
+    ] = False,
 ) -> None:
     """Serves all approved studies until stopped. Calls outwards; nothing listens on a network."""
     import signal
@@ -151,9 +155,10 @@ def join(
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    with closing(
-        Serving(folder, tell=_teller(as_json), socket=socket, group=socket_group)
-    ) as serving:
+    with (
+        _told(folder, as_json, watch) as tell,
+        closing(Serving(folder, tell=tell, socket=socket, group=socket_group)) as serving,
+    ):
         serving.run(stopped)
 
 
@@ -339,6 +344,32 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
     for line in lines:
         first, *rest = (cell.ljust(w) for cell, w in zip(line, widths, strict=True))
         print("  ".join([first, *rest]).rstrip())
+
+
+@contextmanager
+def _told(folder: StateFolder, as_json: bool, watch: bool) -> Iterator[Callable[[AuditLine], None]]:
+    """Whoever hears what the site does: the terminal, and with `watch` a browser."""
+    import sys
+
+    terminal = _teller(as_json)
+    if not watch:
+        yield terminal
+        return
+    from hedgerow.agreement.live import live_view
+    from hedgerow.agreement.telling import SiteTeller
+    from hedgerow.site.log import LOG
+
+    with live_view(folder.name, SiteTeller()) as view:
+        print(f"watch the site at {view.address}", file=sys.stderr, flush=True)
+
+        def both(line: AuditLine) -> None:
+            terminal(line)
+            try:
+                view.tell(line)
+            except Exception as error:  # a page that stumbles must not keep a round from leaving
+                LOG.error("the live page lacks a line", exc_info=error)
+
+        yield both
 
 
 def _teller(as_json: bool) -> Callable[[AuditLine], None]:

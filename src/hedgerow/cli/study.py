@@ -41,7 +41,9 @@ ADMIN = "admin@coordinator"
 def init(
     folder: Folder,
     name: Annotated[str | None, typer.Option(help="The study's name.")] = None,
-    estimator: Annotated[str | None, typer.Option(help="For example TreeClassifier.")] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="For example TreeClassifier, or papers.wang.local_rnm.")
+    ] = None,
     schema: Annotated[
         Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
     ] = None,
@@ -121,32 +123,28 @@ def check(folder: Folder) -> None:
     _shown(NEEDS)
 
 
-@app.command()
-def run(
-    folder: Folder,
-    listen: Listening = None,
-    host: Hosts = None,
-    flare: Kit = None,
-    flare_user: User = ADMIN,
-    as_json: JsonLines = False,
-    watch: Watching = False,
-) -> None:
-    """Trains over all sites; the folder then holds the model and its statement."""
-    _run(folder, listen, host, flare, flare_user, as_json, watch=watch, resume=False)
+def _add_running(name: str, words: str) -> None:
+    """`run` and `resume`: the same options, and the same way to the sites."""
+
+    @app.command(name, help=words)
+    def command(
+        folder: Folder,
+        listen: Listening = None,
+        host: Hosts = None,
+        flare: Kit = None,
+        flare_user: User = ADMIN,
+        as_json: JsonLines = False,
+        watch: Watching = False,
+    ) -> None:
+        resume = name == "resume"
+        _run(folder, listen, host, flare, flare_user, as_json, watch=watch, resume=resume)
 
 
-@app.command()
-def resume(
-    folder: Folder,
-    listen: Listening = None,
-    host: Hosts = None,
-    flare: Kit = None,
-    flare_user: User = ADMIN,
-    as_json: JsonLines = False,
-    watch: Watching = False,
-) -> None:
-    """Goes on with a run that was stopped; what was answered is not asked, or charged, again."""
-    _run(folder, listen, host, flare, flare_user, as_json, watch=watch, resume=True)
+_add_running("run", "Trains over all sites; the folder then holds the model and its statement.")
+_add_running(
+    "resume",
+    "Goes on with a run that was stopped; what was answered is not asked, or charged, again.",
+)
 
 
 @app.command()
@@ -284,8 +282,9 @@ def _told(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
         yield terminal
         return
     from hedgerow.agreement.live import live_view
+    from hedgerow.agreement.telling import RunTeller
 
-    with live_view(folder.agreed().study.name) as view:
+    with live_view(folder.agreed().study.name, RunTeller()) as view:
         print(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:

@@ -13,9 +13,6 @@ from hedgerow.recipes.papers.liu import ExtraTrees, Lean, Ranges, SplitRule
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
-HASHES = 2
-BITS_PER_CLASS = 2
-"""The filter of 'bloom': enough bits that the codes of labels seldom meet."""
 LEANING = Rule(FLAG.kind, FLAG.allowed, lambda given: Lean.ABOVE if FLAG.read(given) else Lean.NONE)
 LOOKING = (when(split="best"),)
 """Totally random trees look at nothing but their leaves."""
@@ -142,9 +139,8 @@ class ExtraTreesClassifier(_ExtraTrees, PrivateClassifier):
         told = checked(self).label_mechanism
         if told != "bloom":
             return told if isinstance(told, BloomReports) else None
-        classes = len(schema.classes or ())
         each = epsilon / checked(self).records_per_person
-        return BloomReports.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, each)
+        return BloomReports.of_labels(len(schema.classes or ()), each)
 
 
 @estimator

@@ -1,16 +1,20 @@
 """A model's entry for the OpenDP Deployments Registry (Tier 3), from its own statement.
 
-What a statement cannot know (who the curators are, what the model is for, when it is published)
-is named in the entry as not stated; people fill it in before they hand it on.
+In the form of the registry's own entries (opendp/deployments-registry-data): texts are Markdown,
+and some values are one of a list. What no study's file says, people fill in before they hand the
+entry on: free texts say that they are not stated; the kind of curator, the sector and the date
+of publication have no word for that and are left out, so that the registry's own check asks.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+from hedgerow.coordinator.about import About, Curator
 from hedgerow.coordinator.promise import meaning_words
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.privacy.accounting.budget import Placement
@@ -23,6 +27,11 @@ SAFEGUARDS = (
     "noise from the operating system's generator; no seed of a user reaches it",
     "a charge is written before an answer is computed, and stays if a round fails",
     "answers have lengths and errors that no row decides",
+)
+JUSTIFICATION = (
+    "Each sum is charged by a sensitivity that is derived where the statistic is defined, before "
+    "it is computed; proofs of sensitivities and samplers stand in docs/proofs of the source. "
+    "Records enter as whole numbers, so that no floating point is met before noise was added."
 )
 POST_PROCESSING = (
     "Choice of splits, smoothing, leaf values and the whole model are computed from noisy answers "
@@ -40,37 +49,69 @@ def written(model: Stated) -> str:
 
 
 def registry_entry(model: Stated) -> dict[str, Any]:
-    said, name = model.privacy_, type(model).__name__
-    federated = said.parties > 1
+    said = model.privacy_
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(model).__name__).capitalize() + " by hedgerow"
     return {
-        "name": f"{name} by hedgerow",
-        "data_curators": [NOT_STATED],
-        "intended_use": NOT_STATED,
-        "data_product_type": "Machine learning model",
-        "data_product_region": NOT_STATED,
-        "description": _description(model),
-        "publication_date": NOT_STATED,
-        "data_product_sector": NOT_STATED,
-        "dp_variant": {
-            "variant_name": _variant(said),
-            "data_domain": _domain(model.schema_),
-            "unprotected_quantities": list(said.unprotected),
+        "url_slug": name.lower().replace(" ", "-"),
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "basic": _basic(model, name),
+            "dp_variant": {
+                "variant_name": _variant(said),
+                "data_domain": _domain(model.schema_),
+                "unprotected_quantities": _listed(said.unprotected),
+            },
+            "privacy_loss": _loss(said),
+            "deployment_model": _deployment(said),
+            "accounting": {
+                "post_processing": POST_PROCESSING,
+                "composition": f"{said.accountant}. {_spent(said)}",
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": _tuning(said),
+                "mechanisms": _mechanisms(said),
+                "justification": JUSTIFICATION,
+            },
+            "administrative": {
+                "sources": _listed([f"hedgerow {said.release}, source SHA-256 {said.source}"]),
+                "notes": _listed(said.caveats),
+                "registry_authors": [NOT_STATED],
+            },
         },
-        "privacy_loss": _loss(said),
-        "deployment_model": _deployment(said, federated),
-        "accounting": {
-            "post_processing": POST_PROCESSING,
-            "composition": f"{said.accountant}. {_spent(said)}",
-        },
-        "implementation": {
-            "preprocessing_and_hyperparameter_tuning": _tuning(said),
-            "mechanisms": [f"{m.what} ({m.part:.1%} of the budget)" for m in said.mechanisms],
-            "justification": "; ".join(SAFEGUARDS) + ".",
-        },
-        "sources": [f"hedgerow {said.release}, source SHA-256 {said.source}"],
-        "notes": list(said.caveats),
-        "registry_authors": [NOT_STATED],
     }
+
+
+def _basic(model: Stated, name: str) -> dict[str, Any]:
+    about = model.privacy_.about or About()
+    listed = {
+        "publication_date": about.publication_date,
+        "data_product_sector": about.sector,
+    }
+    return {
+        "name": name,
+        "data_curators": [_curator(one) for one in about.curators or (Curator(NOT_STATED),)],
+        "intended_use": about.intended_use or NOT_STATED,
+        "data_product_type": "Machine learning model",
+        "data_product_region": about.region or NOT_STATED,
+        "description": _description(model),
+        **{field: value for field, value in listed.items() if value},
+    }
+
+
+def _curator(one: Curator) -> dict[str, str]:
+    kind = {"data_curator_type": one.kind} if one.kind else {}
+    return {"data_curator_name": one.name, **kind}
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _mechanisms(said: PrivacyStatement) -> str:
+    """What protects, with which part of the budget, and what was done against its known leaks."""
+    parts = [f"{m.what} ({m.part:.1%} of the budget)" for m in said.mechanisms]
+    return _listed([*(parts or ["none: no noise was added"]), *SAFEGUARDS])
 
 
 def _description(model: Stated) -> str:
@@ -81,11 +122,10 @@ def _description(model: Stated) -> str:
 
 
 def _variant(said: PrivacyStatement) -> str:
+    """Whose labels or records are meant stands in the unit."""
     if math.isinf(said.epsilon):
-        return "none"
-    local = "label differential privacy, " if said.placement == Placement.LABEL.value else ""
-    kind = "pure" if said.delta == 0 else "approximate, by Gaussian differential privacy"
-    return f"{local}{kind} differential privacy"
+        return "Custom"
+    return "Pure DP" if said.delta == 0 else "Approximate DP"
 
 
 def _domain(schema: Schema) -> str:
@@ -97,29 +137,36 @@ def _domain(schema: Schema) -> str:
 
 
 def _loss(said: PrivacyStatement) -> dict[str, Any]:
-    bounded = not math.isinf(said.epsilon)
+    meaning = ". ".join(meaning_words(said.meaning, said.unit)) + "."
+    bound = {"privacy_parameters": {"epsilon": said.epsilon, "delta": said.delta}}
+    if math.isinf(said.epsilon):
+        bound, meaning = {}, f"Epsilon is infinite: nothing is bounded. {meaning}"
     return {
         "privacy_unit": said.unit,
         "privacy_unit_details": said.neighbours,
-        "privacy_parameters": {
-            "epsilon": said.epsilon if bounded else "infinity",
-            "delta": said.delta,
-            "rho": None,
-        },
-        "privacy_parameters_details": ". ".join(meaning_words(said.meaning, said.unit)) + ".",
+        **bound,
+        "privacy_parameters_details": meaning,
     }
 
 
-def _deployment(said: PrivacyStatement, federated: bool) -> dict[str, Any]:
-    local = said.placement == Placement.LABEL.value
+def _deployment(said: PrivacyStatement) -> dict[str, Any]:
+    federated, local = said.parties > 1, said.placement == Placement.LABEL.value
+    holders = "Sites that hold records" if federated else "A holder of all records"
+    actors = [
+        *(f"Against {who}: {what}." for who, what in said.trust),
+        f"{holders}: trusted with their own records, and to run the code that is named here.",
+        *(
+            ["A coordinator: sees noisy sums and private choices alone."]
+            if federated and not local
+            else []
+        ),
+        "Users of the model: not trusted.",
+    ]
     return {
         "model_name": "Federated" if federated else "Local" if local else "Central",
-        "model_name_description": said.placement,
-        "details": "; ".join(f"against {who}: {what}" for who, what in said.trust),
-        "actors": ["sites that hold records", "a coordinator", "users of the model"]
-        if federated
-        else ["a holder of all records", "users of the model"],
-        "release_type": "Static",
+        "model_name_details": said.placement,
+        "actors": _listed(actors),
+        "release_type": "One release",
         "release_type_details": "One model; every further fit is a release of its own.",
         "data_source_type": "Static",
         "access_type": "Non-interactive",
@@ -139,15 +186,28 @@ def _tuning(said: PrivacyStatement) -> str:
 
 # -------------------------------------------------------------------------------------------- YAML
 def _yaml(value: Any, indent: str = "") -> Iterator[str]:
-    """Block style; every text is quoted as in JSON, which YAML reads."""
+    """Block style; a text is quoted as in JSON, which YAML reads, or a block if it has lines."""
     pairs = value.items() if isinstance(value, dict) else ((None, one) for one in value)
     for key, one in pairs:
-        head = f"{indent}- " if key is None else f"{indent}{key}:"
-        if isinstance(one, dict | list) and one:
+        head = f"{indent}-" if key is None else f"{indent}{key}:"
+        if isinstance(one, dict | list):
             yield f"{head}\n"
             yield from _yaml(one, indent + "  ")
+        elif isinstance(one, str) and _is_block(one):
+            yield f"{head} |-\n"
+            yield from (f"{indent}  {line}\n" for line in one.split("\n"))
         else:
-            yield f"{head.rstrip()} {_scalar(one)}\n"
+            yield f"{head} {_scalar(one)}\n"
+
+
+def _is_block(text: str) -> bool:
+    """Whether a block of lines says it: no line is empty or begins or ends with a space."""
+    lines = text.split("\n")
+    return (
+        len(lines) > 1
+        and all(line and line == line.strip() for line in lines)
+        and (text.isprintable() or text.replace("\n", "").isprintable())
+    )
 
 
 def _scalar(value: Any) -> str:

@@ -13,6 +13,8 @@
     site.log            details, for whoever looks for a fault
     numba/              compiled loops
     run/socket          where a network engine on the same machine knocks
+    next/               a new key with its vault, while `rotate-key` puts them in place
+    retired/            keys, vaults and anchors of before
 
 The anchor lies elsewhere, where a restored backup of this folder does not bring it back.
 """
@@ -24,13 +26,15 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import LedgerUnavailable, SpecError
-from hedgerow.privacy.ledger.store import make_private, write_private
+from hedgerow.privacy.ledger.store import make_private, sync_directory, write_private
 from hedgerow.secagg.keys import Identity
+from hedgerow.site.audit import Audit
 from hedgerow.site.policy_file import TEMPLATE, SitePolicy
 from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.sources import Source
@@ -146,9 +150,8 @@ class StateFolder:
         for folder in (state.studies, state.tls, state.numba, state.run):
             make_private(folder)
         write_private(state.policy_file, TEMPLATE.encode())
-        settings = f"name = {json.dumps(name)}\nanchor = {json.dumps(str(anchor))}\n"
         write_private(state.identity_file, Identity.generate().to_bytes())
-        write_private(state.settings_file, settings.encode())
+        write_private(state.settings_file, settings_text(name, anchor))
         return state
 
     @classmethod
@@ -162,7 +165,21 @@ class StateFolder:
             )
         for path in (root, state.identity_file):
             state._check_private(path)
+        state.take_next_key()
         return state
+
+    def take_next_key(self) -> None:
+        """Finishes a change of the key that was begun, from wherever it was interrupted."""
+        if not self.next_key.is_dir():
+            return
+        for path in (self.vault_file, self.identity_file, self.settings_file):
+            with suppress(FileNotFoundError):  # taken before
+                os.replace(self.next_key / path.name, path)
+        sync_directory(self.root)
+        what = f"{self.identity().fingerprint}; what belongs to the old one is in retired"
+        Audit(self.audit_file).note("new key", what=what)
+        with suppress(FileNotFoundError):
+            self.next_key.rmdir()
 
     def _check_private(self, path: Path) -> None:
         found = path.stat()
@@ -180,6 +197,11 @@ class StateFolder:
     @property
     def identity_file(self) -> Path:
         return self.root / "identity.key"
+
+    @property
+    def next_key(self) -> Path:
+        """Key, vault and settings that count as soon as they stand here."""
+        return self.root / "next"
 
     @property
     def policy_file(self) -> Path:
@@ -263,6 +285,10 @@ class StateFolder:
         for path in sorted(self.studies.iterdir()):
             if path.is_dir():
                 yield StudyFolder(path)
+
+
+def settings_text(name: str, anchor: Path) -> bytes:
+    return f"name = {json.dumps(name)}\nanchor = {json.dumps(str(anchor.resolve()))}\n".encode()
 
 
 def read_toml(path: Path) -> dict[str, Any]:

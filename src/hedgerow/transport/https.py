@@ -6,6 +6,7 @@ a letter, or for `HOLD_SECONDS`. So a site needs no open port, and one connectio
     POST /v1/next    Hedgerow-Letter: id of the letter that the body answers; none on a first call
     200              Hedgerow-Letter: id of the letter in the body
     204              nothing yet, call again
+    410              the coordinator ends; it may be back later
 
 Both ends show certificates (TLS 1.3); the name in a site's certificate is its name in the roster,
 and a site gets its own letters only. What is asked twice is answered twice: sites keep what they
@@ -40,6 +41,7 @@ HANDSHAKE_SECONDS = 10.0
 BODY_SECONDS = 60.0
 """For a whole answer to arrive once its first byte has."""
 FIRST_CALL_PAUSE, LONGEST_CALL_PAUSE = 0.1, 5.0
+HUNG_UP = "has ended, as it should; it is called again until it is back"
 
 
 # --------------------------------------------------------------------------- the coordinator's end
@@ -80,6 +82,7 @@ class HttpsCarrier:
     ) -> None:
         self._desks = {name: _Desk() for name in names}
         self._loop = asyncio.new_event_loop()
+        self._ends = False
         self.seen: set[str] = set()
         """Sites that have called at least once."""
         self.port = self._opened(tls, host, port)
@@ -152,6 +155,7 @@ class HttpsCarrier:
     async def _shut(self) -> None:
         """Sends everybody home who waits for a letter."""
         self._door.close()
+        self._ends = True
         for desk in self._desks.values():
             desk.letter = None
             desk.calls += 1
@@ -181,7 +185,7 @@ class HttpsCarrier:
             return web.Response(status=408)
         letter = await self._wait(desk)
         if letter is None:
-            return web.Response(status=204)
+            return web.Response(status=410 if self._ends else 204)
         return web.Response(body=letter.content, headers={LETTER: letter.id})
 
     async def _take(self, request: web.Request, desk: _Desk) -> bool:
@@ -270,6 +274,8 @@ class Caller:
         self._connection.request("POST", PATH, body=self._answer, headers=headers)
         response = self._connection.getresponse()
         letter = response.read(LONGEST_LETTER + 1)
+        if response.status == 410:
+            raise _HungUp
         if len(letter) > LONGEST_LETTER or response.status not in (200, 204):
             raise http.client.HTTPException(f"the coordinator answered {response.status}")
         self._tell("")
@@ -284,9 +290,11 @@ class Caller:
             self._connection = None
 
     def _tell(self, trouble: str) -> None:
+        """Once for each change; that nobody is there after an orderly end is no news."""
+        if trouble and self._lost == HUNG_UP:
+            return
         if trouble != self._lost and not self._stopped.is_set():
-            what = f"cannot be reached: {trouble}" if trouble else "answers"
-            self._note(f"the coordinator at {self._url} {what}")
+            self._note(f"the coordinator at {self._url} {_in_words(trouble)}")
         self._lost = trouble
 
 
@@ -301,7 +309,19 @@ def address_of(url: str) -> tuple[str, int]:
     return parts.hostname, port
 
 
+class _HungUp(Exception):
+    """The coordinator has said that it ends."""
+
+
+def _in_words(trouble: str) -> str:
+    if trouble == HUNG_UP:
+        return trouble
+    return f"cannot be reached: {trouble}" if trouble else "answers"
+
+
 def _why(error: Exception) -> str:
+    if isinstance(error, _HungUp):
+        return HUNG_UP
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not the authority's ({error.verify_message})"
     return str(error) or type(error).__name__

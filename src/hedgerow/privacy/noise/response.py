@@ -31,6 +31,8 @@ ALL_WORDS: Final = 2**64
 _CODE_ATTEMPTS: Final = 4096
 _CERTIFIED_BITS: Final = 192
 _KEEP_STEPS: Final = 2**32
+HASHES: Final = 2
+BITS_PER_CLASS: Final = 2  # enough that the codes of labels seldom meet
 _MOST_STEPS: Final = 400
 _NEAR: Final = 1e-7
 
@@ -138,6 +140,11 @@ class BloomReports:
             if reports.epsilon_forever <= epsilon:
                 return reports
         raise SpecError(f"epsilon {epsilon} is too small for {hashes} hashes; use a larger one.")
+
+    @classmethod
+    def of_labels(cls, classes: int, epsilon: Fraction) -> BloomReports:
+        """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits a class."""
+        return cls.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
 
     @property
     def code(self) -> Bits:

@@ -1,31 +1,40 @@
 "use strict";
-/* Follows a run: one event of the server at a time. */
+/* Follows what happens: one event of the server at a time. It puts down what it is told. */
 (() => {
-  const put = (name, words) => { document.getElementById(`live-${name}`).textContent = words; };
-  const list = document.getElementById("live-events");
-  let seconds = 0, bytes = 0;
-  put("state", "waiting");
+  const byId = (id) => document.getElementById(id);
+  const list = byId("live-events"), tree = byId("live-tree");
+  const make = (name, kind, words) => {
+    const element = document.createElement(name);
+    element.className = kind;
+    if (words !== undefined) element.textContent = words;
+    return element;
+  };
+  const below = new Map();
+  const grow = (path) => {
+    let place = tree, key = "";
+    for (const words of path) {
+      key += `\n${words}`;
+      if (!below.has(key)) {
+        const node = make("li", "node"), inner = make("ul", "inside");
+        node.append(make("span", "question", words), inner);
+        place.append(node);
+        below.set(key, inner);
+      }
+      place = below.get(key);
+    }
+  };
   const source = new EventSource(`events${location.search}`);
   source.onmessage = (message) => {
     const event = JSON.parse(message.data);
-    const line = document.createElement("li");
-    line.textContent = `${new Date(1000 * event.time).toLocaleTimeString()}  ${event.words}`;
-    list.append(line);
-    if (event.event === "round") {
-      seconds += event.seconds;
-      bytes += event.bytes;
-      put("state", "training");
-      put("rounds", event.of ? `${event.round} of ${event.of}` : `${event.round}`);
-      put("sites", `${event.sites}`);
-      put("seconds", seconds.toFixed(1));
-      put("bytes", `${bytes}`);
-      put("spent", event.spent === null ? "without noise" : `${(100 * event.spent).toFixed(1)} %`);
-      document.getElementById("live-bar").setAttribute("width", 620 * (event.spent ?? 0));
-    } else if (event.event === "finished" || event.event === "ended") {
-      put("state", event.event);
-      source.close();
-    } else if (event.event !== "note") {
-      put("state", event.event);
+    const line = make("li", "event");
+    line.append(make("time", "when", new Date(1000 * event.time).toLocaleTimeString()), ` ${event.words}`);
+    list.prepend(line);
+    for (const [name, words] of Object.entries(event.facts)) byId(`live-${name}`).textContent = words;
+    if (event.spent !== null) byId("live-bar").setAttribute("width", 620 * event.spent);
+    if (tree && event.paths.length) {
+      tree.previousElementSibling.hidden = true;
+      event.paths.forEach(grow);
     }
+    if (event.is_last) source.close();
   };
 })();

@@ -8,41 +8,35 @@ from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.page import LOGO, POLICY
 
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
-FACTS = {
-    "state": "State",
-    "rounds": "Rounds",
-    "sites": "Sites",
-    "seconds": "Seconds",
-    "bytes": "Bytes per site",
-    "spent": "Spent",
-}
+NO_TREE = (
+    "No question has been asked below the first. Trees that are drawn in public, as boosted ones "
+    "are, show here when the model is done."
+)
 
 
-def live_page(title: str) -> str:
+def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) -> str:
+    """`facts` are titles by the names of what events fill in."""
     cards = [
         tag("div", tag("dt", words), tag("dd", "...", id=f"live-{name}"))
-        for name, words in FACTS.items()
+        for name, words in facts.items()
     ]
     head = tag(
         "div",
         tag("div", tag("p", LOGO, "hedgerow, live", class_="kicker"), tag("h1", title)),
         class_="title",
     )
-    budget = Html(
+    bar = Html(
         '<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
         'aria-label="Part of the budget that is spent"><rect class="left" width="620" height="22"/>'
         '<rect class="c1" id="live-bar" width="0" height="22"/></svg>'
     )
-    main = tag(
-        "main",
-        tag(
-            "div",
-            tag("section", tag("h2", "Budget"), budget),
-            tag("section", tag("h2", "What happened"), tag("ol", "", id="live-events")),
-            class_="inner",
-        ),
-        aria_live="polite",
-    )
+    tree = [tag("p", NO_TREE, class_="small"), tag("ul", "", id="live-tree")]
+    parts = [
+        tag("section", tag("h2", budget), bar),
+        *([tag("section", tag("h2", "The tree so far"), *tree)] if has_tree else []),
+        tag("section", tag("h2", "What happened"), tag("ol", "", id="live-events")),
+    ]
+    main = tag("main", tag("div", *parts, class_="inner"), aria_live="polite")
     return joined(
         [
             Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),

@@ -28,6 +28,11 @@ WIDE_DIGITS = 40
 """Enough for any integer of 128 bits."""
 
 
+def give_room_back() -> None:
+    """To the system: what Arrow took for reading is not needed by whoever then holds codes."""
+    pa.default_memory_pool().release_unused()
+
+
 def as_table(source: Any) -> Any:
     """Whatever has named columns as a pandas frame or an Arrow table; anything else as it is.
 

@@ -1,0 +1,88 @@
+"""docs/network_speed.md, from what `bench_network` measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "network_speed.md"
+MOST_RATIO, MOST_OF_BOOSTING = 2.0, 1.5
+HEAD = """\
+# What a round costs between processes
+
+Written by `python -m benchmarks.bench_network`. All processes on one machine ({machine}); each site
+has 1,000 rows and a vault on disk, the coordinator a journal. The echo sends as many bytes through
+the same carrier to the same processes and back. CPU seconds are those of all processes together,
+FLARE's own among them, means of several turns; wall seconds are medians, on a machine that others
+use too. So the goal is held against CPU: at most {ratio:g} times the echo.
+[Decision 83](decisions/0083-what-a-round-costs-beyond-its-echo.md) says where the rest goes.
+
+"""
+COLUMNS = (
+    *("carrier", "sites", "integers", "sends B", "gets B", "round s", "echo s"),
+    *("round CPU", "echo CPU", "ratio", "goal"),
+)
+BOOSTING = """
+## A whole model
+
+The default `BoostedTreesClassifier` over three site processes by HTTPS took {rounds} rounds. The
+goal is at most {most:g} times one process, plus as many echoes.
+
+| | wall s | CPU s |
+|---|---|---|
+| one process | {alone:.2f} | {alone_cpu:.2f} |
+| {rounds} echoes | {echoes:.2f} | {echoes_cpu:.2f} |
+| three sites | {together:.2f} | {together_cpu:.2f} |
+| {most:g} x one process + echoes | {goal:.2f} | {goal_cpu:.2f} |
+| goal | {met} | {met_cpu} |
+"""
+MEMORY = """
+## Memory of a site
+
+`hedgerow site join` with one study of boosted trees on {rows:,} rows and {columns} columns, read
+from a Parquet file of {file:.0f} MB: {resident:.0f} MB resident once it serves, {highest:.0f} MB at
+the highest while it read.
+"""
+
+
+def page(parts: Mapping[str, Any], machine: str) -> str:
+    text = HEAD.format(machine=machine, ratio=MOST_RATIO)
+    text += "".join(map(_row, (COLUMNS, ["---"] * len(COLUMNS), *_rounds(parts))))
+    if "boosting" in parts:
+        text += _boosting(parts["boosting"])
+    if "memory" in parts:
+        found = parts["memory"]
+        sizes = {name: found[name] / 1e6 for name in ("resident", "highest")}
+        text += MEMORY.format(
+            rows=found["rows"], columns=found["columns"], file=found["file_bytes"] / 1e6, **sizes
+        )
+    return text
+
+
+def _row(cells: Iterable[Any]) -> str:
+    return f"| {' | '.join(map(str, cells))} |\n"
+
+
+def _rounds(parts: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    lines = [line for found in parts.values() if isinstance(found, list) for line in found]
+    for one in sorted(lines, key=lambda x: (x["carrier"] != "HTTPS", x["sites"], x["integers"])):
+        ratio = one["round_cpu"] / one["echo_cpu"]
+        yield (
+            one["carrier"], one["sites"], one["integers"], one["bytes_out"], one["bytes_in"],
+            f"{one['round']:.3f}", f"{one['echo']:.3f}", f"{one['round_cpu']:.3f}",
+            f"{one['echo_cpu']:.3f}", f"{ratio:.1f}", "met" if ratio <= MOST_RATIO else "NO",
+        )  # fmt: skip
+
+
+def _boosting(found: Mapping[str, Any]) -> str:
+    goal = MOST_OF_BOOSTING * found["alone"] + found["echoes"]
+    goal_cpu = MOST_OF_BOOSTING * found["alone_cpu"] + found["echoes_cpu"]
+    return BOOSTING.format(
+        most=MOST_OF_BOOSTING,
+        goal=goal,
+        goal_cpu=goal_cpu,
+        met="met" if found["together"] <= goal else "NO",
+        met_cpu="met" if found["together_cpu"] <= goal_cpu else "NO",
+        **found,
+    )

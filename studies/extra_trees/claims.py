@@ -1,0 +1,142 @@
+"""The claims of Liu et al. 2020, judged division by division."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from studies.claims import NOT_RUN, NOTHING, Claim, Lead, lead, listed, where_it_holds
+from studies.extra_trees.paper import DEVIATIONS, PAPER
+
+NEAR_SKLEARN, NEAR_PAPER, BELOW_PAPER = 0.01, 0.015, 0.02
+"""How close is comparable: to scikit-learn, to the paper, and less than which is a loss."""
+VARIED = {"clients": "clients (section 4.3)", "trees": "trees", "depth": "levels"}
+LOUDEST = 8.0
+"""The largest epsilon of the tables; the paper names none."""
+
+
+def claims(table: pd.DataFrame, figure: pd.DataFrame) -> list[Claim]:
+    return [
+        *(_comparable(table, measure) for measure in ("accuracy", "f1")),
+        _better(table),
+        _close(table, "FET-LDP", "LDP", "bloom"),
+        _close(table, "FET-LDP, k-ary response instead", "LDP", "response"),
+        _close(table, "FET-GDP", "GDP", "silo"),
+        *_stable(table),
+        *(_grows(figure, what) for what in VARIED),
+    ]
+
+
+def scores(
+    table: pd.DataFrame, name: str, method: str, epsilon: float, measure: str = "accuracy"
+) -> pd.Series:
+    mine = table[(table["data"] == name) & (table["method"] == method)]
+    return mine[mine["epsilon"] == epsilon].set_index("seed")[measure]
+
+
+def _by_set(
+    table: pd.DataFrame,
+    first: tuple[str, float],
+    second: tuple[str, float],
+    slack: float,
+    measure: str = "accuracy",
+) -> dict[str, Lead]:
+    """Lead of the first over the second less what counts as equal."""
+    found = {
+        name: lead(
+            scores(table, name, *first, measure) - scores(table, name, *second, measure) + slack
+        )
+        for name in PAPER
+    }
+    return {name: gap for name, gap in found.items() if gap.n}
+
+
+def _plain(leads: dict[str, Lead], slack: float) -> dict[str, Lead]:
+    return {name: Lead(gap.mean - slack, gap.error, gap.n) for name, gap in leads.items()}
+
+
+def _comparable(table: pd.DataFrame, measure: str) -> Claim:
+    words = "accuracy" if measure == "accuracy" else "F1"
+    found = _by_set(table, ("FET", 0.0), ("ET", 0.0), NEAR_SKLEARN, measure)
+    return Claim(
+        f"FET is comparable to pooled extra-trees in {words} (not {NEAR_SKLEARN:g} below)",
+        "section 4.2, Table 2",
+        where_it_holds(found),
+        f"FET less ET: {listed(_plain(found, NEAR_SKLEARN))}",
+    )
+
+
+def _better(table: pd.DataFrame) -> Claim:
+    found = _by_set(table, ("FET", 0.0), ("ET", 0.0), 0.0)
+    return Claim(
+        "FET is even better than pooled extra-trees on some sets",
+        "section 4.2, Table 2",
+        where_it_holds(found),
+        f"FET less ET: {listed(found)}",
+    )
+
+
+def _close(table: pd.DataFrame, says: str, column: str, method: str) -> Claim:
+    found = _by_set(table, (method, LOUDEST), ("FET", 0.0), BELOW_PAPER)
+    printed = "; ".join(
+        f"{name} {PAPER[name][column][0] - PAPER[name]['FET'][0]:+.3f}" for name in found
+    )
+    return Claim(
+        f"{says} is close to FET (not {BELOW_PAPER:g} below), at epsilon {LOUDEST:g}",
+        "section 4.2, Table 2",
+        where_it_holds(found),
+        f"less FET: {listed(_plain(found, BELOW_PAPER))}; printed: {printed}",
+    )
+
+
+def _stable(table: pd.DataFrame) -> list[Claim]:
+    """Sample deviations over divisions, set by set."""
+    spread = table.groupby(["data", "method", "epsilon"])["accuracy"].std(ddof=1)
+
+    def of(name: str, method: str, epsilon: float) -> float:
+        return float(spread.get((name, method, epsilon), float("nan")))
+
+    made = []
+    for says, first, second in (
+        ("FET-LDP scatters less than FET-GDP", ("silo", LOUDEST), ("bloom", LOUDEST)),
+        ("FET-LDP is as stable as FET", ("FET", 0.0), ("bloom", LOUDEST)),
+    ):
+        gaps = pd.Series({n: of(n, *first) - of(n, *second) for n in PAPER}).dropna()
+        slack = 0.0 if first[0] == "silo" else NEAR_SKLEARN
+        found = lead(gaps + slack)
+        columns = [{"silo": "GDP", "bloom": "LDP", "FET": "FET"}[m] for m in (first[0], second[0])]
+        printed = ", ".join(
+            f"{n} {DEVIATIONS[n][columns[0]] - DEVIATIONS[n][columns[1]]:+.3f}" for n in gaps.index
+        )
+        said = ", ".join(f"{n} {gap:+.3f}" for n, gap in gaps.items())
+        made.append(
+            Claim(
+                says,
+                "section 4.2, Table 2",
+                found.verdict,
+                f"deviation of {first[0]} less {second[0]}: {said}; printed: {printed}",
+            )
+        )
+    return made
+
+
+def _grows(figure: pd.DataFrame, what: str) -> Claim:
+    """Accuracy at the largest value less that at the smallest, all else the method's own."""
+    says, where = f"Accuracy grows with the number of {VARIED[what]}", "Figure 3"
+    if figure.empty:
+        return Claim(says, where, NOT_RUN, NOTHING)
+    found = {}
+    for (name, method), part in figure.groupby(["data", "method"]):
+        mine = varied(part, what)
+        low, high = mine[what].min(), mine[what].max()
+        wide = mine.pivot_table(index="seed", columns=what, values="accuracy")
+        if low != high:
+            found[f"{name}, {method}"] = lead(wide[high] - wide[low])
+    return Claim(says, where, where_it_holds(found), listed(found))
+
+
+def varied(part: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The points of one axis of Figure 3 for one method, whose other numbers are its own."""
+    own = {k: part[k].mode().iloc[0] for k in VARIED if k != what}
+    for other, value in own.items():
+        part = part[part[other] == value]
+    return part if what != "clients" else part[part["clients"] > 0]

@@ -1,0 +1,129 @@
+"""Verdicts follow from pairs: clear ones are said, chance is called open, a reversal reverses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from studies.boosted.cells import Cells
+from studies.boosted.claims import claims as boosted_claims
+from studies.boosted.paper import JUDGED_SETS, weight_updates
+from studies.boosted.recipes import LEAVES, batched, components
+from studies.claims import FAILS, HOLDS, NOT_RUN, OPEN, Claim, lead, section, where_it_holds
+from studies.diprime.claims import ahead
+from studies.diprime.methods import printed_factor
+from studies.gubler.claims import claims as gubler_claims
+from studies.gubler.methods import AS_PRINTED, AS_RELEASED
+from studies.pages import evenly, line
+
+
+def test_a_lead_is_its_mean_and_the_error_of_the_sample():
+    found = lead([1.0, 2.0, 3.0, 4.0])
+    assert (found.mean, found.n) == (2.5, 4)
+    assert found.error == pytest.approx(np.std([1, 2, 3, 4], ddof=1) / 2)
+    assert found.verdict == HOLDS  # 3.9 errors, and 3.2 are enough for four
+    assert lead([0.0, 2.0, 4.0, -1.0]).verdict == OPEN
+    assert lead([1.0, 1.1, 0.9, 1.0]).verdict == HOLDS
+    assert lead([-1.0, -1.1, -0.9, -1.0]).verdict == FAILS
+    assert lead([]).verdict == NOT_RUN
+    assert lead([5.0]).verdict == OPEN
+
+
+def test_verdicts_over_places_name_them():
+    yes, no, unknown = lead([1.0, 1.1, 0.9]), lead([-1.0, -1.1, -0.9]), lead([1.0, -1.0, 0.0])
+    assert where_it_holds({"a": yes, "b": yes}) == HOLDS
+    assert where_it_holds({"a": no, "b": no}) == FAILS
+    assert where_it_holds({"a": yes, "b": no, "c": unknown}) == (
+        "holds only for a; does not hold for b; open for c"
+    )
+    assert where_it_holds({"a": no, "b": unknown}) == "does not hold for a; open for b"
+    assert where_it_holds({}) == where_it_holds({"a": lead([])}) == NOT_RUN
+
+
+def test_the_table_of_claims_has_every_column():
+    text = section([Claim("says", "Table 1", HOLDS, "+0.1", "0.9")])
+    assert "| says | Table 1 | **holds** | +0.1 | 0.9 |" in text
+
+
+# -------------------------------------------------------------------------------------- the papers
+def mixture(gain):
+    """Plain, savings that gain so much, and trees without privacy; ten runs."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for seed in range(10):
+        for p in (10, 50):
+            base = {"seed": seed, "n": 250, "p": p, "rho": 0.3, "depth": 5}
+            for epsilon in (1.0, 5.0):
+                plain = 0.7 + rng.normal(0.0, 0.001)
+                for method in ("plain", "saving", AS_PRINTED, AS_RELEASED, "defaults"):
+                    won = 0.0 if method == "plain" else gain + rng.normal(0.0, 0.001)
+                    rows.append(
+                        {**base, "epsilon": epsilon, "method": method, "accuracy": plain + won}
+                    )
+            for method in ("local", "centralised"):
+                rows.append({**base, "epsilon": 0.0, "method": method, "accuracy": 0.71})
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.05, HOLDS), (-0.05, FAILS)])
+def test_gublers_claims_turn_with_the_rows(gain, verdict):
+    found = {claim.says: claim for claim in gubler_claims(mixture(gain))}
+    for words in ("as released", "as printed", "made sound"):
+        says = f"Saving budget is consistently more accurate than plain: {words}"
+        assert found[says].verdict == verdict
+    deeper = found["The gain grows with the depth: as printed"]
+    assert deeper.verdict == NOT_RUN
+
+
+def boosted_cells(gap):
+    rows = []
+    for split in range(5):
+        for name in JUDGED_SETS:
+            for epsilon in (0.1, 0.5):
+                paper, _ = weight_updates(epsilon)["totally_random", "newton", name]
+                recipe = components("totally_random", "newton")
+                rows.append((name, recipe, epsilon, split, paper + gap + 0.0001 * split))
+            for leaves in LEAVES:
+                rows.append((name, batched(20, leaves), 0.1, split, 0.8 + 0.001 * split))
+                newton = 0.8 + 0.002 * split + (-0.02 if leaves == "printed" else 0.02)
+                rows.append((name, batched(1, leaves), 0.1, split, newton))
+    table = pd.DataFrame(rows, columns=["dataset", "recipe", "epsilon", "split", "auc"])
+    return Cells(table.assign(parties=1, seconds=1.0))
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(0.005, HOLDS), (0.02, "holds in 0 of 6")])
+def test_printed_cells_are_met_or_not_and_batches_are_judged_by_both_leaves(gap, verdict):
+    found = boosted_claims(boosted_cells(gap))
+    assert found[0].verdict == verdict
+    by_leaves = {c.says.rsplit(": ", 1)[-1]: c.verdict for c in found if "batches of" in c.says}
+    assert by_leaves["printed leaves"] == HOLDS
+    assert by_leaves["pulled leaves"] == FAILS
+
+
+def test_a_smaller_error_is_a_lead():
+    rows = [
+        {"data": "parkinsons", "method": method, "seed": seed, "score": error + 0.0001 * seed}
+        for method, error in (("DiPriMe", 0.03), ("DP-ERT", 0.04))
+        for seed in range(4)
+    ]
+    found = ahead(pd.DataFrame(rows), "parkinsons", "DiPriMe", "DP-ERT")
+    assert found.mean == pytest.approx(1.0)  # in the paper's units
+    assert found.verdict == HOLDS
+
+
+def test_the_printed_budget_costs_less_where_there_are_fewer_features():
+    assert float(printed_factor(5)) == 15 / 8
+    assert float(printed_factor(4)) == 13 / 8
+
+
+# ------------------------------------------------------------------------------------------ figures
+def test_a_figure_has_one_number_of_repeats():
+    table = pd.DataFrame(
+        {"method": list("aaabb"), "x": [1, 1, 1, 1, 1], "seed": [0, 1, 2, 0, 1], "y": range(5)}
+    )
+    even = evenly(table, ["method", "x"], "seed")
+    assert set(even["seed"]) == {0, 1}
+    xs, means, errors = line(even[even["method"] == "a"], "x", "y")
+    assert (xs, means) == ([1.0], [0.5])
+    assert errors == [pytest.approx(np.std([0, 1], ddof=1) / np.sqrt(2))]

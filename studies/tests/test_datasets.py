@@ -1,0 +1,56 @@
+"""Rows that miss a value are kept with a cell of their own, unless the paper leaves them out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow.site.reading.encoding import encode_features
+from studies import datasets
+from studies.diprime import data as diprime
+from studies.topdown.data import AUTHORS_RANGES, LOADERS
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    frame = pd.DataFrame(
+        {
+            "age": [20, 30, 40, 50],
+            "capital_gain": [0, 99_999, 100, 5_000],
+            "job": ["a", None, "b", "a"],
+            "target": [0, 1, 1, 0],
+        }
+    )
+    for name in ("adult", "credit_gmsc"):
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    postures = ["sitting", "sittingdown", "standing", "standingup", "walking"]
+    rows = {"user": "u", "x": np.arange(5.0), "target": postures}
+    pd.DataFrame(rows).to_parquet(tmp_path / "puc_rio_har.parquet")
+    monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(tmp_path))
+    diprime.dataset.cache_clear()
+    yield tmp_path
+    diprime.dataset.cache_clear()
+
+
+def test_a_missing_value_has_a_cell_of_its_own(folder):
+    data = datasets.load("adult", folder)
+    assert len(data.y) == 4
+    codes = encode_features(data.X, data.schema)[2]
+    assert codes[1] not in (codes[0], codes[2])
+    assert codes[0] == codes[3]
+
+
+def test_the_paper_of_credit_leaves_such_rows_out(folder):
+    assert len(datasets.load("credit_gmsc", folder).y) == 3
+
+
+def test_adult_has_the_authors_range_of_capital_gain(folder):
+    schema = LOADERS["adult"](folder).schema
+    (gain,) = [f for f in schema.features if f.name == "capital_gain"]
+    assert (gain.low, gain.high) == AUTHORS_RANGES["adult"]["capital_gain"]
+
+
+def test_postures_come_with_the_rows_that_lead_to_them(folder):
+    data = diprime.dataset("puc_rio_har")
+    assert list(data.y) == ["sitting", "sitting", "standing", "standing"]
