@@ -27,7 +27,7 @@ ERRORS_HEAD = """# Errors
 
 For whoever meets one. All are `hedgerow.HedgerowError`; the message of each says what was found,
 what is allowed and what to do. A site tells others only a constant code;
-its own log has the reasons.
+its own log has the reasons. Each of them brought about on purpose: [errors](../howto/errors.md).
 """
 
 

@@ -85,15 +85,15 @@ def _with_repeats(splits: range) -> Iterator[Cell]:
         yield from _batches(split)
         yield from _candidates(split)
     for split in splits:
-        yield from _everywhere(DEFAULT, split)
-    for split in splits:
         yield from _named(split, [name for name in NAMED if name not in SLOW])
+    for split in splits:
+        yield from _weights(split, (0.5, 0.1))
     for split in splits[:FIGURE_SPLITS]:
         yield from figures(split)
     for split in splits:
-        yield from _weights(split, (0.5, 0.1))
-    for split in splits:
+        yield from _everywhere(DEFAULT, split)
         yield from _everywhere(DEFAULT, split, SHARES_PARTIES)
+    for split in splits:
         yield from _everywhere(LOCAL_BASELINE, split, EVERY_RECORD)
         yield from _weights(split, (1.0, 0.25, 0.75))
         yield from _named(split, SLOW)

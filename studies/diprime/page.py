@@ -110,30 +110,48 @@ all rows either way.
 
 def write(computation: Computation, tables: Mapping[str, pd.DataFrame], quick: bool) -> None:
     out = computation.out
-    numbers, classes = tables["table1"], _with_peer(tables["table2"], out / "diffprivlib.csv")
     parts = [
         _intro(),
         section(claims(tables)),
-        f"## Table 1: mean squared error at epsilon = {EPSILON[True]:g}\n",
-        _table(numbers, REGRESSION),
-        NUMBERS,
-        against_paper(numbers, REGRESSION),
-        _regression_notes(),
-        LEADS,
-        against_rivals(numbers, REGRESSION),
-        *([] if quick else [EXPLAINED, _explained(numbers), _faint(numbers)]),
-        f"## Table 2: accuracy at epsilon = {EPSILON[False]:g}\n",
-        _table(classes, CLASSIFICATION),
-        NUMBERS,
-        against_paper(classes, CLASSIFICATION),
-        _class_notes(),
-        "### Ours against the rivals in classes, split by split\n",
-        against_rivals(classes, CLASSIFICATION),
+        *_numbers(tables["table1"], quick),
+        *_classes(tables["table2"], out),
         *([] if quick else _rows(tables["rows"])),
         *([] if quick else _figures(out, tables)),
     ]
     command = "python -m studies diprime --data DIR" + (" --quick" if quick else "")
     write_page(computation, "README.md", "Median forests", command, parts)
+
+
+def _numbers(table: pd.DataFrame, quick: bool) -> list[str]:
+    title = f"## Table 1: mean squared error at epsilon = {EPSILON[True]:g}\n"
+    if table.empty:
+        return [title, "Not run.\n"]
+    return [
+        title,
+        _table(table, REGRESSION),
+        NUMBERS,
+        against_paper(table, REGRESSION),
+        _regression_notes(),
+        LEADS,
+        against_rivals(table, REGRESSION),
+        *([] if quick else [EXPLAINED, _explained(table), _faint(table)]),
+    ]
+
+
+def _classes(table: pd.DataFrame, out: Path) -> list[str]:
+    title = f"## Table 2: accuracy at epsilon = {EPSILON[False]:g}\n"
+    if table.empty:
+        return [title, "Not run.\n"]
+    beside = _with_peer(table, out / "diffprivlib.csv")
+    return [
+        title,
+        _table(beside, CLASSIFICATION),
+        NUMBERS,
+        against_paper(beside, CLASSIFICATION),
+        _class_notes(),
+        "### Ours against the rivals in classes, split by split\n",
+        against_rivals(beside, CLASSIFICATION),
+    ]
 
 
 # -------------------------------------------------------------------------------------- tables

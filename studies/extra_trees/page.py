@@ -64,7 +64,7 @@ def write(computation: Computation, tables: Mapping[str, pd.DataFrame], command:
 def _label_words() -> str:
     odds = f"{SHARP_ODDS.numerator} : {SHARP_ODDS.denominator - SHARP_ODDS.numerator}"
     return f"""Labels only: features are not protected, and neither are counts of rows. `response`
-  is k-ary randomised response, `bloom` the paper's Bloom filter ({BITS_PER_CLASS} bits a class,
+is k-ary randomised response, `bloom` the paper's Bloom filter ({BITS_PER_CLASS} bits a class,
 {HASHES} hashes, on every set) with permanent and instant bits, these with our default odds or with
 {odds}. Epsilon is that of any number of reports, for one record's label, for the whole run and all
 trees: the permanent bits alone decide it. What a single report costs is less, and more with sharper
@@ -76,12 +76,12 @@ def _noise_words() -> str:
     looking, random = NOISY["silo"], NOISY["silo, random"]
     gaussian = NOISY["shares, Gaussian"]
     return f"""Epsilon of one record, pure except for the Gaussian rows (delta =
-  {GAUSSIAN_DELTA:g}). {looking["n_trees"]} trees of depth {looking["max_depth"]}, or
-  {random["n_trees"]} totally random trees of depth {random["max_depth"]}, {gaussian["n_trees"]}
-  trees of depth {gaussian["max_depth"]} for Gaussian noise. With {CLIENTS} sites, of which one may
-  collude, `shares` cannot divide the noise: it is as noisy as `silo`. With {MOST_CLIENTS} sites it
-  divides it. The paper does not say its epsilon. `diffprivlib` is its forest of totally random
-  trees, as many and as deep as ours, on the pooled rows, with one trusted holder.
+{GAUSSIAN_DELTA:g}). {looking["n_trees"]} trees of depth {looking["max_depth"]}, or
+{random["n_trees"]} totally random trees of depth {random["max_depth"]}, {gaussian["n_trees"]}
+trees of depth {gaussian["max_depth"]} for Gaussian noise. With {CLIENTS} sites, of which one may
+collude, `shares` cannot divide the noise: it is as noisy as `silo`. With {MOST_CLIENTS} sites it
+divides it. The paper does not say its epsilon. `diffprivlib` is its forest of totally random
+trees, as many and as deep as ours, on the pooled rows, with one trusted holder.
 """
 
 

@@ -71,7 +71,8 @@ def _lines_at(table: pd.DataFrame, epsilon: float) -> dict[str, str]:
 
 # --------------------------------------------------------------------------- does it meet the tree
 def convergence(tables: Tables) -> str:
-    gaps = pd.concat([gaps_at_the_top(tables, t) for t in ("curves", "slow")])
+    there = [t for t in ("curves", "slow") if len(tables[t])]
+    gaps = pd.concat([gaps_at_the_top(tables, t) for t in there])
     wide = gaps.pivot(index="set", columns="line", values="gap").reset_index()
     wide = wide[["set", *dict.fromkeys(gaps["line"])]]
     return f"""
@@ -90,6 +91,8 @@ root a fifth and each level four fifths of the one above, and the leaves a fifth
 def needed(tables: Tables) -> str:
     """At which epsilon beyond the paper's a line meets the tree without noise."""
     loud = tables["loud"]
+    if loud.empty:
+        return ""
     base = tables["baselines"].groupby(["name", "method"])["test"].mean()
     rows = []
     for (name, method), part in loud.groupby(["name", "method"], sort=False):
@@ -300,6 +303,8 @@ scikit-learn tree of as many leaves on the pooled rows (`benchmarks/bench_topdow
 
 
 def leaf_words(table: pd.DataFrame) -> str:
+    if table.empty:
+        return ""
     mean = table.groupby(["leaf_share", "budget"])["test"].mean().unstack().reset_index()
     return f"""
 Accuracy by the part of the budget kept for leaves, averaged over all sets, methods and epsilons of
