@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from typing import Any
 
 import pandas as pd
 
+from hedgerow.errors import DataWarning, PrivacyWarning, QualityWarning, SignalWarning
 from studies.code_version import code_version
 from studies.progress import Progress
 
@@ -111,7 +113,7 @@ class Computation:
         progress = Progress(self.out.name, len(waiting), sys.stderr)
         context = multiprocessing.get_context("spawn")
         workers = min(self.workers or os.cpu_count() or 1, len(waiting))
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        with ProcessPoolExecutor(workers, context, _without_advice) as pool:
             try:
                 running: dict[Future[Mapping[str, float]], tuple[_Table, Cell]] = {
                     pool.submit(table.work, **cell): (table, cell) for table, cell in waiting
@@ -191,8 +193,14 @@ class _Table:
                 like = self.cells[0][name]
                 table[name] = [_typed(text, like) for text in table[name]]
             elif name != CODE:
-                table[name] = pd.to_numeric(table[name])
+                table[name] = _numbers(list(table[name]))
         return table
+
+
+def _without_advice() -> None:
+    """A study knows its deltas and its noise; advice on each of thousands of fits helps nobody."""
+    for kind in (PrivacyWarning, DataWarning, QualityWarning, SignalWarning):
+        warnings.simplefilter("ignore", kind)
 
 
 def _one_thread() -> None:
@@ -224,6 +232,12 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
 def _key(cell: Cell) -> tuple[str, ...]:
     return tuple(str(value) for value in cell.values())
+
+
+def _numbers(texts: Sequence[str]) -> list[int] | list[float]:
+    """Whole numbers if all are; "nan" and "inf" are numbers too."""
+    whole = all(text.lstrip("-").isdigit() for text in texts)
+    return [int(text) for text in texts] if whole else [float(text) for text in texts]
 
 
 def _typed(text: str, like: Any) -> Any:

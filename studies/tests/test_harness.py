@@ -123,6 +123,14 @@ def test_an_error_in_a_fit_ends_the_command(toy, tmp_path):
         computed(tmp_path / "out", toy(2), [{"seed": 0, "unknown": 1}])
 
 
+def test_what_is_no_number_comes_back_as_it_was(toy, tmp_path):
+    work = toy('float("nan") if __name__ else 1')
+    _, table = computed(tmp_path / "out", work, CELLS[:1])
+    again = Computation(tmp_path / "out", page_only=True).tables({"grid": (work, CELLS[:1])})
+    assert table["value"].isna().all()
+    assert again["grid"]["value"].isna().all()
+
+
 # ------------------------------------------------------------------------------------ the digest
 def test_words_change_no_digest_and_a_constant_does(toy):
     work = toy(2)
