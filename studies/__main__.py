@@ -221,6 +221,15 @@ def planned(
     order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
 
 
+@app.command("first-model")
+def first_model(data: Data = None, out: Out = None, page_only: PageOnly = False) -> None:
+    """The commands of docs/first_model.md, typed in an empty folder on Adult's own file."""
+    from studies.first_model import FILES, run
+
+    order = Order("first_model", data, out, False, 1, False, page_only, None)
+    order.run(FILES, run, ())
+
+
 @app.command("extra-trees")
 def extra_trees(
     data: Data = None,

@@ -96,9 +96,9 @@ def page(table: pd.DataFrame) -> list[str]:
     splits = pairs.index.get_level_values("split").nunique()
     clear = {name: clearly_below(pairs, name) for name in over}
     words = [
-        f"Over all cells open ranges are {in_pairs(pairs[name])} {name.split()[-1]} ones in AUC; "
+        f"Over all cells open ranges differ from {other} ones by {in_pairs(pairs[name])}; "
         f"clearly below them, by more than two standard errors: {clear[name] or 'nowhere'}."
-        for name in over
+        for name, other in zip(over, ("wide", "true"), strict=True)
     ]
     return [HEAD.format(splits=splits), markdown_table(pd.DataFrame(lines)), "\n".join(words)]
 

@@ -37,6 +37,10 @@ def people(n: int, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({**columns, "income": np.where(rich, ">50K", "<=50K")})
 
 
+def labelled(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
+    return rows.drop(columns="income"), rows.income
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder in which the page's commands were typed, and all that they printed."""
@@ -86,12 +90,20 @@ def test_predictions_are_those_of_the_model(folder):
 def test_answers_for_programs_are_one_json_value(folder):
     place, _ = folder
     model, rows, schema = (str(place / n) for n in ("model.json", "adult.csv", "schema.toml"))
+    book = str(place / "json.ledger")
+    hr.evaluate(hr.load(model), *labelled(people(50)), epsilon=0.5, ledger=book)
     for line in (
         ["show", model],
         ["explain", model, rows],
         ["predict", model, rows],
         ["schema", "draft", rows],
         ["schema", "check", schema, rows],
+        ["export", model, "--to", "text", "-o", str(place / "model.txt")],
+        ["report", model, "-o", str(place / "report.html")],
+        ["evaluate", model, "--data", rows, "--epsilon", "1"],
+        ["verify", model],
+        ["ledger", "show", book],
+        ["ledger", "verify", book],
     ):
         assert json.loads(CliRunner().invoke(app, [*line, "--json", "--quiet"]).stdout)
 

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from contract.worlds import THREE
+from hedgerow.coordinator.about import About, Curator
+from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.report import registry
 from unit.test_statement import STUDIES, stated
 
@@ -72,6 +74,28 @@ def test_the_entry_says_what_the_statement_says(name):
     assert all(line in found["administrative"]["notes"] for line in said.caveats)
     federated = said.parties > 1
     assert (found["deployment_model"]["model_name"] == "Federated") == federated
+
+
+def test_what_a_study_says_of_its_model_is_filled_in():
+    about = About(
+        curators=(Curator("Five hospitals", "Nonprofit"),),
+        intended_use="Planning of beds.",
+        region="Switzerland",
+        sector="Healthcare",
+        publication_date="2026-11-16",
+    )
+    said = replace(stated(STUDIES["shares"]), about=about)
+    model = SimpleNamespace(schema_=THREE, privacy_=said)
+    entry = yaml.safe_load(registry.written(model))
+    assert complaints(entry) == set()
+    basic = entry["deployment"]["basic"]
+    assert basic["data_curators"][0]["data_curator_name"] == "Five hospitals"
+    assert (basic["data_product_sector"], basic["intended_use"]) == (
+        "Healthcare",
+        "Planning of beds.",
+    )
+    assert "intended use" in str(said)
+    assert PrivacyStatement.from_dict(json.loads(json.dumps(said.to_dict()))) == said
 
 
 @pytest.mark.parametrize("lost", ["privacy_loss", "dp_variant", "accounting"])

@@ -8,6 +8,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.agreement.study_file import ELSEWHERE, StudyFile
+from hedgerow.agreement.writing import as_text
 from hedgerow.estimators.common import CommonParameters
 from hedgerow.estimators.parameters import declared
 from hedgerow.secagg.keys import Identity
@@ -126,6 +127,24 @@ def test_spelling_and_timing_are_not_hashed(write, old, new):
 def test_all_the_rest_is(write, old, new):
     assert TEXT.count(old) == 1
     assert StudyFile.read(write(TEXT.replace(old, new))).study.hash != read_hash(write)
+
+
+ABOUT = """
+[about]
+intended_use = "Planning of beds."
+region = "Switzerland"
+publication_date = "2026-11-16"
+curator = [{ name = "Five hospitals", kind = "Nonprofit" }]
+"""
+
+
+def test_what_people_say_of_the_model_is_read_written_and_not_hashed(write):
+    found = StudyFile.read(write(TEXT + ABOUT))
+    assert found.study.hash == read_hash(write)
+    assert found.about.curators[0].name == "Five hospitals"
+    assert dict(found.about.lines())["region"] == "Switzerland"
+    assert StudyFile.read(write(as_text(found))).about == found.about
+    assert StudyFile.read(write(TEXT)).about is None
 
 
 def read_hash(write) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 
@@ -74,6 +75,7 @@ def _trained(
     except HedgerowError as error:
         watch.say("ended", why=str(error))
         raise
+    model.privacy_ = replace(model.privacy_, about=agreed.about)
     _name(model)
     model.save(folder.model_file)
     sign_model(folder, agreed, identity)

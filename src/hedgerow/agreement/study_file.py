@@ -1,7 +1,8 @@
 """`study.toml`: all that the parties of a study agree on, as a file that people read.
 
 Its content, not its spelling, has the hash that sites approve and that every message and ledger
-entry names. `[timing]` is the coordinator's own business and not part of it.
+entry names. `[timing]` is the coordinator's own business and not part of it, and so is `[about]`,
+what people say of the model: who publishes it, for what, where and when.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 import hedgerow
 from hedgerow import papers
 from hedgerow.agreement.places import line_of, line_of_name
+from hedgerow.coordinator.about import About, Curator
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.estimators.assembling import Terms, agree
 from hedgerow.estimators.base import PrivateEstimator
@@ -107,6 +109,23 @@ class EvaluationTable(_Table):
     """One record in so many is kept out of training, by a secret draw of its own at its site."""
 
 
+class CuratorTable(_Table):
+    name: str = Field(min_length=1)
+    kind: Literal["Government", "Industry", "Nonprofit"] | None = None
+
+
+class AboutTable(_Table):
+    """For readers of the model: its statement, its page, a registry. Not part of the hash."""
+
+    curator: list[CuratorTable] = Field(default_factory=list)
+    intended_use: str | None = None
+    region: str | None = None
+    sector: (
+        Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None
+    ) = None
+    publication_date: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$")
+
+
 class SiteTable(_Table):
     name: Name
     key: HexKey
@@ -137,6 +156,7 @@ class StudyFile(_Table):
     coordinator: CoordinatorTable
     site: list[SiteTable] = Field(min_length=2)
     timing_: TimingTable = Field(default_factory=TimingTable, alias="timing")
+    about_: AboutTable | None = Field(default=None, alias="about")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -240,6 +260,14 @@ class StudyFile(_Table):
             hold_out=None if self.evaluation is None else self.evaluation.hold_out,
             **own,
         )
+
+    @property
+    def about(self) -> About | None:
+        if self.about_ is None:
+            return None
+        told = self.about_.model_dump(exclude={"curator"})
+        curators = tuple(Curator(one.name, one.kind) for one in self.about_.curator)
+        return About(curators=curators, **told)
 
     @property
     def timing(self) -> Timing:

@@ -10,7 +10,7 @@ from hedgerow.values.schema import Schema
 
 HEADING = """\
 # What all parties of this study agree on. Its content has the hash that sites approve: change
-# anything but [timing], and everybody has to approve it anew.
+# anything but [timing] and [about], and everybody has to approve it anew.
 """
 MODEL_HEADING = "# An estimator of hedgerow, and those of its parameters that are not its defaults."
 SCHEMA_HEADING = """\
@@ -42,6 +42,11 @@ TIMING_HEADING = """\
 """
 
 
+ABOUT_HEADING = """\
+# For readers of the model, not part of the agreement: who publishes it, for what, where and when.\
+"""
+
+
 def as_text(agreed: StudyFile) -> str:
     """The whole study, schema included; reading it again gives the same hash."""
     content = agreed.model_dump(by_alias=True, exclude_none=True)
@@ -56,6 +61,7 @@ def as_text(agreed: StudyFile) -> str:
         f"[coordinator]\n{_lines(content['coordinator'])}",
         SITES_HEADING + "\n" + "\n".join(f"[[site]]\n{_lines(one)}" for one in content["site"]),
         f"{TIMING_HEADING}\n[timing]\n{_lines(content['timing'])}",
+        *([f"{ABOUT_HEADING}\n[about]\n{_lines(content['about'])}"] if "about" in content else []),
     ]
     return "\n".join(parts)
 

@@ -85,11 +85,12 @@ def verdict(fits: Sequence[Watched]) -> AuditVerdict:
 
 # ------------------------------------------------------------------------------------ the white box
 def _by_kind(fits: Sequence[Watched]) -> list[KindOfSum]:
-    groups: dict[str, list[tuple[Study, Released]]] = {}
+    groups: dict[type, list[tuple[Study, Released]]] = {}
     for fit in fits:
         for one in fit.released:
-            groups.setdefault(type(one.query.statistic).__name__, []).append((fit.study, one))
-    return [_kind(name, group) for name, group in sorted(groups.items())]
+            groups.setdefault(type(one.query.statistic), []).append((fit.study, one))
+    found = [_kind(str(group[0][1].query.statistic.words), group) for group in groups.values()]
+    return sorted(found, key=lambda kind: kind.what)
 
 
 def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfSum:

@@ -80,7 +80,7 @@ def lines(name: str, placement: str, found: AuditVerdict) -> Iterator[str]:
     for kind in found.kinds:
         mark = "" if kind.is_sound else "   BEYOND ITS CHARGE"
         yield (
-            f"  {kind.what:<20} {kind.numbers:>7} numbers, noise {kind.noise:.3f} of its claim, "
+            f"  {kind.what:<28} {kind.numbers:>7} numbers, noise {kind.noise:.3f} of its claim, "
             f"loss at least {kind.at_least:.3f} of its charge{mark}"
         )
     yield "  below its claim" if found.is_sound else "  ABOVE ITS CLAIM: do not use this build"

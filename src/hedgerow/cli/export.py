@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.cli.console import Json, Quiet, say_json
 from hedgerow.cli.models import ModelPath
 
 
@@ -14,12 +15,13 @@ def export(
     model: ModelPath,
     to: Annotated[str, typer.Option(help="onnx, python, sql, xgboost, dot, text or registry.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Writes a model for another program, or its statement for a registry."""
     from hedgerow.estimators.saving import load
 
-    written = load(model).export(output, to=to)
-    print(f"{written}: {written.stat().st_size} bytes.")
+    _say(load(model).export(output, to=to), "", json, quiet)
 
 
 def report(
@@ -27,9 +29,19 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
         "report.html"
     ),
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Writes one HTML page about a model, for everybody whom it concerns."""
     from hedgerow.estimators.saving import load
 
-    written = load(model).report(output)
-    print(f"{written}: {written.stat().st_size} bytes. Open it in a browser; it asks no network.")
+    hint = " Open it in a browser; it asks no network."
+    _say(load(model).report(output), hint, json, quiet)
+
+
+def _say(written: Path, hint: str, json: bool, quiet: bool) -> None:
+    size = written.stat().st_size
+    if json:
+        say_json({"file": str(written), "bytes": size})
+    elif not quiet:
+        print(f"{written}: {size} bytes.{hint}")

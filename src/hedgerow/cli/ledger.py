@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.cli.console import Json, Quiet, say_json
+
 app = typer.Typer(help="What was spent, on what, and that nobody changed it.", no_args_is_help=True)
 LedgerPath = Annotated[
     Path, typer.Argument(help="The file that fits name as `ledger`, or a site's state folder.")
@@ -17,34 +19,49 @@ LedgerPath = Annotated[
 
 
 @app.command()
-def show(path: LedgerPath) -> None:
+def show(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
     """Every limit, approval, fit and round, and what they add up to."""
+    lines = _lines(path)
+    if json:
+        say_json({"ledger": str(path), "lines": lines})
+    else:
+        print("\n".join(lines[-1:] if quiet else lines))
+
+
+def _lines(path: Path) -> list[str]:
+    """One for each entry, and the sum last."""
     if path.is_dir():
         from hedgerow.agreement.site_ledger import told_ledger
 
-        print("\n".join(told_ledger(path)))
-        return
+        return list(told_ledger(path))
     from hedgerow.estimators.ledger import Ledger
     from hedgerow.estimators.ledger import told as told_of_fits
 
     ledger = Ledger(path)
-    for number, event in ledger.events():
-        print(told_of_fits(number, event))
-    print(ledger.total().promise)
+    entries = [told_of_fits(number, event) for number, event in ledger.events()]
+    return [*entries, ledger.total().promise]
 
 
 @app.command()
-def verify(path: LedgerPath) -> None:
+def verify(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
     """Checks every link, signature and sum, and the anchor."""
+    words = _verified(path)
+    if json:
+        say_json({"ledger": str(path), "right": True, "words": words})
+    elif not quiet:
+        print(words)
+
+
+def _verified(path: Path) -> str:
+    """What is right; an error if anything is not."""
     if path.is_dir():
         from hedgerow.agreement.site_ledger import verified_ledger
 
-        print(verified_ledger(path))
-        return
+        return verified_ledger(path)
     from hedgerow.estimators.ledger import Ledger
 
     total = Ledger(path).verify()
-    print(f"{total.promise}; {total.place}: all links, signatures and sums are right.")
+    return f"{total.promise}; {total.place}: all links, signatures and sums are right."
 
 
 @app.command()

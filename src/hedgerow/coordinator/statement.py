@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from hedgerow.coordinator import promise
+from hedgerow.coordinator.about import About
 from hedgerow.coordinator.spending import (
     Asked,
     Part,
@@ -85,6 +86,7 @@ class PrivacyStatement:
     source: str
     """SHA-256 of the package's source files, in hexadecimal digits."""
     total: Total | None = None
+    about: About | None = None
     held_out: tuple[Spending, ...] = ()
     """What records that were left out of training paid for: nothing else."""
 
@@ -110,6 +112,7 @@ class PrivacyStatement:
         facts["unprotected"] = tuple(d["unprotected"])
         facts["meaning"] = Meaning.from_dict(d["meaning"])
         facts["total"] = Total.from_dict(d["total"]) if d.get("total") else None
+        facts["about"] = About.from_dict(d["about"]) if d.get("about") else None
         return PrivacyStatement(**facts)
 
     def __repr__(self) -> str:
@@ -126,6 +129,7 @@ class PrivacyStatement:
 
     def _lines(self) -> list[tuple[str, str]]:
         return [
+            *(self.about.lines() if self.about else ()),
             ("promise", self.promise),
             *([("all fits", self.total.promise)] if self.total else []),
             ("unit", self.unit),

@@ -1,8 +1,8 @@
 """A model's entry for the OpenDP Deployments Registry (Tier 3), from its own statement.
 
 In the form of the registry's own entries (opendp/deployments-registry-data): texts are Markdown,
-and some values are one of a list. What a statement cannot know, people fill in before they hand
-the entry on: free texts say that they are not stated; the kind of curator, the sector and the date
+and some values are one of a list. What no study's file says, people fill in before they hand the
+entry on: free texts say that they are not stated; the kind of curator, the sector and the date
 of publication have no word for that and are left out, so that the registry's own check asks.
 """
 
@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+from hedgerow.coordinator.about import About, Curator
 from hedgerow.coordinator.promise import meaning_words
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.privacy.accounting.budget import Placement
@@ -55,14 +56,7 @@ def registry_entry(model: Stated) -> dict[str, Any]:
         "status": "Draft",
         "tier": 3,
         "deployment": {
-            "basic": {
-                "name": name,
-                "data_curators": [{"data_curator_name": NOT_STATED}],
-                "intended_use": NOT_STATED,
-                "data_product_type": "Machine learning model",
-                "data_product_region": NOT_STATED,
-                "description": _description(model),
-            },
+            "basic": _basic(model, name),
             "dp_variant": {
                 "variant_name": _variant(said),
                 "data_domain": _domain(model.schema_),
@@ -86,6 +80,28 @@ def registry_entry(model: Stated) -> dict[str, Any]:
             },
         },
     }
+
+
+def _basic(model: Stated, name: str) -> dict[str, Any]:
+    about = model.privacy_.about or About()
+    listed = {
+        "publication_date": about.publication_date,
+        "data_product_sector": about.sector,
+    }
+    return {
+        "name": name,
+        "data_curators": [_curator(one) for one in about.curators or (Curator(NOT_STATED),)],
+        "intended_use": about.intended_use or NOT_STATED,
+        "data_product_type": "Machine learning model",
+        "data_product_region": about.region or NOT_STATED,
+        "description": _description(model),
+        **{field: value for field, value in listed.items() if value},
+    }
+
+
+def _curator(one: Curator) -> dict[str, str]:
+    kind = {"data_curator_type": one.kind} if one.kind else {}
+    return {"data_curator_name": one.name, **kind}
 
 
 def _listed(lines: Iterable[str]) -> str:

@@ -135,6 +135,7 @@ def origin(
     model: PlainModel, said: PrivacyStatement, parameters: dict[str, Any], digest: str
 ) -> Html:
     rows = [
+        *((f"{title[0].upper()}{title[1:]}", words) for title, words in _said_of_it(said)),
         ("Estimator", model.name),
         ("Release", f"hedgerow {said.release}"),
         ("Source files, SHA-256", said.source),
@@ -152,6 +153,10 @@ def origin(
         tag("p", how),
         tag("pre", 'import hedgerow\nmodel = hedgerow.load("model.json")  # checks its digest'),
     )
+
+
+def _said_of_it(said: PrivacyStatement) -> list[tuple[str, str]]:
+    return list(said.about.lines()) if said.about else []
 
 
 # ------------------------------------------------------------------------------------------- fields

@@ -1,0 +1,97 @@
+"""Measures every recipe and every planted slip for docs/audit.md: `python -m audit.measure`.
+
+Run it from the repository with `src` and `tests` on the path. It writes docs/results/audit.csv and
+docs/results/audit_slips.csv line by line and leaves out what stands there already: delete the
+files to begin anew. Then `python -m docs.make_tables` puts the tables into the page.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+import warnings
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.test_audit import SLIPS, TREE
+from hedgerow.audit.measuring import AuditVerdict
+from hedgerow.audit.running import audited, estimators_named
+from hedgerow.errors import SpecError, UnsupportedQuery
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+DELTAS = (0.0, 1e-6)
+FIELDS = ("what", "placement", "delta", "state", "claimed", "white_box", "one_run", "charge")
+FIELDS += ("noise", "numbers", "seconds")
+
+
+def measured(what: str, kind: type[Any], placement: str, delta: float) -> dict[str, object]:
+    """One audit as a line; CPU seconds, so that neighbours on the machine do not count."""
+    start = time.process_time()
+    head = {"what": what, "placement": placement, "delta": delta}
+    try:
+        found = audited(kind, placement, delta=delta)
+    except (SpecError, UnsupportedQuery):
+        return {**head, "state": "refused"}
+    return {**head, **_numbers(found), "seconds": round(time.process_time() - start, 1)}
+
+
+def _numbers(found: AuditVerdict) -> dict[str, object]:
+    return {
+        "state": "below" if found.is_sound else "above",
+        "claimed": found.claimed,
+        "white_box": round(found.white_box, 3),
+        "one_run": round(found.one_run, 3),
+        "charge": round(max(kind.at_least for kind in found.kinds), 3),
+        "noise": round(min(kind.noise for kind in found.kinds), 3),
+        "numbers": sum(kind.numbers for kind in found.kinds),
+    }
+
+
+def recipes() -> Iterator[dict[str, object]]:
+    pairs = product(estimators_named("all"), ("curator", "shares", "silo"), DELTAS)
+    for kind, placement, delta in pairs:
+        yield from _new("audit.csv", kind.__name__, kind, placement, delta)
+
+
+def slips() -> Iterator[dict[str, object]]:
+    for slip, placement in SLIPS:
+        with pytest.MonkeyPatch.context() as patch:
+            slip(patch)
+            name = slip.__name__.replace("_", " ")
+            yield from _new("audit_slips.csv", name, TREE, placement, DELTAS[1])
+
+
+def _new(
+    file: str, what: str, kind: type[Any], placement: str, delta: float
+) -> Iterator[dict[str, object]]:
+    if (what, placement, str(delta)) not in _known(RESULTS / file):
+        yield measured(what, kind, placement, delta)
+
+
+def _known(path: Path) -> set[tuple[str, ...]]:
+    if not path.exists():
+        return set()
+    with path.open(encoding="utf-8", newline="") as file:
+        return {(r["what"], r["placement"], r["delta"]) for r in csv.DictReader(file)}
+
+
+def append(file: str, rows: Iterator[dict[str, object]]) -> None:
+    path = RESULTS / file
+    for row in rows:
+        is_new = not path.exists()
+        with path.open("a", encoding="utf-8", newline="") as out:
+            writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
+            if is_new:
+                writer.writeheader()
+            writer.writerow(row)
+        print(*row.values(), flush=True)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    append("audit_slips.csv", slips())
+    append("audit.csv", recipes())
