@@ -204,8 +204,8 @@ def _draw(figure: Figure, cells: Cells, out: Path) -> str:
         for _, epsilon, recipe in figure.points
     }
     measured = {key: values for key, values in found.items() if len(values)}
-    if not _has_a_line(figure, measured):
-        return f"{title}: {len(measured)} of its {len(found)} cells were run, too few for a line."
+    if 2 * len(measured) < len(found):
+        return f"{title}: {len(measured)} of its {len(found)} cells were run, too few to draw."
     shared = sorted(set.intersection(*(set(values.index) for values in measured.values())))
     if not shared:
         return f"{title}: its cells have no split in common."
@@ -222,11 +222,6 @@ def _draw(figure: Figure, cells: Cells, out: Path) -> str:
     missing = len(found) - len(measured)
     rest = f"; {missing} of its {len(found)} cells were not run" if missing else ""
     return f"{title} (splits: {len(shared)}{rest}).\n\n![{title}]({name}.png)"
-
-
-def _has_a_line(figure: Figure, measured: dict[tuple[float, str], pd.Series]) -> bool:
-    lines = [points for panel in figure.panels.values() for points in panel.values()]
-    return any(sum((e, r) in measured for _, e, r in points) > 1 for points in lines)
 
 
 def _lines(
