@@ -65,7 +65,7 @@ def _product(a: dict[int, mpmath.mpf], b: dict[int, mpmath.mpf]) -> dict[int, mp
 
 
 def _series(power: int, first: Any, end: Any, q: mpmath.mpf) -> mpmath.mpf:
-    """Sum of q^(power (v - at)) over first <= v < end; `at` is `first`, or `end` if that is -inf."""
+    """Sum of q^(power (v - at)), first <= v < end; `at` is `first`, or `end` if that is -inf."""
     if first == -mpmath.inf:
         return q**-power / (1 - q**-power)
     if end == mpmath.inf:
