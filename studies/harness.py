@@ -14,6 +14,7 @@ import os
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -48,10 +49,8 @@ class Computation:
     computed: int = field(default=0, init=False)
     reused: int = field(default=0, init=False)
     wanted: int = field(default=0, init=False)
-    earlier: int = field(default=0, init=False)
-    """Rows that other code has made; only a page that computes nothing has them."""
-    codes: set[str] = field(default_factory=set, init=False)
-    """Of the work as it stands now."""
+    rows_by: Counter[str] = field(default_factory=Counter, init=False)
+    """How many rows each code has made; a page that computes nothing may have those of several."""
 
     def tables(self, grids: Mapping[str, Grid]) -> dict[str, pd.DataFrame]:
         """By name, one row a finished cell. Grids without cells have no table."""
@@ -64,25 +63,20 @@ class Computation:
 
     def words(self) -> str:
         """What a page says about its rows: how many of those asked for, and by which code."""
-        known = self.computed + self.reused + self.earlier
-        if self.earlier:
-            said = f"{self.earlier} by earlier code and {known - self.earlier} by"
-        else:
-            said = "all by"
-        present = ", ".join(f"`{code}`" for code in sorted(self.codes))
-        return (
-            f"{known} of {self.wanted} fits, {said} code {present} (column `{CODE}` of the tables)"
+        by = ", ".join(
+            f"{n} by code `{code}`" if code else f"{n} that name no code"
+            for code, n in self.rows_by.most_common()
         )
+        return f"{self.rows_by.total()} of {self.wanted} fits: {by} (column `{CODE}` of the tables)"
 
     def summary(self) -> str:
         """What the command says when it ends."""
-        known = self.computed + self.reused + self.earlier
-        missing = f", {self.wanted - known} left" if known < self.wanted else ""
-        return f"{self.computed} computed, {self.reused} reused{missing}"
+        missing = self.wanted - self.rows_by.total()
+        left = f", {missing} left" if missing else ""
+        return f"{self.computed} computed, {self.reused} reused{left}"
 
     def _take_over(self, table: _Table) -> None:
         self.wanted += len(table.cells)
-        self.codes.add(table.code)
         if self.page_only:
             table.take(any_code=True)
         elif self.resume:
@@ -90,9 +84,9 @@ class Computation:
             table.begin()
         else:
             table.part.unlink(missing_ok=True)
-        mine = sum(row[CODE] == table.code for row in table.asked())
-        self.reused += mine
-        self.earlier += len(table.asked()) - mine
+        codes = Counter(row[CODE] for row in table.asked())
+        self.rows_by += codes
+        self.reused += codes[table.code]
 
     def _compute(self, tables: Sequence[_Table]) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
@@ -101,6 +95,7 @@ class Computation:
             for table, row in self._rows(waiting):
                 table.add(row)
                 self.computed += 1
+                self.rows_by[table.code] += 1
         for table in tables:
             table.keep()
 

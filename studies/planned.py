@@ -31,13 +31,12 @@ EPSILONS = (1.0, 0.1, 8.0)
 NEAR, GOAL = 0.01, 0.9
 ESTIMATORS = tuple(f"{name}Classifier" for name in OWN_METHODS)
 GATHERED: dict[str, Any] = {
-    "kddcup99_10pct": lambda y: y != "normal",
     "letter": lambda y: y <= "M",
     "puc_rio_har": lambda y: y == "sitting",
     "wall_robot": lambda y: y != "Move-Forward",
     "waveform": lambda y: y == "0",
 }
-"""How more classes become two; as the papers do where they do."""
+"""How more classes become two. kddcup99 is left out for its copies of rows, mnist for its width."""
 TASKS = (
     *("adult", "bank", "credit_gmsc", "credit_default", "higgs_18k", "skin", "avazu_15k"),
     *("spambase", "banknote", *GATHERED),
