@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo demo-network demo-flare test test-all mutants check format docs wheel-check bench bench-quick \
-	clean
+.PHONY: help demo demo-network demo-flare test test-all mutants check format docs gallery wheel-check \
+	release-check bench bench-quick clean
 
 help:
 	@echo "make demo         five parties in one process: accuracy, tree, privacy statement"
@@ -17,7 +17,9 @@ help:
 	@echo "make check        lint, format, types, import contract, documentation"
 	@echo "make format       rewrite files in the house style"
 	@echo "make docs         the documentation as a site, in docs/_build/html"
+	@echo "make gallery      run every example of the gallery again and keep its pictures"
 	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
+	@echo "make release-check sdist and wheel, README's commands in an empty environment, bill of materials"
 	@echo "make bench        speed, each as a ratio to a named reference, and how cost grows"
 	@echo "make bench-quick  the same works on small sizes: minutes, to see that they run"
 
@@ -51,6 +53,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell
 	$(MAKE) docs
 
 format: $(READY)
@@ -61,8 +64,14 @@ docs: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "$$(find docs/_build/html -name '*.html' | wc -l) pages; open docs/_build/html/index.html"
 
+gallery: $(READY)
+	RUN_GALLERY=1 $(MAKE) docs
+
 wheel-check: $(READY)
 	$(BIN)/python -m pytest tests/contract/test_wheel.py
+
+release-check: $(READY)
+	$(BIN)/python -m docs.release_check dist
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

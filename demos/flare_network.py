@@ -50,6 +50,7 @@ class FlareNetwork:
     sockets: Mapping[str, Path]
     """Site -> where its own service is knocked at."""
     groups: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    port: int = field(default_factory=lambda: free_port())
 
     @property
     def kits(self) -> Path:
@@ -66,11 +67,11 @@ class FlareNetwork:
             for name in self.sockets
         )
         project = self.folder / "project.yml"
-        project.write_text(PROJECT.format(port=free_port(), sites=sites, admin=ADMIN))
+        project.write_text(PROJECT.format(port=self.port, sites=sites, admin=ADMIN))
         words = ["provision", "-p", str(project), "-w", str(self.folder / "workspace"), "--force"]
         subprocess.run(
             [sys.executable, "-m", "nvflare.cli", *words],
-            check=True, stdout=subprocess.DEVNULL, env=self._environment(),
+            check=True, stdout=subprocess.DEVNULL, env=self.environment(),
         )  # fmt: skip
         lock(self.kits / "localhost", None)
         for name, path in self.sockets.items():
@@ -88,11 +89,11 @@ class FlareNetwork:
         self.groups[name] = subprocess.Popen(
             ["bash", str(self.kits / name / "startup/start.sh")],
             stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            start_new_session=True, env=self._environment(),
+            start_new_session=True, env=self.environment(),
         )  # fmt: skip
         log.close()
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """The present Python and hedgerow; nothing is written under the user's own HOME."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         ours = str(Path(hedgerow.__file__).parents[1])
@@ -113,6 +114,17 @@ class FlareNetwork:
             if time.monotonic() > end:
                 raise TimeoutError(f"FLARE's sites did not register; see {self.folder}/*.log")
             time.sleep(0.5)
+
+    def kill_and_start_again(self, name: str) -> None:
+        """SIGKILL of all that one participant runs; then a start, as by a service."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.groups[name].pid, signal.SIGKILL)
+        self.groups[name].wait()
+        for process in self.processes(name):
+            with suppress(psutil.Error):
+                process.kill()
+        (self.kits / name / "daemon_pid.fl").unlink(missing_ok=True)
+        self._start(name)
 
     # ------------------------------------------------------------------------------------ stopping
     def processes(self, name: str) -> list[psutil.Process]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ API_HEAD = """# Public names
 
 For data scientists. `import hedgerow as hr`; what is not listed here may change without notice.
 """
+PAPERS_HEAD = """## Methods of the papers
+
+Each function takes the schema and returns an estimator with the paper's own numbers; every
+parameter of that estimator may be changed by its name, but for those that make the method. Those
+that end in `as_printed` and `as_released` take `printed_epsilon`, and the estimator says what that
+really costs.
+"""
 COMMANDS_HEAD = """# Commands
 
 For everybody at a terminal. `hedgerow COMMAND --help` says the same. Exit code 0 is success, 2 a
@@ -27,7 +35,7 @@ ERRORS_HEAD = """# Errors
 
 For whoever meets one. All are `hedgerow.HedgerowError`; the message of each says what was found,
 what is allowed and what to do. A site tells others only a constant code;
-its own log has the reasons.
+its own log has the reasons. Each of them brought about on purpose: [errors](../howto/errors.md).
 """
 
 
@@ -48,7 +56,21 @@ def api_page() -> str:
     rest = [name for name in hr.__all__ if name not in grouped]
     groups["Schema, ledger and what surrounds them"] = [n for n in rest if n[0].isupper()]
     groups["Functions"] = [n for n in rest if not n[0].isupper()]
-    return "\n".join([API_HEAD, *(_summary(title, names) for title, names in groups.items())])
+    parts = [_summary(title, names) for title, names in groups.items()]
+    return "\n".join([API_HEAD, *parts, papers_part()])
+
+
+def papers_part() -> str:
+    """Every function of `hedgerow.papers`, in its own words."""
+    calls = dict.fromkeys(method.call.split("(")[0] for method in hr.papers.METHODS)
+    rows = [
+        f"| `hr.papers.{call}` | {_first_line(attrgetter(call)(hr.papers))} |" for call in calls
+    ]
+    return "\n".join([PAPERS_HEAD, "| function | method |", "|---|---|", *rows, ""])
+
+
+def _first_line(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").splitlines()[0]
 
 
 def _summary(title: str, names: list[str]) -> str:

@@ -125,8 +125,9 @@ def audit() -> str:
     refused = len(read("audit.csv")) - len(rows)
     words = (
         f"Claim: epsilon {claims}. Largest of each row over placements (curator, shares, silo) and "
-        f"laws (delta 0 and 1e-6). {above} of {len(rows)} audits passed a claim; {refused} were "
-        "refused, since noise so wide has no proved sampler."
+        f"laws (delta 0 and 1e-6). {above} of {len(rows)} audits measured more than was claimed; "
+        f"{refused} could not run: the method needs one holder, or noise so wide has no proved "
+        "sampler."
     )
     return f"{table(head, lines)}\n{words}\n"
 

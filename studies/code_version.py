@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +30,7 @@ def code_version(work: Callable[..., Any]) -> str:
     """Twelve letters that change whenever the code behind `work` does."""
     total = hashlib.sha256()
     for name in sorted(reached(work.__module__)):
-        total.update(f"{name}:{_digest(_path(name))}\n".encode())
+        total.update(f"{name}:{_read(name).digest}\n".encode())
     return total.hexdigest()[:LETTERS]
 
 
@@ -45,14 +46,7 @@ def reached(start: str) -> set[str]:
 
 def _imports(name: str) -> set[str]:
     """Modules of our own that a module names, wherever in it, with the packages they are in."""
-    named = {
-        part
-        for node in ast.walk(_tree(_path(name)))
-        for target in _targets(node)
-        if target.split(".")[0] in OWN
-        for part in (target, *_packages(target))
-    }
-    return {part for part in named if not _is_report(part) and _is_module(part)}
+    return {part for part in _read(name).named if not _is_report(part) and _path(part)}
 
 
 def _is_report(name: str) -> bool:
@@ -74,33 +68,41 @@ def _packages(name: str) -> Iterator[str]:
     yield from (package for package in inside if package != ENTRANCE)
 
 
+def _path(name: str) -> Path | None:
+    """The file of a module, found without importing it; None if there is no such module."""
+    top, *inner = name.split(".")
+    spec = find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    place = Path(spec.origin).parent.joinpath(*inner) if inner else Path(spec.origin)
+    files = [place] if not inner else [place.with_suffix(".py"), place / "__init__.py"]
+    return next((file for file in files if file.is_file()), None)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A module's digest, and what it imports of our own."""
+
+    digest: str
+    named: frozenset[str]
+
+
+def _read(name: str) -> _Source:
+    path = _path(name)
+    assert path is not None, f"{name} has no source"
+    return _parsed(path, path.stat().st_mtime_ns)
+
+
 @cache
-def _is_module(name: str) -> bool:
-    try:
-        spec = find_spec(name)
-    except ModuleNotFoundError:  # a name in a module, not a module in a package
-        return False
-    return spec is not None and spec.origin is not None
-
-
-def _path(name: str) -> Path:
-    spec = find_spec(name)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin)
-
-
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def _digest(path: Path) -> str:
-    tree = _tree(path)
+def _parsed(path: Path, changed: int) -> _Source:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             node.body = [part for part in body if not _is_words(part)]  # type: ignore[attr-defined]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    targets = {t for node in ast.walk(tree) for t in _targets(node) if t.split(".")[0] in OWN}
+    named = {part for target in targets for part in (target, *_packages(target))}
+    return _Source(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), frozenset(named))
 
 
 def _is_words(node: ast.stmt) -> bool:

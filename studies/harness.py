@@ -13,6 +13,8 @@ import multiprocessing
 import os
 import sys
 import time
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from typing import Any
 
 import pandas as pd
 
+from hedgerow.errors import DataWarning, PrivacyWarning, QualityWarning, SignalWarning
 from studies.code_version import code_version
 from studies.progress import Progress
 
@@ -46,10 +49,8 @@ class Computation:
     computed: int = field(default=0, init=False)
     reused: int = field(default=0, init=False)
     wanted: int = field(default=0, init=False)
-    earlier: int = field(default=0, init=False)
-    """Rows that other code has made; only a page that computes nothing has them."""
-    codes: set[str] = field(default_factory=set, init=False)
-    """Of the work as it stands now."""
+    rows_by: Counter[str] = field(default_factory=Counter, init=False)
+    """How many rows each code has made; a page that computes nothing may have those of several."""
 
     def tables(self, grids: Mapping[str, Grid]) -> dict[str, pd.DataFrame]:
         """By name, one row a finished cell. Grids without cells have no table."""
@@ -62,25 +63,20 @@ class Computation:
 
     def words(self) -> str:
         """What a page says about its rows: how many of those asked for, and by which code."""
-        known = self.computed + self.reused + self.earlier
-        if self.earlier:
-            said = f"{self.earlier} by earlier code and {known - self.earlier} by"
-        else:
-            said = "all by"
-        present = ", ".join(f"`{code}`" for code in sorted(self.codes))
-        return (
-            f"{known} of {self.wanted} fits, {said} code {present} (column `{CODE}` of the tables)"
+        by = ", ".join(
+            f"{n} by code `{code}`" if code else f"{n} that name no code"
+            for code, n in self.rows_by.most_common()
         )
+        return f"{self.rows_by.total()} of {self.wanted} fits: {by} (column `{CODE}` of the tables)"
 
     def summary(self) -> str:
         """What the command says when it ends."""
-        known = self.computed + self.reused + self.earlier
-        missing = f", {self.wanted - known} left" if known < self.wanted else ""
-        return f"{self.computed} computed, {self.reused} reused{missing}"
+        missing = self.wanted - self.rows_by.total()
+        left = f", {missing} left" if missing else ""
+        return f"{self.computed} computed, {self.reused} reused{left}"
 
     def _take_over(self, table: _Table) -> None:
         self.wanted += len(table.cells)
-        self.codes.add(table.code)
         if self.page_only:
             table.take(any_code=True)
         elif self.resume:
@@ -88,9 +84,9 @@ class Computation:
             table.begin()
         else:
             table.part.unlink(missing_ok=True)
-        mine = sum(row[CODE] == table.code for row in table.asked())
-        self.reused += mine
-        self.earlier += len(table.asked()) - mine
+        codes = Counter(row[CODE] for row in table.asked())
+        self.rows_by += codes
+        self.reused += codes[table.code]
 
     def _compute(self, tables: Sequence[_Table]) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
@@ -99,6 +95,7 @@ class Computation:
             for table, row in self._rows(waiting):
                 table.add(row)
                 self.computed += 1
+                self.rows_by[table.code] += 1
         for table in tables:
             table.keep()
 
@@ -111,7 +108,7 @@ class Computation:
         progress = Progress(self.out.name, len(waiting), sys.stderr)
         context = multiprocessing.get_context("spawn")
         workers = min(self.workers or os.cpu_count() or 1, len(waiting))
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        with ProcessPoolExecutor(workers, context, _without_advice) as pool:
             try:
                 running: dict[Future[Mapping[str, float]], tuple[_Table, Cell]] = {
                     pool.submit(table.work, **cell): (table, cell) for table, cell in waiting
@@ -191,8 +188,14 @@ class _Table:
                 like = self.cells[0][name]
                 table[name] = [_typed(text, like) for text in table[name]]
             elif name != CODE:
-                table[name] = pd.to_numeric(table[name])
+                table[name] = _numbers(list(table[name]))
         return table
+
+
+def _without_advice() -> None:
+    """A study knows its deltas and its noise; advice on each of thousands of fits helps nobody."""
+    for kind in (PrivacyWarning, DataWarning, QualityWarning, SignalWarning):
+        warnings.simplefilter("ignore", kind)
 
 
 def _one_thread() -> None:
@@ -224,6 +227,12 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
 def _key(cell: Cell) -> tuple[str, ...]:
     return tuple(str(value) for value in cell.values())
+
+
+def _numbers(texts: Sequence[str]) -> list[int] | list[float]:
+    """Whole numbers if all are; "nan" and "inf" are numbers too."""
+    whole = all(text.lstrip("-").isdigit() for text in texts)
+    return [int(text) for text in texts] if whole else [float(text) for text in texts]
 
 
 def _typed(text: str, like: Any) -> Any:

@@ -70,7 +70,7 @@ that miss no value, as in the paper. All numbers of a row are means over splits,
 standard deviations: {cells.splits(recipes.DEFAULT)} for our recipe with one holder,
 {cells.splits(recipes.DEFAULT, recipes.SHARES_PARTIES)} with {recipes.SHARES_PARTIES} parties, up to
 {cells.splits(recipes.components("totally_random", "newton"))} for the paper's methods, {others};
-the paper has {RUNS}. A dash is a cell that was not run.
+the paper has {RUNS}. A dash is a cell that was not run.{_of_earlier_code(cells.table)}
 
 **Leaves.** The paper's rule (*printed*): a step, and zero if the noisy Hessian is not above zero.
 Ours (*pulled*, `leaves="pulled"`, the default of `method="components"`): a step pulled towards that
@@ -81,6 +81,14 @@ open (where the lowest cut stands, one category against the rest, how leaves are
 Hessian a greedy split needs) was settled on earlier splits of the same files:
 docs/decisions/0031-the-boosting-framework.md and docs/decisions/0032-what-was-tried-on-boosting.md.
 """
+
+
+def _of_earlier_code(table: pd.DataFrame) -> str:
+    """Rows from before missing values had a cell say no code."""
+    if "code" not in table or not len(table[(table["code"] == "") & (table["dataset"] == "adult")]):
+        return ""
+    return """ Rows of
+Adult that name no code are of records that miss no value."""
 
 
 def _benchmarks(path: Path) -> str:

@@ -67,7 +67,7 @@ def test_everything_is_computed_and_rows_carry_their_code(toy, tmp_path):
     assert calls(tmp_path) == 8
     assert list(table["value"]) == [0, 0, 2, 2]
     assert set(table[CODE]) == {code_version(work)}
-    assert again.words().startswith(f"4 of 4 fits, all by code `{code_version(work)}`")
+    assert again.words().startswith(f"4 of 4 fits: 4 by code `{code_version(work)}`")
 
 
 def test_resume_reuses_rows_of_the_same_code_and_of_no_other(toy, tmp_path):
@@ -109,18 +109,27 @@ def test_time_that_is_over_leaves_a_table_that_says_so(toy, tmp_path):
 def test_a_page_alone_computes_nothing_and_owns_up_to_earlier_code(toy, tmp_path):
     out, work = tmp_path / "out", toy(2)
     computed(out, work, CELLS[:2])
-    before, n = (out / "grid.csv").read_bytes(), calls(tmp_path)
+    before, n, earlier = (out / "grid.csv").read_bytes(), calls(tmp_path), code_version(work)
     changed = toy(3, name=work.__module__)
     page, table = computed(out, changed, page_only=True)
     assert calls(tmp_path) == n
     assert (out / "grid.csv").read_bytes() == before
-    assert page.words().startswith("2 of 4 fits, 2 by earlier code and 0 by code")
+    assert page.words().startswith(f"2 of 4 fits: 2 by code `{earlier}`")
+    assert page.summary() == "0 computed, 0 reused, 2 left"
     assert len(table) == 2
 
 
 def test_an_error_in_a_fit_ends_the_command(toy, tmp_path):
     with pytest.raises(TypeError):
         computed(tmp_path / "out", toy(2), [{"seed": 0, "unknown": 1}])
+
+
+def test_what_is_no_number_comes_back_as_it_was(toy, tmp_path):
+    work = toy('float("nan") if __name__ else 1')
+    _, table = computed(tmp_path / "out", work, CELLS[:1])
+    again = Computation(tmp_path / "out", page_only=True).tables({"grid": (work, CELLS[:1])})
+    assert table["value"].isna().all()
+    assert again["grid"]["value"].isna().all()
 
 
 # ------------------------------------------------------------------------------------ the digest

@@ -20,7 +20,7 @@ import pytest
 from audit.test_audit import SLIPS, TREE
 from hedgerow.audit.measuring import AuditVerdict
 from hedgerow.audit.running import audited, estimators_named
-from hedgerow.errors import SpecError
+from hedgerow.errors import SpecError, UnsupportedQuery
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 DELTAS = (0.0, 1e-6)
@@ -34,7 +34,7 @@ def measured(what: str, kind: type[Any], placement: str, delta: float) -> dict[s
     head = {"what": what, "placement": placement, "delta": delta}
     try:
         found = audited(kind, placement, delta=delta)
-    except SpecError:
+    except (SpecError, UnsupportedQuery):
         return {**head, "state": "refused"}
     return {**head, **_numbers(found), "seconds": round(time.process_time() - start, 1)}
 

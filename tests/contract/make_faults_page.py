@@ -1,18 +1,29 @@
 # ruff: noqa: E501
-"""python make_faults_page.py: plays every fault with real processes and writes docs/faults.md."""
+"""python make_faults_page.py [PLAY ...]: plays faults with real processes, writes docs/faults.md.
+
+Without names it plays all. What came of each is kept in docs/results/faults/plays.json, and the page
+is written from there, so that one play can be made anew.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
-from contract.faults import FAULTS, Outcome, network  # noqa: E402
+from contract.faults import FAULTS, network  # noqa: E402
+from contract.flare_world import FLARE_FAULTS, flare_world  # noqa: E402
 
 PAGE = ROOT / "docs" / "faults.md"
+PLAYS = ROOT / "docs" / "results" / "faults" / "plays.json"
 HEAD = """\
 # When something goes wrong
 
@@ -32,8 +43,9 @@ Why in this order: [decision 81](decisions/0081-the-cheapest-remedy-first.md).
 Three site processes and a coordinator on one machine, over HTTPS, grow one tree in three rounds;
 nobody may be missing when a sum is opened. In each line one process is hurt once: killed by
 SIGKILL before or after it did its part of an exchange (JOIN and OPEN begin an epoch, ROUND asks,
-UNMASK opens), stopped for ten seconds (`frozen`), unable to write (`full`), or killed and started
-again with a clock that is a day behind (`clock`). A killed process is started again at once.
+UNMASK opens), stopped for ten seconds (`frozen`), unable to write (`full`), cut off by a rule in its
+own network namespace until the others have waited in vain (`cut`), or killed and started again with
+a clock that is a day behind (`clock`). A killed process is started again at once.
 
 Without noise the model must be, bit for bit, that of a run that nobody disturbed. `charged` counts
 the rounds in each site's own ledger, which is verified; the second site is the one that is hurt. A
@@ -42,34 +54,74 @@ stored. Seconds include the restart, on a machine with other work to do.
 
 Made by `python tests/contract/make_faults_page.py`; `tests/contract/test_faults.py` plays the same.
 
-| play | same model | rounds | void | charged | each round once | seconds |
-|---|---|---|---|---|---|---|
+"""
+COLUMNS = ("play", "same model", "rounds", "void", "charged", "each round once", "seconds")
+FLARE = """
+## Over FLARE
+
+The same study through a FLARE network of one server and three clients. Killed by SIGKILL: the job
+process of the first site (`job`), or FLARE's server with its own job (`server`), before an exchange or
+in the middle of one, when that site has just stored its answer (`during`). Another job is submitted
+by itself; `jobs` counts them. Before the first exchange a site has no job process that could die.
+`tests/contract/test_flare.py` plays the same.
+
 """
 
 
-def line(name: str, outcome: Outcome) -> str:
+def row(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |\n"
+
+
+def cells(name: str, play: dict[str, Any]) -> list[str]:
     yes = {True: "yes", False: "NO"}
-    charged = ", ".join(map(str, outcome.charged))
-    cells = [
+    return [
         f"`{name}`",
-        yes[outcome.same_model],
-        str(outcome.rounds),
-        str(outcome.void),
-        charged,
-        yes[outcome.charged_once],
-        f"{outcome.seconds:.0f}",
+        yes[play["same_model"]],
+        str(play["rounds"]),
+        str(play["void"]),
+        ", ".join(map(str, play["charged"])),
+        yes[play["charged_once"]],
+        f"{play['seconds']:.0f}",
     ]
-    return f"| {' | '.join(cells)} |\n"
 
 
-def main() -> None:
-    lines = []
-    with tempfile.TemporaryDirectory() as folder, network(Path(folder)) as consortium:
-        for fault in FAULTS:
-            lines.append(line(fault.name, consortium.play(fault)))
-            print(lines[-1], end="", flush=True)
-    PAGE.write_text(HEAD + "".join(lines), encoding="utf-8")
+def page(plays: dict[str, dict[str, Any]]) -> str:
+    https = [cells(f.name, plays[f.name]) for f in FAULTS if f.name in plays]
+    flare = [
+        [*cells(f.name, plays[f.name]), plays[f.name]["jobs"]]
+        for f in FLARE_FAULTS
+        if f.name in plays
+    ]
+    text = HEAD + "".join(map(row, [COLUMNS, ["---"] * len(COLUMNS), *https]))
+    columns = [*COLUMNS, "jobs"]
+    return text + FLARE + "".join(map(row, [columns, ["---"] * len(columns), *flare]))
+
+
+def main(names: Sequence[str]) -> None:
+    PLAYS.parent.mkdir(exist_ok=True)
+
+    def keep(name: str, play: dict[str, Any]) -> None:
+        plays = json.loads(PLAYS.read_text()) if PLAYS.exists() else {}
+        plays[name] = play
+        PLAYS.write_text(json.dumps(plays, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        PAGE.write_text(page(plays), encoding="utf-8")
+        print(name, play, flush=True)
+
+    def is_asked(fault: Any) -> bool:
+        return not names or fault.name in names
+
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        if faults := list(filter(is_asked, FAULTS)):
+            consortium = opened.enter_context(network(Path(folder)))
+            for fault in faults:
+                keep(fault.name, asdict(consortium.play(fault)))
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        if faults := list(filter(is_asked, FLARE_FAULTS)):
+            flare = opened.enter_context(flare_world(Path(folder)))
+            for fault in faults:
+                outcome, jobs = flare.play(fault, Path(folder))
+                keep(fault.name, {**asdict(outcome), "jobs": jobs})
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -4,67 +4,38 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import ssl
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("nvflare", reason="the extra hedgerow[flare] is not installed")
 
-from contract.network_world import World, tree_of
+from contract.flare_world import FLARE_FAULTS, Flare, flare_world
+from contract.network_world import tree_of
+from contract.test_carriers import NAMES, SEVERAL, directly, grown, handles, world
 from demos.flare_network import ADMIN, FlareNetwork, flare_network
-from hedgerow.agreement.approving import ledger_of
-from hedgerow.agreement.serving import Serving
-from hedgerow.agreement.study_file import StudyFile
 from hedgerow.errors import SpecError
-from hedgerow.privacy.ledger.events import Charged
+from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.transport.flare import FlareCarrier, write_job
 from hedgerow.transport.flare_locks import EXECUTOR, lock
+from hedgerow.transport.link import SecureLink
+from hedgerow.transport.post import Post
+from hedgerow.transport.socket import SocketDoor
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-class Flare:
-    """One network for all tests of this file; each has a study and a carrier of its own."""
-
-    def __init__(self, world: World, network: FlareNetwork, serving: list[Serving]) -> None:
-        self.world, self.network, self.serving = world, network, serving
-        self.studies = 0
-
-    def study(self) -> Path:
-        """A new one, approved by all."""
-        self.studies += 1
-        path = self.world.write_study(f"study-{self.studies}")
-        self.world.approve(path)
-        for one in self.serving:
-            one.look()
-        return path
-
-    def carrier(self, folder: Path) -> FlareCarrier:
-        return FlareCarrier(self.network.admin_kit, ADMIN, self.world.names, 3, folder / "pipe")
-
-    def charges(self, study: Path) -> list[int]:
-        account = StudyFile.read(study).study.account
-        counts = []
-        for site in self.world.sites:
-            with ledger_of(site) as ledger:
-                ledger.verify()
-                events = [event for _, event in ledger.entries()]
-            counts.append(sum(isinstance(e, Charged) and e.study == account for e in events))
-        return counts
-
-
 @pytest.fixture(scope="module")
 def flare(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("flare")
-    world = World(folder)
-    serving = [Serving(site) for site in world.sites]
-    try:
-        with flare_network(folder / "f", {s.name: s.socket for s in world.sites}) as network:
-            yield Flare(world, network, serving)
-    finally:
-        for one in serving:
-            one.close()
+    """One network for all tests of this file; each has a study and a carrier of its own."""
+    with flare_world(tmp_path_factory.mktemp("flare")) as started:
+        yield started
 
 
 def test_a_tree_grown_over_flare_is_the_tree_of_one_process(flare, tmp_path):
@@ -75,59 +46,120 @@ def test_a_tree_grown_over_flare_is_the_tree_of_one_process(flare, tmp_path):
         carrier.close()
     assert tree_of(model) == tree_of(flare.world.in_one_process(study))
     assert carrier.jobs == 1
-    rounds = len(model.run_.rounds)
-    assert flare.charges(study) == [rounds] * 3
+    assert [len(rounds) for rounds in flare.charges(study)] == [len(model.run_.rounds)] * 3
 
 
-class Interrupted:
-    """A carrier that lets something happen before its n-th exchange."""
-
-    def __init__(self, inner: FlareCarrier, at: int, event) -> None:
-        self.inner, self.at, self.event, self.asked = inner, at, event, 0
-
-    def ask(self, letters, timeout):
-        self.asked += 1
-        if self.asked == self.at:
-            self.event()
-        return self.inner.ask(letters, timeout)
-
-
-def trained_through(flare: Flare, folder: Path, event) -> int:
-    """Trains while something happens; how many jobs it took. Nothing is charged twice."""
-    study, carrier = flare.study(), flare.carrier(folder)
+# ------------------------------------------------------------------------------------ all recipes
+@pytest.fixture(scope="module")
+def pipe(tmp_path_factory: pytest.TempPathFactory):
+    """One job for all recipes; which sites answer behind its sockets changes."""
+    folder, behind = tmp_path_factory.mktemp("pipe"), dict[str, object]()
+    sockets = {name: folder / f"{name}.socket" for name in NAMES}
+    doors = [
+        SocketDoor(path, lambda letter, name=name: behind[name](letter))
+        for name, path in sockets.items()
+    ]
     try:
-        model = flare.world.train(Interrupted(carrier, 5, event), study)
+        with flare_network(folder / "f", sockets) as network:
+            carrier = FlareCarrier(network.admin_kit, ADMIN, NAMES, 3, folder / "pipe")
+            yield carrier, behind
+            carrier.close()
     finally:
-        carrier.close()
-    assert tree_of(model) == tree_of(flare.world.in_one_process(study))
-    assert flare.charges(study) == [len(model.run_.rounds)] * 3
-    return carrier.jobs
+        for one in doors:
+            one.close()
 
 
 @pytest.mark.slow
-def test_a_sites_job_process_that_is_killed_costs_another_job_and_no_charge(flare, tmp_path):
-    def kill() -> None:
-        jobs = [
-            p for p in flare.network.processes("site-1") if "worker_process" in str(p.cmdline())
-        ]
-        assert jobs
-        for process in jobs:
-            process.kill()
-
-    assert trained_through(flare, tmp_path, kill) == 2
+@pytest.mark.parametrize(("recipe", "schema"), SEVERAL)
+def test_every_recipe_over_flare_is_what_it_is_in_one_process(recipe, schema, pipe):
+    carrier, behind = pipe
+    inner = world(recipe, schema, placement=Placement.NOWHERE)
+    behind.update(handles(inner))
+    link = SecureLink(inner.study, inner.coordinator, Post(carrier, NAMES))
+    assert grown(recipe, link)[0].model.to_dict() == directly(recipe, schema)
+    assert carrier.jobs == 1
 
 
+# ---------------------------------------------------------------------------------------- killed
 @pytest.mark.slow
-def test_a_server_that_is_killed_comes_back_and_nothing_is_charged_twice(flare, tmp_path):
-    def kill() -> None:
-        for process in flare.network.processes("localhost"):
-            if "bash" not in process.name() and "sub_start" not in str(process.cmdline()):
-                process.kill()
-
-    assert trained_through(flare, tmp_path, kill) >= 2
+@pytest.mark.parametrize("fault", FLARE_FAULTS, ids=lambda fault: fault.name)
+def test_a_process_of_flare_that_is_killed_costs_another_job_and_no_charge(flare, tmp_path, fault):
+    outcome, jobs = flare.play(fault, tmp_path)
+    assert outcome.same_model
+    assert outcome.charged_once
+    assert outcome.void == 0
+    assert outcome.charged == (outcome.rounds,) * 3
+    assert jobs >= 1 + (fault.exchange != "join-1")
 
 
 # -------------------------------------------------------------------------------------- intruders
+@contextmanager
+def connected(flare: Flare, certificate: Path | None):
+    """To FLARE's server, by whoever shows this certificate, of whatever authority."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname = False
+    tls.load_verify_locations(flare.network.kits / "site-1/startup/rootCA.pem")
+    if certificate is not None:
+        tls.load_cert_chain(certificate / "client.crt", certificate / "client.key")
+    with (
+        socket.create_connection(("127.0.0.1", flare.network.port), 60) as plain,
+        tls.wrap_socket(plain) as spoken,
+    ):
+        yield spoken
+
+
+def until_logged(flare: Flare, words: str, times: int = 1) -> None:
+    log, end = flare.network.folder / "localhost.log", time.monotonic() + 120
+    while log.read_text().count(words) < times:
+        assert time.monotonic() < end, f"the server did not say {words!r}"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_nobody_comes_in_without_a_certificate_of_the_networks_own(flare, tmp_path):
+    with (
+        pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"),
+        connected(flare, None) as spoken,
+    ):
+        spoken.recv(1)
+    other = FlareNetwork(tmp_path, flare.network.sockets)
+    other.provision()
+    with (
+        pytest.raises(ssl.SSLError, match=r"UNKNOWN_CA|DECRYPT_ERROR|BAD_CERTIFICATE"),
+        connected(flare, other.kits / "site-1/startup") as spoken,
+    ):
+        spoken.recv(1)
+    of_two = "SSL site-2] is created"
+    before = (flare.network.folder / "localhost.log").read_text().count(of_two)
+    with connected(flare, flare.network.kits / "site-2/startup"):
+        until_logged(flare, of_two, before + 1)  # twin: a certificate of its own is taken
+
+
+@pytest.mark.slow
+def test_a_site_does_not_pass_for_another(flare, tmp_path):
+    """A FLARE client with the certificate of site-2 that says it is site-1."""
+    before = [len(flare.world.lines(k, "joined")) for k in range(3)]
+    kit = tmp_path / "kit"
+    shutil.copytree(flare.network.kits / "site-1", kit)
+    for name in ("client.crt", "client.key"):
+        shutil.copy(flare.network.kits / "site-2/startup" / name, kit / "startup" / name)
+    words = ["-m", "nvflare.private.fed.app.client.client_train", "-m", str(kit)]
+    named = ["--set", "uid=site-1", "secure_train=true", "config_folder=config", "org=site1"]
+    liar = subprocess.Popen(
+        [sys.executable, *words, "-s", "fed_client.json", *named],
+        cwd=kit,
+        env=flare.network.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until_logged(flare, "authenticated as 'site-2' but claimed endpoint 'site-1'")
+    finally:
+        liar.kill()
+        liar.wait()
+    assert [len(flare.world.lines(k, "joined")) for k in range(3)] == before
+
+
 def refused(flare: Flare, job: Path, folder: Path) -> bool:
     """Whether a job never ran: nobody's mark is written, and no site heard a letter."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import hedgerow
 from docs.run_pages import PageRun
 
 ROOT = Path(__file__).parents[2]
-SLOW = {"docs/tutorial_processes.md"}
-"""Pages that start processes."""
+SLOW = {"docs/tutorial_processes.md", "docs/howto/methods.md"}
+"""Pages that start processes, or fit every estimator there is."""
 PAGES = [
     ROOT / "README.md",
     *sorted(ROOT.glob("docs/tutorial*.md")),
@@ -55,6 +56,27 @@ def test_only_what_needs_a_network_is_shown_without_being_run(page):
     for block in re.findall(r"<!-- skip: next [^\n]*-->\n```\w+\n(.*?)```", text, re.S):
         assert any(words in block for words in MAY_BE_SKIPPED + OTHERS), block
     assert "skip: start" not in text
+
+
+def code_that_runs() -> str:
+    """All Python of pages and scripts that some test executes."""
+    skipped = re.compile(r"<!-- skip: next [^\n]*-->\n```.*?```", re.S)
+    pages = [skipped.sub("", page.read_text(encoding="utf-8")) for page in PAGES]
+    blocks = [b for text in pages for b in re.findall(r"```python\n(.*?)```", text, re.S)]
+    scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("*.py")]
+    return "\n".join([*blocks, *scripts])
+
+
+def without_example(names: list[str], code: str) -> list[str]:
+    return [name for name in names if not re.search(rf"\b(?:hr|hedgerow)\.{name}\b", code)]
+
+
+def test_every_public_name_has_an_example_that_runs():
+    assert without_example(hedgerow.__all__, code_that_runs()) == []
+
+
+def test_a_public_name_without_an_example_would_be_seen():
+    assert without_example(["Ledger", "Legder"], code_that_runs()) == ["Legder"]
 
 
 # ---- twins: a page that is wrong is seen ---------------------------------------------------------

@@ -18,6 +18,7 @@ import hedgerow as hr
 from contract.browser import Watched, chromium
 from contract.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labelled, rows
 from hedgerow.cli.main import app
+from hedgerow.queries import GROUPINGS, STATISTICS
 from hedgerow.report.page.pictures import MOST_BARS
 from hedgerow.report.reading import contributions
 from hedgerow.report.view import leaf_of
@@ -217,6 +218,28 @@ def test_words_of_a_schema_cannot_become_part_of_the_page(tmp_path, browser):
     assert len(watched.requests) == 1
 
 
+INNER_NAMES = sorted(
+    {*STATISTICS, *GROUPINGS, "SumQuery", "SelectQuery", "LocalChoice", "BoundQuery"}
+)
+
+
+@pytest.mark.parametrize(("name", "task"), sorted(QUICK), ids=lambda v: v.replace(" ", "-"))
+def test_no_release_is_named_by_a_class_of_the_package(name, task, tmp_path):
+    """People read the page, the statement and the registry's entry."""
+    model = fitted(name, task)
+    model.export(tmp_path / "entry.yaml", to="registry")
+    page = model.report(tmp_path / "page.html").read_text("utf-8").partition("<script")[0]
+    texts = [page.partition("</style>")[2], str(model.privacy_)]
+    texts += [(tmp_path / "entry.yaml").read_text("utf-8"), *_manifests(model)]
+    spelled = [n for n in INNER_NAMES if len(re.findall("[A-Z]", n)) > 1 or n == "Gradients"]
+    found = {n for n in spelled for text in texts if re.search(rf"\b{n}\b", text)}
+    assert found == set()
+
+
+def _manifests(model) -> list[str]:
+    return [line for one in model.run_.rounds for line in one.manifest]
+
+
 def test_sizes(hospital_tree, tmp_path):
     """Under 300 kB for a tree and under 1 MB for a hundred."""
     assert hospital_tree.report(tmp_path / "tree.html").stat().st_size < 300_000
@@ -256,7 +279,7 @@ def test_pictures_of_the_documentation(hospital_tree, tmp_path, browser):
     shots = {
         "report_wide": {"viewport": WIDE | {"height": 1150}},
         "report_dark": {"viewport": WIDE | {"height": 1150}, "color_scheme": "dark"},
-        "report_phone": {"viewport": PHONE},
+        "report_phone": {"viewport": PHONE | {"height": 1500}},
     }
     for name, how in shots.items():
         page = opened(browser, hospital_tree, tmp_path, **how).page

@@ -34,7 +34,7 @@ from hedgerow.queries import (
 from hedgerow.site.reading.encoding import Encoded
 from hedgerow.site.rows import Rows
 from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
-from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.models import Additive, Curve, Output
 from hedgerow.values.regions import Split, Step
 from hedgerow.values.schema import Categorical, Numeric, Schema, Target
@@ -129,6 +129,7 @@ CLASS_STATISTICS = [
 TWO_CLASS_STATISTICS = [
     *(s(LogLoss(), Additive((b,), curves(1))) for s in (Gradients, Hessians) for b in (0.2, 1.8)),
     Gradients(LogLoss(), Additive((LOG_LOSS_CREST,))),
+    Gradients(PlainLogLoss(), Additive((-1.0,), curves(1))),
     Gradients(FirstOrder(LogLoss()), RAW),
     *(Gradients(LogLoss(), model) for model in BROKEN),
 ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hedgerow.kernels.units import quantised
 from hedgerow.queries import LATTICE, Gradients, Hessians
-from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss
+from hedgerow.values.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLoss
 from hedgerow.values.models import Additive
 
 GOLDEN = (1 + np.sqrt(5)) / 2
@@ -26,9 +26,11 @@ def test_a_hessian_scale_above_the_golden_bound_breaks_the_norm():
     assert g**2 + (3.33 * h) ** 2 <= 1.0
 
 
-@pytest.mark.parametrize("loss", [FirstOrder(LogLoss()), FirstOrder(SoftmaxLoss(3))], ids=str)
+@pytest.mark.parametrize(
+    "loss", [FirstOrder(LogLoss()), FirstOrder(SoftmaxLoss(3)), PlainLogLoss()], ids=str
+)
 @given(z=st.lists(st.floats(-40, 40), min_size=3, max_size=3), y=st.integers(0, 2))
-def test_gradients_with_a_count_keep_their_norms(loss, z, y):
+def test_gradients_with_a_count_or_a_plain_hessian_keep_their_norms(loss, z, y):
     raw = np.array([z[: loss.outputs]])
     label = np.array([float(min(y, max(loss.outputs - 1, 1)))])
     statistic = Gradients(loss, Additive((0.0,) * loss.outputs))
@@ -37,7 +39,9 @@ def test_gradients_with_a_count_keep_their_norms(loss, z, y):
     assert sum(abs(u) for u in units) <= statistic.bound(LATTICE).l1
 
 
-@pytest.mark.parametrize("loss", [LogLoss(), SoftmaxLoss(3), SoftmaxLoss(5)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [LogLoss(), PlainLogLoss(), SoftmaxLoss(3), SoftmaxLoss(5)], ids=str
+)
 @given(z=st.lists(st.floats(-40, 40), min_size=5, max_size=5))
 def test_hessians_alone_keep_their_own_norms(loss, z):
     raw = np.array([z[: loss.outputs]])

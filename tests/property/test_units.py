@@ -18,7 +18,15 @@ from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import LATTICE, Gradients, Hessians, LabelReports, SumQuery, Whole
 from hedgerow.site import answer
 from hedgerow.site.answer import Answering, half_gini_units
-from hedgerow.values.losses import FirstOrder, LogLoss, Loss, Norms, SoftmaxLoss, SquaredLoss
+from hedgerow.values.losses import (
+    FirstOrder,
+    LogLoss,
+    Loss,
+    Norms,
+    PlainLogLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE
 from property.examples import (
@@ -123,6 +131,7 @@ def test_no_loss_needs_the_clamp_at_any_score(raw: list[float], y: int, unit: in
     binary = np.array([float(min(y, 1))])
     for loss, scores, target in (
         (LogLoss(), raw[:1], binary),
+        (PlainLogLoss(), raw[:1], binary),
         (SoftmaxLoss(3), raw, np.array([float(y)])),
         (FirstOrder(LogLoss()), raw[:1], binary),
         (FirstOrder(SoftmaxLoss(3)), raw, np.array([float(y)])),
@@ -133,7 +142,13 @@ def test_no_loss_needs_the_clamp_at_any_score(raw: list[float], y: int, unit: in
         np.testing.assert_array_equal(clamped(vector, statistic.bound(unit)), vector)
 
 
-LOSSES: list[Loss] = [LogLoss(), SoftmaxLoss(3), SoftmaxLoss(30), SquaredLoss(-1.0, 1.0, 1.0)]
+LOSSES: list[Loss] = [
+    LogLoss(),
+    PlainLogLoss(),
+    SoftmaxLoss(3),
+    SoftmaxLoss(30),
+    SquaredLoss(-1.0, 1.0, 1.0),
+]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

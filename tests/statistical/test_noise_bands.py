@@ -26,6 +26,7 @@ from hedgerow.queries import Answer
 from hedgerow.values.losses import LogLoss, SoftmaxLoss
 
 DRAWS = 300
+HALVES = np.array([0.5, 0.5])
 COVERED = 0.93
 """Two deviations cover 95.4 % of a normal law; a first-order band of several numbers a bit less."""
 
@@ -73,10 +74,11 @@ def simulated() -> dict[str, tuple[object, np.ndarray, float]]:
             )
     counts = np.random.default_rng(2).uniform(40.0, 200.0, (16, 2))
     found["leaves that lean on their parents"] = (
-        lambda c: complete_proportions(c[None], 100.0, np.array([0.5, 0.5]), 0.5),
+        lambda c: complete_proportions(c[None], 100.0, HALVES, 0.5),
         counts,
         10.0,
     )
+    found["their log-odds"] = (_odds, np.random.default_rng(3).uniform(0.0, 40.0, (64, 2)), 10.0)
     found["leaves that lean on all"] = (lambda c: leaning_on_all(c, 100.0), counts, 10.0)
     sums = np.stack([counts[:, 0], counts[:, 1] - 120.0], axis=1)
     found["means of a number"] = (lambda c: complete_means(c, 100.0, 100.0, 0.3), sums, 10.0)
@@ -89,6 +91,12 @@ def simulated() -> dict[str, tuple[object, np.ndarray, float]]:
     slope = 200.0 * np.stack([1.0 - p, p], axis=1)
     found["slope of a calibrated forest"] = (_slope, slope, 3.0)
     return found
+
+
+def _odds(counts):
+    """As a forest reads its leaves, many of them thinner than the noise."""
+    p, moved = (part[0] for part in complete_proportions(counts[None], 100.0, HALVES, 0.5))
+    return np.log(p[:, 1:] / p[:, :1]), np.log1p(moved / p).sum(axis=1, keepdims=True)
 
 
 def _slope(counts):

@@ -19,13 +19,13 @@ def audit(
 ) -> None:
     """Puts canaries into fits of the real pipeline and measures what its releases lose."""
     from hedgerow.audit.running import audited, estimators_named, lines
-    from hedgerow.errors import SpecError
+    from hedgerow.errors import SpecError, UnsupportedQuery
 
     sound, kinds = True, estimators_named(estimator)
     for kind in kinds:
         try:
             found = audited(kind, placement, epsilon, delta, canaries=canaries, fits=fits)
-        except SpecError as refused:
+        except (SpecError, UnsupportedQuery) as refused:
             if len(kinds) == 1:
                 raise
             print(f"{kind.__name__} does not run so: {refused}")

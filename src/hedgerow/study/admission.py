@@ -27,7 +27,7 @@ from hedgerow.queries import (
 )
 from hedgerow.study.terms import Study
 from hedgerow.values.layers import Layer, NodeTests
-from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.losses import FirstOrder, LogLoss, Loss, PlainLogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Split, Step
 from hedgerow.values.strict import Strict
 from hedgerow.values.trees import Tree
@@ -43,7 +43,7 @@ _STRICT = Strict(
     kinds={
         Statistic: tuple(STATISTICS.values()),
         Groups: tuple(GROUPINGS.values()),
-        Loss: (LogLoss, SoftmaxLoss, SquaredLoss, FirstOrder),
+        Loss: (LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder),
     },
     # these check themselves when built
     opaque=(Tree, Layer, NodeTests, Split, Fold, HeldOut, Step),

@@ -45,6 +45,7 @@ _VALUES: dict[str, type[Any]] = {
         regions.HeldOut,
         regions.Step,
         losses.LogLoss,
+        losses.PlainLogLoss,
         losses.SoftmaxLoss,
         losses.SquaredLoss,
         losses.FirstOrder,

@@ -121,6 +121,27 @@ class LogLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainLogLoss(LogLoss):
+    """The same with channels (g, h), as in Maddock et al. 2022, section 4.2.
+
+    There the norm is bounded by sqrt(17) / 4, part by part. Jointly it is at most 1: for
+    |g| = 1 - p, g^2 + h^2 = (1 - p)^2 (1 + p^2) and |g| + h = 1 - p^2.
+    """
+
+    @property
+    def hessian_scale(self) -> float:
+        return 1.0
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = sigmoid(raw[:, 0])
+        return np.stack([p - target, p * (1.0 - p)], axis=1)
+
+    @property
+    def norms(self) -> Norms:
+        return Norms(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class SoftmaxLoss:
     """Multiclass log-loss on K raw scores: channels (g_1..g_K, 2 h_1..2 h_K), L2 <= sqrt 2.
 

@@ -24,7 +24,7 @@ from hedgerow.learning.leaves import per_leaf
 from hedgerow.queries import Answer, SumQuery, Whole
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grown import LeafValue
-from hedgerow.values.noise import of_proportions
+from hedgerow.values.noise import MOST_OF_A_PART, of_proportions
 from hedgerow.values.regions import Region
 
 Estimate = tuple[FloatArray, float]
@@ -175,7 +175,8 @@ def complete_proportions(
         parent = p if level == 0 else np.repeat(p, 2, axis=1)
         above = moved if level == 0 else np.repeat(moved, 2, axis=1)
         p = (masses + m * parent) / (n + m)
-        moved = of_proportions(p, n + m, noise / channels) + m / (n + m) * above
+        own = np.minimum(of_proportions(p, n + m, noise / channels), MOST_OF_A_PART * n / (n + m))
+        moved = own + m / (n + m) * above
         out.append(p)
         deviations.append(moved)
     return np.concatenate(out, axis=1), np.concatenate(deviations, axis=1)

@@ -1,9 +1,9 @@
 """What leaves of boosted trees say, and how good a split is, both from the same noisy sums.
 
 Maddock et al. 2022, section 4.4: averaging, gradient and Newton updates; the fourth is ours.
-Departures: (g, c h) is asked with the largest c its norm allows, a gift in Hessian noise; a batch
-adds the mean of its raw weights (the paper's sum runs one term too far and squashes weights).
-`PrintedSteps` are the paper's leaves, `Steps` shrink by what is known of their noise.
+Departure: a batch adds the mean of its raw weights (the paper's sum runs one term too far and
+squashes weights). `PrintedSteps` are the paper's leaves. `Steps` are ours: (g, c h) is asked with
+the largest c its norm allows, a gift in Hessian noise, and leaves shrink by what is known of it.
 
 Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statistic.
 """

@@ -207,9 +207,9 @@ def _read(
 
 
 def _against(said: SaidOfLeaves, base: float) -> NoisyTree:
-    """Log-odds of the second class, whose slope is 1 / p (1 - p)."""
+    """Log-odds of the second class; how far they move if both classes take the noise."""
     odds = np.log(said.p[:, 1:] / said.p[:, :1]) - base
-    moved = said.moved[:, 1:] / (said.p[:, 1:] * said.p[:, :1])
+    moved = np.log1p(said.moved / said.p).sum(axis=1, keepdims=True)
     return NoisyTree(said.tree.with_values(odds), moved)
 
 
@@ -223,6 +223,6 @@ def _votes(said: list[SaidOfLeaves], goal: Goal, prior: FloatArray, sharpness: f
         return mean_of(means, ScoreNoise.of([goal.deviations(one.moved) for one in said]))
     base = np.log(prior)
     odds = tuple(one.tree.with_values(np.log(one.p) - base) for one in said)
-    noise = ScoreNoise.of([one.moved / one.p for one in said])
+    noise = ScoreNoise.of([np.log1p(one.moved / one.p) for one in said])
     score = Additive(tuple(base.tolist()), trees=odds)
     return Model(score, Output.LOG_MEAN, sharpness, noise=noise)

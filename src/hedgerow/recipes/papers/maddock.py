@@ -34,7 +34,14 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, Cells, Gradients, Leaves, QueryKinds, sums
 from hedgerow.recipes.recipe import Needs, Trained
 from hedgerow.values.candidates import Grids
-from hedgerow.values.losses import FirstOrder, LogLoss, Loss, SoftmaxLoss, SquaredLoss
+from hedgerow.values.losses import (
+    FirstOrder,
+    LogLoss,
+    Loss,
+    PlainLogLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.schema import Schema
@@ -71,8 +78,8 @@ class Boosted:
     """One combination. The defaults of the numbers are the paper's (section 6.1).
 
     `features_per_tree` None means all of them; 1 with cyclic order is the EBM. For a regression
-    the leaf clip counts in halves of the target's range. `leaves` PRINTED are the paper's; PULLED,
-    our repair, know how large their noise is.
+    the leaf clip counts in halves of the target's range. `leaves` PRINTED are the paper's, from
+    sums of (g, h); PULLED, our repair, know how large their noise is and have less of it in h.
     """
 
     n_trees: int = 100
@@ -134,7 +141,7 @@ class Boosted:
     def _setting(self, schema: Schema) -> Setting:
         return Setting(
             schema,
-            loss_of(schema),
+            self._loss(schema),
             start_of(schema),
             self.n_trees,
             self.batch,
@@ -199,7 +206,7 @@ class Boosted:
         return rule(n_features, k)
 
     def _update(self, schema: Schema) -> Update:
-        loss, scale = loss_of(schema), half_range(schema)
+        loss, scale = self._loss(schema), half_range(schema)
         match self.update:
             case Updates.AVERAGING if schema.target is not None:
                 return AverageTarget(schema.target.low, schema.target.high)
@@ -212,6 +219,11 @@ class Boosted:
                 loss = FirstOrder(loss)
         steps = PrintedSteps if self.leaves is BoostedLeaves.PRINTED else Steps
         return steps(loss, self.learning_rate, self.leaf_clip * scale, self.ridge)
+
+    def _loss(self, schema: Schema) -> Loss:
+        loss = loss_of(schema)
+        newton = self.update is Updates.NEWTON and isinstance(loss, LogLoss)
+        return PlainLogLoss() if newton and self.leaves is BoostedLeaves.PRINTED else loss
 
     def _output(self, schema: Schema) -> Output:
         if self.update is Updates.AVERAGING:

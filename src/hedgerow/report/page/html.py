@@ -26,14 +26,19 @@ def joined(parts: Iterable[str | Html]) -> Html:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Html]], caption: str) -> Html:
-    """The first cell of a row is its head; numbers are set to the right by their column's name."""
+    """The first cell of a row is its head; short cells, such as numbers, are never broken."""
     top = tag("tr", *(tag("th", words, scope="col") for words in head))
-    body = [
-        tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:]))
-        for row in rows
-    ]
+    body = [tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in rows]
     inside = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", joined(body)))
     return tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
+SHORT = 16
+
+
+def _cell(words: str | Html) -> Html:
+    is_short = not isinstance(words, Html) and len(words) <= SHORT
+    return tag("td", words, class_="short") if is_short else tag("td", words)
 
 
 def bullet_list(lines: Iterable[str | Html]) -> Html:

@@ -149,10 +149,10 @@
     const leaves = model.leaves ? below(node).map((one) => model.leaves[one.leaf]) : null;
     const line = make("span", { class: "said" });
     if (!leaves) {
-      if (node.question) return line;
-      const best = node.values.indexOf(Math.max(...node.values));
-      const name = model.classes && node.values.length > 1 ? `${model.classes[best]} ` : "";
-      const value = node.values.length > 1 ? node.values[best] : node.values[0];
+      const values = node.question ? node.mean : node.values;
+      const best = values.indexOf(Math.max(...values));
+      const name = model.classes && values.length > 1 ? `${model.classes[best]} ` : "";
+      const value = values.length > 1 ? values[best] : values[0];
       line.append(swing(value), make("span", { class: "value" }, `${name}${signed(value)}`));
       return line;
     }
@@ -160,7 +160,8 @@
     const count = `${whole(rows)} ± ${whole(spread)} records`;
     if (!model.classes) {
       const value = node.question ? node.mean[0] : node.values[0];
-      line.append(make("span", { class: "value" }, general(value, 4)));
+      const noise = node.question ? "" : ` ± ${general(leaves[0].noise, 2)}`;
+      line.append(make("span", { class: "value" }, `${general(value, 4)}${noise}`));
     } else if (node.question) {
       line.append(bar(node.mean));
     } else {

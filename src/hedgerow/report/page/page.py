@@ -52,7 +52,7 @@ def written(model: Reportable) -> str:
         sections.promise(said),
         spending.spent(said, getattr(model, "signed_", None)),
         spending.left(run, said),
-        quality.evaluation(kept_evaluation(model)),
+        quality.evaluation(kept_evaluation(model), form.classes),
         sections.not_protected(said),
         sections.origin(form, said, _parameters(model), model.model_.score.digest),
     ]
@@ -133,7 +133,8 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
         return sections.section("tree", "Trees", tag("p", "The model has curves only."))
     single = is_one_tree(model)
     fitting = trees_that_fit(form)
-    words = ONE_TREE if single else MANY_TREES.format(len(form.trees))
+    one = ONE_TREE if form.classes is not None else ONE_TREE_OF_A_NUMBER
+    words = one if single else MANY_TREES.format(len(form.trees))
     if fitting < len(form.trees):
         words += f" The page holds the first {fitting}; the model is too large for more."
     tools = [
@@ -158,9 +159,13 @@ ONE_TREE = (
     "Open and close branches by mouse or by keyboard. Records are shown with two deviations of "
     "their noise; pale bars with a question mark say that noise alone could change the class."
 )
+ONE_TREE_OF_A_NUMBER = (
+    "Open and close branches by mouse or by keyboard. Records, and the means of leaves, are shown "
+    "with two deviations of their noise."
+)
 MANY_TREES = (
     "{} trees add up. Choose one: its leaves say what they add to the score, to the right for "
-    "more, to the left for less."
+    "more, to the left for less; branches say the mean of what is below them."
 )
 
 
@@ -259,6 +264,7 @@ def _leaves(model: Reportable) -> list[dict[str, Any]]:
             "rows": leaf.rows,
             "spread": leaf.rows_spread,
             "sure": getattr(leaf, "is_sure", True),
+            "noise": getattr(leaf, "value_spread", 0.0),
             "sentence": sentence,
         }
         for leaf, sentence in zip(said, leaf_sentences(model), strict=True)

@@ -14,17 +14,20 @@ NONE = (
     "with noise and a charge: hedgerow.evaluate asks for it, model.keep puts it here. A score on "
     "other rows is outside the promise."
 )
+IN_THE_RUN = (
+    "It is one more round of the run that made the model: records that were kept out of training "
+    "answered it and paid for nothing else, so that the model's promise covers both."
+)
 NAMES = {
     "auc": "AUC",
     "brier": "Brier score",
     "log_loss": "Log-loss",
     "r2": "R squared",
-    "share_of_second_class": "Share of the second class",
 }
 SIDE, MARGIN = 220.0, 24.0
 
 
-def evaluation(found: Evaluation | None) -> Html:
+def evaluation(found: Evaluation | None, classes: tuple[str, ...] | None) -> Html:
     if found is None:
         return section("evaluation", "How good it is", tag("p", NONE))
     groups = found.parts[0]
@@ -38,22 +41,34 @@ def evaluation(found: Evaluation | None) -> Html:
         "evaluation",
         "How good it is",
         tag("p", words),
-        tag("p", f"{said.caveats[0][0].upper()}{said.caveats[0][1:]}", class_="small"),
-        *(_group(one, len(groups) > 1) for one in groups),
+        tag("p", _who_paid(found), class_="small"),
+        *(_group(one, len(groups) > 1, classes or ()) for one in groups),
     )
 
 
-def _group(one: Measured, has_name: bool) -> Html:
+def _who_paid(found: Evaluation) -> str:
+    """How this price and the model's own meet; `evaluate` says it first of all."""
+    if found.privacy_.held_out:
+        return IN_THE_RUN
+    words = found.privacy_.caveats[0]
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def _group(one: Measured, has_name: bool, classes: tuple[str, ...]) -> Html:
     title = [tag("h3", one.group)] if has_name else []
     if not one.is_told:
         return tag("div", *title, tag("p", "Noise hides these records: nothing can be told."))
-    rows = [(_name(name), f"{m.value:.3f}", _between(m)) for name, m in one.measures.items()]
+    rows = [
+        (_name(name, classes), f"{m.value:.3f}", _between(m)) for name, m in one.measures.items()
+    ]
     measures = table(["Measure", "Estimate", "Interval"], rows, "What was measured")
     picture = [_calibration(one.calibration)] if one.calibration else []
-    return tag("div", *title, measures, *picture)
+    return tag("div", *title, measures, *picture, class_="measured")
 
 
-def _name(name: str) -> str:
+def _name(name: str, classes: tuple[str, ...]) -> str:
+    if name == "share_of_second_class" and len(classes) == 2:
+        return f"Share of {classes[1]}"
     return NAMES.get(name) or name.replace("_", " ").capitalize()
 
 
@@ -82,7 +97,7 @@ def _calibration(bins: tuple[CalibrationBin, ...]) -> Html:
         f'<svg class="calibration" viewBox="0 0 {SIDE + 2 * MARGIN} {SIDE + 26}" role="img" '
         f'aria-label="{words}">{inner}</svg>'
     )
-    caption = "Said and found: a probability against the part of the records for which it came true"
+    caption = "Probability: said, and found among the records"
     return tag("figure", tag("figcaption", caption), picture, class_="narrow")
 
 

@@ -40,6 +40,14 @@ def spent(said: PrivacyStatement, signed: dict[str, Any] | None) -> Html:
         (tag("span", tag("span", "", class_="chip left"), " left"), p.what, f"{p.part:.1%}")
         for p in said.unspent
     ]
+    rows += [
+        (
+            tag("span", _round_words(s.rounds)),
+            f"{s.what}, of records kept out of training",
+            f"{s.part:.1%}",
+        )
+        for s in said.held_out
+    ]
     words = (
         f"{said.spent_fraction:.1%} of the budget, by the most charged record; what was released "
         f"has epsilon {printed(said.spent_epsilon)}."
