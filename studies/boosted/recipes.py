@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from studies.boosted.fits import EVERY_RECORD as EVERY_RECORD
+from studies.boosted.fits import SHARES_PARTIES as SHARES_PARTIES
 from studies.boosted.paper import RANKS
 
 FIRST_SPLIT = 200  # no choice was ever made on the splits from here on
-SHARES_PARTIES = 5
-EVERY_RECORD = 0  # as a number of parties: each record is a site and adds noise of its own
 DEFAULT = "method=default"
 LOCAL_BASELINE = "method=DP-TR Newton;n_trees=100"
 DEFAULT_SETS = ("adult", "bank", "credit_gmsc", "credit_default", "spambase", "higgs_18k")
@@ -47,11 +47,17 @@ def components(
     )
 
 
-def placed(candidates: str, trees: int = CANDIDATE_TREES, bins: int = BINS, rounds: int = 5) -> str:
+def placed(
+    candidates: str,
+    trees: int = CANDIDATE_TREES,
+    bins: int = BINS,
+    rounds: int = 5,
+    leaves: str = PRINTED,
+) -> str:
     extra = f";hessian_rounds={rounds}" if candidates == "iterative_hessian" else ""
     return (
         f"method=components;candidates={candidates};n_trees={trees};n_bins={bins}{extra};"
-        f"leaves={PRINTED}"
+        f"leaves={leaves}"
     )
 
 
@@ -67,5 +73,7 @@ def in_turns(features: int | None, update: str, trees: int) -> str:
     return f"method=components;update={update};n_trees={trees};leaves={PRINTED}{chosen}"
 
 
-def named(name: str, trees: int = RANKED_TREES) -> str:
-    return f"method={name};n_trees={trees}"
+def named(name: str, trees: int = RANKED_TREES, leaves: str = PRINTED) -> str:
+    """Under its name a method has printed leaves; averages have no other."""
+    told = f";leaves={leaves}" if leaves == PULLED and name != "DP-RF" else ""
+    return f"method={name};n_trees={trees}{told}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from hedgerow.privacy.accounting.conversions import WEAK_DELTA_WORDS
 from studies.boosted import page
-from studies.boosted.figures import NAMED_TREES, drawn
+from studies.boosted.figures import NAMED_TREES, all_figures, drawn, pulled_figures
 from studies.boosted.fits import work
 from studies.boosted.paper import BATCHES, CANDIDATES, DATASETS, JUDGED_SETS, SPLITS, UPDATES
 from studies.boosted.recipes import (
@@ -103,6 +103,9 @@ def _with_repeats(splits: range) -> Iterator[Cell]:
         yield from _everywhere(LOCAL_BASELINE, split, EVERY_RECORD)
         yield from _weights(split, (1.0, 0.25, 0.75))
         yield from _named(split, SLOW)
+    for split in splits[:FIGURE_SPLITS]:
+        for epsilon, dataset, recipe in drawn(pulled_figures()):
+            yield _cell(dataset, recipe, epsilon, split)
 
 
 def _printed_cells(split: int) -> Iterator[Cell]:
@@ -152,7 +155,7 @@ def _batches(split: int) -> Iterator[Cell]:
 
 def figures(split: int) -> Iterator[Cell]:
     """What the figures show; Figure 20 reads bytes and seconds of the fits of Figure 5."""
-    for epsilon, dataset, recipe in drawn():
+    for epsilon, dataset, recipe in drawn(all_figures()):
         yield _cell(dataset, recipe, epsilon, split)
     for trees in NAMED_TREES:
         yield _cell(FIGURE_SET, named("DP-TR Newton", trees), 1.0, split, EVERY_RECORD)
