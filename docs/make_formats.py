@@ -111,6 +111,15 @@ def model_file() -> dict[str, Any]:
         "digest": FINGERPRINT,
         "content": _closed(parts, list(ENTRIES)),
         "signed": {"type": "object"},
+        "evaluation": _closed(
+            {
+                "confidence": {"type": "number"},
+                "models": {"type": "array", "minItems": 1},
+                "digests": {"type": "array", "items": TEXT, "minItems": 1},
+                "privacy": _statement(),
+            },
+            ["confidence", "models", "digests", "privacy"],
+        ),
     }
     needed = ["format", "version", "release", "digest", "content"]
     return _titled("hedgerow model file", _closed(properties, needed))
@@ -133,6 +142,14 @@ def _score() -> dict[str, Any]:
             "score": {"type": "object", "properties": score, "required": list(score)},
             "output": {"enum": [one.name for one in Output]},
             "sharpness": {"type": "number"},
+            "noise": _closed(
+                {
+                    "trees": {"type": "array", "items": {"type": "array"}},
+                    "curves": {"type": "array", "items": {"type": "array"}},
+                    "common": {"type": "number", "minimum": 0},
+                },
+                ["trees", "curves", "common"],
+            ),
         },
         "required": ["score", "output"],
     }

@@ -26,23 +26,31 @@ HOME = str(Path(__file__).parent)
 
 
 class HedgerowError(Exception):
-    """The root: catch this to catch all of hedgerow's own errors."""
+    """The root of all that hedgerow raises. Catch it to catch all; print it, since every message
+    says what to do.
+    """
 
 
 class PrivacyWarning(UserWarning):
-    """Something weakens the promise and is said so in the statement."""
+    """Something weakens the promise, and the statement says so. Do what the message names, or
+    accept the weaker promise with open eyes.
+    """
 
 
 class DataWarning(UserWarning):
-    """Rows and schema fit badly. Told to the owner of the rows alone."""
+    """Rows and schema fit badly. Told to the owner of the rows alone. Look at units, spelling and
+    scalers; if the schema is wrong, correct it at all sites.
+    """
 
 
 class QualityWarning(UserWarning):
-    """A choice costs more accuracy than it has to."""
+    """A choice costs more accuracy than it has to. The message names the better one."""
 
 
 class SignalWarning(UserWarning):
-    """Noise hides so much of the records that something simpler was trained than was asked for."""
+    """Noise hides so much of the records that something simpler was trained than was asked for.
+    Ask with a larger epsilon, more records or fewer columns.
+    """
 
 
 def warn(words: str, kind: type[Warning]) -> None:
@@ -68,11 +76,15 @@ class BudgetExceeded(HedgerowError):
 
 
 class UnsupportedQuery(HedgerowError):
-    """A query that this placement cannot answer; the message names one that can."""
+    """A query that this placement cannot answer, and nothing was spent. The message names a way
+    that can.
+    """
 
 
 class PartyRefused(HedgerowError):
-    """A site declined. `code` is one of the constant codes of the secure sum; never free text."""
+    """A site declined. `code` is one of the constant codes of the secure sum; never free text. Ask
+    the people of that site: their own log has the reason.
+    """
 
     def __init__(self, code: str, party: int | str | None = None) -> None:
         who = "a site" if party is None else f"site {party}"
@@ -98,7 +110,9 @@ class EngineLost(HedgerowError):
 
 
 class RunEnded(HedgerowError):
-    """A run cannot go on. The message names who is silent and what was charged."""
+    """A run cannot go on. The message names who is silent and what was charged. Settle that, then
+    `hedgerow study resume` takes the run up where it was.
+    """
 
 
 class LedgerError(HedgerowError):

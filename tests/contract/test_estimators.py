@@ -134,6 +134,9 @@ def test_weights_are_refused_with_a_reason(kind):
 
 ONE_HOLDER = [hr.KaryForestClassifier, hr.KaryForestRegressor]
 """Their nodes choose on exact scores of all rows."""
+EACH_OF_SEVERAL = pytest.mark.parametrize(
+    "kind", [k for k in ESTIMATORS if k not in ONE_HOLDER], ids=lambda k: k.__name__
+)
 
 
 @pytest.mark.parametrize("kind", ONE_HOLDER, ids=lambda k: k.__name__)
@@ -143,9 +146,7 @@ def test_what_needs_one_holder_says_so_to_several(kind):
         small(kind, schema=schema).fit(X, y, party=np.arange(len(y)) % 3)
 
 
-@pytest.mark.parametrize(
-    "kind", [k for k in ESTIMATORS if k not in ONE_HOLDER], ids=lambda k: k.__name__
-)
+@EACH_OF_SEVERAL
 def test_several_parties_train_one_model(kind):
     schema, X, y = world(kind)
     model = small(kind, schema=schema, epsilon=20.0, delta=1e-6)

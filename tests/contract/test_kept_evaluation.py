@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import jsonschema
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.study_world import World
 from contract.worlds import THREE, TWO, VALUE, sample
+from docs.make_formats import FOLDER
 from hedgerow.agreement.running import run_study
 from hedgerow.agreement.verifying import verified
 from hedgerow.cli.main import app
@@ -41,6 +43,8 @@ def page_of(model, folder) -> str:
 
 def test_it_comes_back_from_the_file_and_stands_on_the_page(model, tmp_path):
     model.save(tmp_path / "model.json")
+    published = json.loads((FOLDER / "model.schema.json").read_text("utf-8"))
+    jsonschema.validate(json.loads((tmp_path / "model.json").read_text("utf-8")), published)
     loaded = hr.load(tmp_path / "model.json")
     assert loaded.evaluation_.to_dict() == model.evaluation_.to_dict()
     text = page_of(loaded, tmp_path)

@@ -11,8 +11,8 @@ import hedgerow
 from docs.run_pages import PageRun
 
 ROOT = Path(__file__).parents[2]
-SLOW = {"docs/tutorial_processes.md"}
-"""Pages that start processes."""
+SLOW = {"docs/tutorial_processes.md", "docs/howto/methods.md"}
+"""Pages that start processes, or fit every estimator there is."""
 PAGES = [
     ROOT / "README.md",
     *sorted(ROOT.glob("docs/tutorial*.md")),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hedgerow as hr
-from contract.test_estimators import EACH, small, world
+from contract.test_estimators import EACH_OF_SEVERAL, small, world
 from contract.worlds import TWO, sample
 from hedgerow.errors import DataError, SpecError
 from hedgerow.estimators.holders import declared_parties, split_by_party
@@ -75,7 +75,7 @@ def test_without_names_one_record_makes_a_site_appear_and_the_statement_says_so(
     assert IS_PUBLIC not in str(tree().fit(X, Y).privacy_)
 
 
-@EACH
+@EACH_OF_SEVERAL
 def test_an_empty_party_answers_for_every_estimator(kind):
     schema, rows, y = world(kind)
     model = small(kind, schema=schema, epsilon=20.0, delta=1e-6)

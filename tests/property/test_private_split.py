@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from contract.choices import exponential_pmf, permute_and_flip_pmf
+from contract.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 from contract.worlds import EVERY_KIND
 from hedgerow.learning.choosing.scores import entropy
 from hedgerow.learning.choosing.selection import SelectionRules
@@ -56,6 +56,7 @@ NODES = [node for n in range(3) for node in itertools.combinations_with_replacem
 PMFS = {
     Mechanism.EXPONENTIAL: exponential_pmf,
     Mechanism.PERMUTE_AND_FLIP: permute_and_flip_pmf,
+    Mechanism.REPORT_NOISY_MAX: report_noisy_max_pmf,
 }
 SHARE = Fraction(1, 4)
 SLACK = 1e-9

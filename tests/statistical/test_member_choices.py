@@ -34,15 +34,10 @@ RECORDS = [(x, "yes" if x > 4 or x == 1 else "no") for x in range(10) for _ in r
 SHARE = Fraction(1, 2)
 
 
-def noisy_max_pmf(scores, coefficient):
-    """On a lattice 16 times as coarse, where sums are short; off by less than 1 in 1,000."""
-    return report_noisy_max_pmf([score // 16 for score in scores], 16 * coefficient)
-
-
 PMFS = {
     Mechanism.EXPONENTIAL: exponential_pmf,
     Mechanism.PERMUTE_AND_FLIP: permute_and_flip_pmf,
-    Mechanism.REPORT_NOISY_MAX: noisy_max_pmf,
+    Mechanism.REPORT_NOISY_MAX: report_noisy_max_pmf,
 }
 CASES = [
     (mechanism, delta, m)

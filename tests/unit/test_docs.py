@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,3 +75,17 @@ def test_the_glossary_has_every_word_of_the_house():
     assert {one.name.lower() for one in Placement} <= terms
     assert terms >= HOUSE_WORDS
     assert len(terms) > 80
+
+
+def sentences(text: str) -> int:
+    return len(re.findall(r"[.;](?:\s|$)", text))
+
+
+def errors() -> list[str]:
+    kinds = {name: getattr(hedgerow, name) for name in hedgerow.__all__}
+    return [n for n, k in kinds.items() if inspect.isclass(k) and issubclass(k, Exception)]
+
+
+@pytest.mark.parametrize("name", errors())
+def test_an_error_s_entry_says_what_happened_and_what_to_do(name):
+    assert sentences(inspect.getdoc(getattr(hedgerow, name)) or "") >= 2

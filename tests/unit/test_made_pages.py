@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import hedgerow as hr
+from docs.make_checks import NOT_RUN, PAGE
 from docs.make_pictures import FOLDER, PICTURES
 from docs.make_tables import PAGES, TABLES, renewed
+from hedgerow.estimators.sklearn_checks import expected_failed_checks
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -26,3 +29,15 @@ def test_a_number_typed_by_hand_would_be_seen():
 def test_a_picture_is_as_its_script_draws_it(draw):
     picture = draw()
     assert (FOLDER / f"{picture.name}.svg").read_text(encoding="utf-8") == picture.svg()
+
+
+def test_every_estimator_has_its_line_of_checks_and_none_failed_unexpectedly():
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for name in (n for n in hr.__all__ if n.endswith(("Classifier", "Regressor"))):
+        (line,) = (one for one in lines if one.startswith(f"| `{name}` |"))
+        if NOT_RUN in line:
+            continue
+        assert line.endswith("| none |")
+        expected = line.split("|")[4].strip()
+        known = {"none", *expected_failed_checks(getattr(hr, name)())}
+        assert set(expected.split(", ")) <= known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hedgerow.estimators.predicting import outputs
 from hedgerow.values import models
 from hedgerow.values.models import Additive, Curve, Model, Output
+from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.regions import Split, Step, cells
 from hedgerow.values.schema import Numeric, Schema
 from hedgerow.values.trees import Tree
@@ -76,3 +78,22 @@ def test_a_pickled_tree_comes_back_closed_to_writing() -> None:
     tree = pickle.loads(pickle.dumps(stump(1.0)))
     with pytest.raises(ValueError, match="read-only"):
         tree.value[0] = 7.0
+
+
+def test_deviations_come_back_and_are_never_rounded_down():
+    rng = np.random.default_rng(0)
+    trees = [rng.uniform(0.0, 2.0, (4, 3)), np.repeat(rng.uniform(0.0, 1e-5, (2, 1)), 3, axis=1)]
+    curves = [np.repeat(rng.uniform(0.0, 9.0, (3, 2)), 5, axis=0)]
+    noise = ScoreNoise.of(trees, curves, common=0.1234)
+    again = ScoreNoise.from_dict(json.loads(json.dumps(noise.to_dict())))
+    assert again == noise
+    for kept, given in zip((*again.trees, *again.curves), (*trees, *curves), strict=True):
+        assert (np.array(kept) >= given).all()
+        assert (np.array(kept) <= 1.11 * given).all()
+    assert ScoreNoise.of([np.zeros((2, 1))]) == ScoreNoise()
+
+
+@pytest.mark.parametrize("bad", [[[-0.1]], [[0.1], [0.1, 0.2]], [["nan"]], [[1e400]]])
+def test_deviations_that_are_no_table_of_numbers_are_refused(bad):
+    with pytest.raises(ValueError, match="deviations"):
+        ScoreNoise.from_dict({"trees": [bad], "curves": [], "common": 0.0})

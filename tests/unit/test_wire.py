@@ -12,7 +12,7 @@ import pytest
 from contract.worlds import TWO
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.queries import Binning, Cells, ClassCounts, SumQuery
-from hedgerow.transport import wire
+from hedgerow.transport import strict_json, wire
 from hedgerow.transport.wire import Bundle, Receiver, Sender
 from hedgerow.values.layers import NodeTests
 from hedgerow.values.regions import EVERYONE
@@ -34,19 +34,19 @@ QUERY = SumQuery(EVERYONE, ClassCounts(2), Cells((0,), Binning.of_cells(TWO)), F
 )
 def test_json_with_surprises_is_refused(text):
     with pytest.raises(SpecError):
-        wire._parsed(text)
+        strict_json.parse(text)
 
 
 def test_json_at_the_limits_is_read():
-    assert wire._parsed(b"9" * 80) == int("9" * 80)
-    assert wire._parsed(b"[" * 32 + b"]" * 32) is not None
+    assert strict_json.parse(b"9" * 80) == int("9" * 80)
+    assert strict_json.parse(b"[" * 32 + b"]" * 32) is not None
 
 
 @pytest.mark.parametrize("text", ["9" * 65, f"1/{'9' * 65}", "1e5", "0.5", " 1/2", "1/2 ", 5, None])
 def test_a_rational_is_two_whole_numbers_of_64_digits_at_most(text):
     with pytest.raises(SpecError):
-        wire._rational(text)
-    assert wire._rational("-9/64") == Fraction(-9, 64)
+        strict_json.parse_rational(text)
+    assert strict_json.parse_rational("-9/64") == Fraction(-9, 64)
 
 
 def decoded(bundle, receiver=None):
@@ -62,7 +62,7 @@ def test_what_was_encoded_comes_back():
 def test_a_bundle_that_is_too_long_is_refused_before_it_is_read(monkeypatch):
     bundle = Sender().encode([QUERY])
     monkeypatch.setattr(wire, "MOST_BYTES", bundle.size - 1)
-    monkeypatch.setattr(wire, "_parsed", lambda text: pytest.fail("it was read"))
+    monkeypatch.setattr(wire, "parse", lambda text: pytest.fail("it was read"))
     with pytest.raises(PartyRefused, match="BadMessage"):
         decoded(bundle)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say_json, warnings_as_lines
+from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, warnings_as_lines
 
 
 def plan(
@@ -40,6 +40,7 @@ def plan(
             parties=parties,
             stand_in=None if stand_in is None else _public_rows(stand_in, known, target),
             repeats=repeats,
+            progress=on_terminal(quiet or json),
         )
     if json:
         say_json(found.to_dict())

@@ -23,6 +23,7 @@ from hedgerow.estimators.assembling import agree, public_seed
 from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.holders import secret_draws
+from hedgerow.estimators.progress import counting
 from hedgerow.estimators.stand_ins import stand_in_rows
 from hedgerow.learning.flow import run
 from hedgerow.queries import Query, Reply, SumQuery
@@ -36,6 +37,9 @@ from hedgerow.values.schema import Schema
 OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 """Our own methods: the best in most cells of the measured tables, the one with fewest rounds, and
 the one that people can read."""
+BY_RULE = "It was the best on most real data of so many columns; made-up rows cannot tell."
+FEW_COLUMNS = 4
+"""Up to so many a forest was the best of them (docs/results/planned)."""
 FACTORS = (0.25, 1.0, 4.0)
 """Of the epsilon that was asked for, for the curve of quality."""
 CLEAR = 2.0
@@ -165,6 +169,7 @@ def plan(
     stand_in: tuple[Any, Any] | None = None,
     estimators: Sequence[str] = (),
     repeats: int = 2,
+    progress: bool = False,
 ) -> Plan:
     """What noise, rounds, bytes and quality to expect of a fit; nothing is spent.
 
@@ -179,11 +184,14 @@ def plan(
     parties : int, default=1
         Sites.
     stand_in : (X, y) or None, default=None
-        Public rows that resemble those of the fit. None makes some up from the schema.
+        Public rows that resemble those of the fit; they decide which estimator is recommended. None
+        makes some up from the schema, and takes what was the best on data of so many columns.
     estimators : sequence of str, default=()
-        Names in hedgerow; our own three if left out.
+        Names in hedgerow, to be compared on the stand-in; our own three if left out.
     repeats : int, default=2
         Runs of each.
+    progress : bool, default=False
+        Whether to draw a progress bar on the terminal.
 
     Returns
     -------
@@ -200,14 +208,20 @@ def plan(
         )
     kind = "Regressor" if schema.target is not None else "Classifier"
     names = list(estimators) or [name + kind for name in OWN_METHODS]
+    by_rule = None if estimators or stand_in else preferred(schema) + kind
     rows = [stand_in_rows(schema, min(n, MOST_ROWS), stand_in, seed) for seed in range(repeats)]
-    first = [_trial(name, schema, one, epsilon, delta, parties) for name in names for one in rows]
-    best = _best(names, first)
-    others = [
-        _trial(best, schema, rows[0], factor * epsilon, delta, parties)
-        for factor in FACTORS
-        if factor != 1.0
-    ]
+    factors = [factor for factor in FACTORS if factor != 1.0]
+    with counting(progress, "rehearsals", len(names) * repeats + len(factors)) as step:
+        first = [
+            step(_trial(name, schema, one, epsilon, delta, parties))
+            for name in names
+            for one in rows
+        ]
+        best = by_rule or _best(names, first)
+        others = [
+            step(_trial(best, schema, rows[0], factor * epsilon, delta, parties))
+            for factor in factors
+        ]
     words = "the public rows you named" if stand_in else "rows made up from the schema"
     measure = "AUC" if _is_binary(schema) else "R2" if schema.target is not None else "accuracy"
     return Plan(
@@ -218,13 +232,18 @@ def plan(
         parties=parties,
         measure=measure,
         stand_in=f"{words}, {min(n, len(rows[0][1]))} of them",
-        advice=_advice(best, first, n, epsilon, measure),
+        advice=_advice(best, first, n, epsilon, measure, by_rule is not None),
         trials=(*first, *others),
     )
 
 
 def _is_binary(schema: Schema) -> bool:
     return len(schema.classes or ()) == 2
+
+
+def preferred(schema: Schema) -> str:
+    """By what is public. Rows that were made up cannot tell which method suits the true ones."""
+    return "Forest" if len(schema.features) <= FEW_COLUMNS else OWN_METHODS[0]
 
 
 def _best(names: Sequence[str], trials: Sequence[Trial]) -> str:
@@ -234,7 +253,9 @@ def _best(names: Sequence[str], trials: Sequence[Trial]) -> str:
     return next(name for name in names if means[name] >= top - TIE)
 
 
-def _advice(best: str, trials: Sequence[Trial], n: int, epsilon: float, measure: str) -> str:
+def _advice(
+    best: str, trials: Sequence[Trial], n: int, epsilon: float, measure: str, by_rule: bool
+) -> str:
     quality = float(np.mean([t.quality for t in trials if t.estimator == best]))
     if measure == "AUC" and quality < BLIND:
         return (
@@ -243,7 +264,8 @@ def _advice(best: str, trials: Sequence[Trial], n: int, epsilon: float, measure:
         )
     others = sorted({t.estimator for t in trials} - {best})
     against = f"; compared with {', '.join(others)}" if others else ""
-    return f"Take {best}: {measure} about {quality:.3f} on the stand-in{against}."
+    why = f" {BY_RULE}" if by_rule else ""
+    return f"Take {best}: {measure} about {quality:.3f} on the stand-in{against}.{why}"
 
 
 # ---------------------------------------------------------------------------------------- trials

@@ -1,21 +1,51 @@
-"""A progress bar over rounds, or silence. Nothing is drawn of what is over in two seconds."""
+"""A progress bar over rounds and rehearsals. Nothing is drawn of what is over in two seconds."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from hedgerow.coordinator.record import Listener, Progress, silent
 
 WORTH_A_BAR_SECONDS = 2.0
 
 
+T = TypeVar("T")
+
+
 @contextmanager
 def bar(show: bool, expected: int | None) -> Iterator[Listener]:
     """Listens to rounds; draws them if asked to."""
+    with _drawn(show, "rounds", expected) as told:
+
+        def listen(event: Progress) -> None:
+            told(event.round if event.done else None)
+
+        yield listen if show else silent
+
+
+@contextmanager
+def counting(show: bool, what: str, expected: int) -> Iterator[Callable[[T], T]]:
+    """Hands on whatever is finished, and draws how many of them there are."""
+    done = 0
+    with _drawn(show, what, expected) as told:
+
+        def step(finished: T) -> T:
+            nonlocal done
+            done += 1
+            told(done)
+            return finished
+
+        yield step
+
+
+@contextmanager
+def _drawn(show: bool, what: str, expected: int | None) -> Iterator[Callable[[int | None], None]]:
+    """A bar that is told how many are done; None is only a sign of life."""
     if not show:
-        yield silent
+        yield lambda done: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -29,15 +59,15 @@ def bar(show: bool, expected: int | None) -> Iterator[Listener]:
     )
     began = time.monotonic()
     drawing = Bar(*columns, console=Console(stderr=True))
-    task = drawing.add_task("rounds", total=expected)
+    task = drawing.add_task(what, total=expected)
 
-    def listen(event: Progress) -> None:
+    def told(done: int | None) -> None:
         if time.monotonic() - began > WORTH_A_BAR_SECONDS:
             drawing.start()
-        if event.done:
-            drawing.update(task, completed=event.round)
+        if done is not None:
+            drawing.update(task, completed=done)
 
     try:
-        yield listen
+        yield told
     finally:
         drawing.stop()

@@ -1,15 +1,16 @@
-"""Which of scikit-learn's checks an estimator with noise may fail, and why.
+"""Which of scikit-learn's checks an estimator may fail, and why.
 
-`check_estimator(model, expected_failed_checks=expected_failed_checks(model))`: these compare the
-predictions of two fits, and noise is drawn anew for each. docs/checks.md says which did.
+`check_estimator(model, expected_failed_checks=expected_failed_checks(model))`; docs/checks.md says
+which did.
 """
 
 from __future__ import annotations
 
 from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.median_forest import MedianForestRegressor
 from hedgerow.privacy.accounting.budget import Placement
 
-REASON = "compares the predictions of two fits, and noise is drawn anew for each"
+NOISE = "compares the predictions of two fits, and noise is drawn anew for each"
 COMPARING = (
     "check_classifier_data_not_an_array",
     "check_fit_idempotent",
@@ -18,9 +19,16 @@ COMPARING = (
     "check_regressors_int",
     "check_supervised_y_2d",
 )
+DEPTH = (
+    "asks for R2 above .5 on 200 rows, where leaves that are to hold 20 of them leave three "
+    "levels; max_depth=4 passes"
+)
 
 
 def expected_failed_checks(estimator: PrivateEstimator) -> dict[str, str]:
-    """By the name of the check: the reason. None without noise."""
+    """By the name of the check: the reason. Without noise none is for noise."""
     is_noisy = estimator.placement != Placement.NOWHERE.name.lower()
-    return dict.fromkeys(COMPARING, REASON) if is_noisy else {}
+    found = dict.fromkeys(COMPARING, NOISE) if is_noisy else {}
+    if isinstance(estimator, MedianForestRegressor) and estimator.max_depth is None:
+        found["check_regressors_train"] = DEPTH
+    return found

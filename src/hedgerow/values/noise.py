@@ -12,14 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.arrays import N_CODES, FloatArray
 from hedgerow.values.trees import Tree
 
-DIGITS = 3
+DIGITS = 2
 MOST_OF_A_PART = 0.5
 """No number between 0 and 1 has a larger deviation."""
 Deviations = tuple[tuple[float, ...], ...]
@@ -78,7 +79,7 @@ class ScoreNoise:
     def to_dict(self) -> dict[str, Any]:
         return {
             "trees": [_flat(part) for part in self.trees],
-            "curves": [_flat(part) for part in self.curves],
+            "curves": [_runs(part) for part in self.curves],
             "common": self.common,
         }
 
@@ -86,7 +87,7 @@ class ScoreNoise:
     def from_dict(d: dict[str, Any]) -> ScoreNoise:
         return ScoreNoise(
             tuple(_read(part) for part in d["trees"]),
-            tuple(_read(part) for part in d["curves"]),
+            tuple(_cells(part) for part in d["curves"]),
             float(d["common"]),
         )
 
@@ -104,6 +105,18 @@ def _up(value: float) -> float:
 
 def _flat(part: Deviations) -> list[Any]:
     return [row[0] for row in part] if len(part[0]) == 1 else [list(row) for row in part]
+
+
+def _runs(part: Deviations) -> list[list[float]]:
+    """Neighbouring cells of one bin have one deviation: how many there are, then what it is."""
+    alike = (list(run) for _, run in groupby(part))
+    return [[len(run), *run[0]] for run in alike]
+
+
+def _cells(runs: Sequence[Sequence[float]]) -> Deviations:
+    if not all(type(run[0]) is int and 0 < run[0] <= N_CODES for run in runs):
+        raise ValueError("deviations of a curve have no number of cells")
+    return _read([list(row) for count, *row in runs for _ in range(int(count))])
 
 
 def _read(part: Sequence[Any]) -> Deviations:
