@@ -63,10 +63,15 @@ def level(xs: Sequence[float], values: pd.Series) -> Line:
 
 
 def evenly(table: pd.DataFrame, points: Sequence[str], repeat: str) -> pd.DataFrame:
-    """Only repeats that every point has, so that a figure has one number of them."""
+    """Repeats that most points have, and the points that have all of those.
+
+    So a figure has one number of repeats, and a point that was run less often is not in it.
+    """
     each = table.groupby(list(points))[repeat].agg(set)
-    shared = set.intersection(*each) if len(each) else set[Any]()
-    return table[table[repeat].isin(shared)]
+    shared = {r for r in table[repeat].unique() if 2 * sum(r in has for has in each) > len(each)}
+    whole = each[[bool(shared) and shared <= has for has in each]].index
+    keys = pd.MultiIndex.from_frame(table[list(points)])
+    return table[table[repeat].isin(shared) & keys.isin(whole)]
 
 
 def repeats(table: pd.DataFrame, repeat: str, noun: str = "splits") -> str:

@@ -246,6 +246,8 @@ def _figures(out: Path, tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def _even(table: pd.DataFrame) -> pd.DataFrame:
+    if table.empty:
+        return table
     points = ["data", "method", "epsilon", "n_trees", "depth", "rho", "k"]
     return evenly(table, points, "seed")
 
@@ -254,7 +256,7 @@ def _with(tables: Mapping[str, pd.DataFrame], name: str, number: int, first: int
     """The cells of a figure; on all rows, the rivals are those of the figure on folds."""
     suffix = name.removeprefix(f"figure{number}")
     table = tables[f"figure{number}{suffix}"]
-    if number == first:
+    if number == first or table.empty:
         return table
     folds = tables[f"figure{first}{suffix}"]
     return pd.concat([folds[~folds.method.isin(table.method.unique())], table])

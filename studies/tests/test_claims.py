@@ -124,6 +124,8 @@ def test_a_figure_has_one_number_of_repeats():
     )
     even = evenly(table, ["method", "x"], "seed")
     assert set(even["seed"]) == {0, 1}
+    seldom = pd.concat([table, pd.DataFrame({"method": ["c"], "x": [1], "seed": [7], "y": [0]})])
+    assert set(evenly(seldom, ["method", "x"], "seed")["method"]) == {"a", "b"}
     xs, means, errors = line(even[even["method"] == "a"], "x", "y")
     assert (xs, means) == ([1.0], [0.5])
     assert errors == [pytest.approx(np.std([0, 1], ddof=1) / np.sqrt(2))]

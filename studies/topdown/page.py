@@ -199,7 +199,11 @@ The paper orders them: single machine, then local choice, then noisy counts, on
 def verdict(by_seed: pd.DataFrame, name: str, a: str, b: str) -> str:
     """By a paired t-test at 95 %; a single run decides nothing."""
     part = _of(by_seed, name).pivot(index="seed", columns="method", values="test")
-    gap = part[a] - part[b]
+    if a not in part or b not in part:
+        return "not run"
+    gap = (part[a] - part[b]).dropna()
+    if gap.empty:
+        return "not run"
     if len(gap) == 1:
         return f"one run ({gap.mean():+.3f})"
     error = float(gap.std(ddof=1)) / len(gap) ** 0.5

@@ -23,6 +23,7 @@ def is_current(example: Path, kept: Path) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The set_:PendingDeprecationWarning")  # SHAP on Matplotlib
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_an_example_runs_and_draws(example, tmp_path, monkeypatch):
     matplotlib = pytest.importorskip("matplotlib")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from click import unstyle
 from typer.testing import CliRunner
 
 from contract.browser import Watched, chromium
@@ -150,7 +150,7 @@ def test_a_site_s_own_people_see_what_it_answers(tmp_path):
 def test_the_commands_know_how_to_be_watched():
     for words in (["study", "run"], ["study", "resume"], ["site", "join"]):
         done = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
-        assert "--watch" in unstyle(done.output)
+        assert "--watch" in re.sub(r"\x1b\[[0-9;]*m", "", done.output)
 
 
 def test_nobody_is_answered_without_the_token_or_under_another_name():
