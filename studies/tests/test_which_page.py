@@ -53,6 +53,15 @@ def written(tmp_path, now, before=None):
     return (tmp_path / "which.md").read_text()
 
 
+def test_a_run_that_time_cut_short_has_a_page_of_what_there_is(tmp_path):
+    nothing = pd.DataFrame(columns=["dataset", "split", "code"])
+    tables = {"fresh": fresh([0.92]), "limits": nothing, "classes": nothing, "numbers": nothing}
+    page.write(Computation(tmp_path / "which"), tables, "python -m studies which")
+    said = (tmp_path / "which.md").read_text()
+    assert "0.9200" in said
+    assert "## Classes" not in said
+
+
 def test_the_page_names_the_best_and_what_is_close_to_it(tmp_path):
     said = written(tmp_path, fresh([0.92]))
     assert "| boosted, forest |" in said

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import pandas as pd
 
@@ -24,11 +25,13 @@ def write(computation: Computation, tables: Tables, command: str) -> None:
     """`which.md` stands beside the folder of its tables."""
     earlier = computation.out / "before.csv"
     before = pd.read_csv(earlier) if earlier.exists() else None
-    parts = [
-        _classes(tables["classes"]),
-        _numbers(tables["numbers"]),
-        _fresh(tables["fresh"], tables["limits"], before),
-    ]
+    limits = tables["limits"].reindex(columns=["dataset", "split", "auc"])
+    sections: dict[str, Callable[[pd.DataFrame], str]] = {
+        "classes": _classes,
+        "numbers": _numbers,
+        "fresh": partial(_fresh, limits=limits, before=before),
+    }
+    parts = [section(tables[name]) for name, section in sections.items() if len(tables[name])]
     write_page(computation, f"../{computation.out.name}.md", "Which estimator?", command, parts)
 
 
