@@ -71,8 +71,8 @@ def _jobs(wanted: Wanted) -> dict[str, tuple[Work, list[Cell]]]:
         {"dataset": name, "split": split} for split, name in product(_splits(wanted.splits), sets)
     ]
     return {
-        "fresh": (fit_default, list(fresh_cells(wanted.splits, sets))),
         "limits": (fit_lightgbm, limits),
+        "fresh": (fit_default, list(fresh_cells(wanted.splits, sets))),
         "classes": (fit_classes, class_cells(wanted.tasks, wanted.quick)),
         "numbers": (fit_numbers, number_cells(wanted.tasks, wanted.quick)),
     }
