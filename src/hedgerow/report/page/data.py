@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.report.plain import PlainLeaf, PlainModel, PlainNode, nodes_of
@@ -42,7 +43,7 @@ def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
     return {
         "columns": [_column(grid, turns[j]) for j, grid in enumerate(model.grids)],
         "classes": model.classes,
-        "base": _rounded(model.base),
+        "base": in_page_digits(model.base),
         "curves": curves,
         "trees": trees,
         "clip": model.clip,
@@ -97,12 +98,13 @@ def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> l
 
 def _tree(root: PlainNode, questions: dict[tuple[int, int], int]) -> list[Any]:
     return [
-        _rounded(node.values)
+        in_page_digits(node.values)
         if isinstance(node, PlainLeaf)
         else questions.setdefault((node.column, node.cells), len(questions))
         for node in nodes_of(root)
     ]
 
 
-def _rounded(values: tuple[float, ...]) -> list[float]:
+def in_page_digits(values: Sequence[float]) -> list[float]:
+    """To digits that keep what the page computes equal to the model's own numbers."""
     return [float(f"{value:.{VALUE_DIGITS}g}") for value in values]

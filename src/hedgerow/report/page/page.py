@@ -12,7 +12,7 @@ from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.report.evaluation import kept_evaluation
 from hedgerow.report.exports.writing import write_file
 from hedgerow.report.page import quality, sections, spending
-from hedgerow.report.page.data import script_data, trees_that_fit
+from hedgerow.report.page.data import in_page_digits, script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.pictures import importance_bars, shape_figures
 from hedgerow.report.plain import PlainModel, plain
@@ -254,7 +254,9 @@ def _rows(model: Reportable) -> list[list[float]] | None:
     grown = model.grown_
     if len(grown) != len(model.model_.score.trees) or not all(one.leaves for one in grown):
         return None
-    return [[round(float(leaf.masses.clip(0.0).sum()), 3) for leaf in one.leaves] for one in grown]
+    return [
+        in_page_digits([float(leaf.masses.clip(0.0).sum()) for leaf in one.leaves]) for one in grown
+    ]
 
 
 def _leaves(model: Reportable) -> list[dict[str, Any]]:
