@@ -23,7 +23,7 @@ from hedgerow.estimators.assembling import agree, public_seed
 from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.holders import secret_draws
-from hedgerow.estimators.progress import counting
+from hedgerow.estimators.progress import counted_steps
 from hedgerow.estimators.stand_ins import stand_in_rows
 from hedgerow.learning.flow import run
 from hedgerow.queries import Query, Reply, SumQuery
@@ -47,8 +47,8 @@ CLEAR = 2.0
 BLIND = 0.53
 """An AUC below which a model is no better than the classes' shares."""
 TIE = 0.01
-MOST_PARTIES = 200
-MOST_ROWS = 100_000
+MOST_PLANNED_SITES = 200
+MOST_REHEARSED_ROWS = 100_000
 """A rehearsal holds all sites and rows in one process; more rows than these tell little more."""
 
 
@@ -201,17 +201,20 @@ def plan(
     """
     if not isinstance(n, int) or n < 8:
         raise SpecError(f"n is {n!r}; give the number of records, 8 or more.")
-    if not 1 <= parties <= MOST_PARTIES:
+    if not 1 <= parties <= MOST_PLANNED_SITES:
         raise SpecError(
-            f"parties is {parties!r}; a rehearsal takes 1 to {MOST_PARTIES} sites. Under 'shares' "
-            "the noise of more is about the same."
+            f"parties is {parties!r}; a rehearsal takes 1 to {MOST_PLANNED_SITES} sites. Under "
+            "'shares' the noise of more is about the same."
         )
     kind = "Regressor" if schema.target is not None else "Classifier"
     names = list(estimators) or [name + kind for name in OWN_METHODS]
     by_rule = None if estimators or stand_in else preferred(schema) + kind
-    rows = [stand_in_rows(schema, min(n, MOST_ROWS), stand_in, seed) for seed in range(repeats)]
+    rows = [
+        stand_in_rows(schema, min(n, MOST_REHEARSED_ROWS), stand_in, seed)
+        for seed in range(repeats)
+    ]
     factors = [factor for factor in FACTORS if factor != 1.0]
-    with counting(progress, "rehearsals", len(names) * repeats + len(factors)) as step:
+    with counted_steps(progress, "rehearsals", len(names) * repeats + len(factors)) as step:
         first = [
             step(_trial(name, schema, one, epsilon, delta, parties))
             for name in names

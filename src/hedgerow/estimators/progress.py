@@ -12,7 +12,7 @@ from hedgerow.coordinator.record import Listener, Progress, silent
 WORTH_A_BAR_SECONDS = 2.0
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -27,12 +27,12 @@ def bar(show: bool, expected: int | None) -> Iterator[Listener]:
 
 
 @contextmanager
-def counting(show: bool, what: str, expected: int) -> Iterator[Callable[[T], T]]:
+def counted_steps(show: bool, what: str, expected: int) -> Iterator[Callable[[_T], _T]]:
     """Hands on whatever is finished, and draws how many of them there are."""
     done = 0
     with _drawn(show, what, expected) as told:
 
-        def step(finished: T) -> T:
+        def step(finished: _T) -> _T:
             nonlocal done
             done += 1
             told(done)

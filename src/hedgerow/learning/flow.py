@@ -11,10 +11,10 @@ from typing import Protocol, TypeVar
 
 from hedgerow.queries import Answer, Picks, Query, Reply, Summed
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 K = TypeVar("K", bound=Hashable)
 
-Flow = Generator[Sequence[Query], Sequence[Reply], T]
+Flow = Generator[Sequence[Query], Sequence[Reply], _T]
 
 
 class Quote(Protocol):
@@ -41,7 +41,7 @@ class Asks(Protocol):
     def ask(self, queries: Sequence[Query]) -> Sequence[Reply]: ...
 
 
-def run(flow: Flow[T], federation: Asks) -> T:
+def run(flow: Flow[_T], federation: Asks) -> _T:
     """Drives a flow to its end."""
     try:
         asked = next(flow)
@@ -51,9 +51,9 @@ def run(flow: Flow[T], federation: Asks) -> T:
         return stop.value  # type: ignore[no-any-return]
 
 
-def together(flows: Mapping[K, Flow[T]]) -> Flow[dict[K, T]]:
+def together(flows: Mapping[K, Flow[_T]]) -> Flow[dict[K, _T]]:
     """Runs flows in lockstep: what they ask at one step travels in one round."""
-    done: dict[K, T] = {}
+    done: dict[K, _T] = {}
     waiting: dict[K, Sequence[Query]] = {}
 
     def step(key: K, replies: Sequence[Reply] | None) -> None:
@@ -75,7 +75,7 @@ def together(flows: Mapping[K, Flow[T]]) -> Flow[dict[K, T]]:
     return {key: done[key] for key in flows}
 
 
-def watched(flow: Flow[T]) -> Flow[tuple[T, list[tuple[Query, Reply]]]]:
+def watched(flow: Flow[_T]) -> Flow[tuple[_T, list[tuple[Query, Reply]]]]:
     """The flow; beside its result, what it asked first and was told."""
     try:
         queries = next(flow)

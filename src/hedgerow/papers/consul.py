@@ -20,49 +20,49 @@ from hedgerow.estimators.median_forest import MedianForestClassifier, MedianFore
 from hedgerow.papers.presets import as_printed, n_features, of_task, preset
 from hedgerow.privacy.accounting.budget import exact
 
-MedianForest = MedianForestClassifier | MedianForestRegressor
-ExtraTrees = ExtraTreesClassifier | ExtraTreesRegressor
-KaryForest = KaryForestClassifier | KaryForestRegressor
+_MedianForest = MedianForestClassifier | MedianForestRegressor
+_ExtraTrees = ExtraTreesClassifier | ExtraTreesRegressor
+_KaryForest = KaryForestClassifier | KaryForestRegressor
 
 PURE = {"delta": 0.0}
-USUAL = {**PURE, "n_trees": 10, "max_depth": 5, "leaf_share": 0.5, "folds": True, "lean": False}
-LOOKING = {**USUAL, "max_features": 5}
+_USUAL = {**PURE, "n_trees": 10, "max_depth": 5, "leaf_share": 0.5, "folds": True, "lean": False}
+_LOOKING = {**_USUAL, "max_features": 5}
 EXP = {"split": "medians", "mechanism": "exponential"}
 FLIP = {"split": "medians", "mechanism": "permute_and_flip"}
 RHO = Fraction(1, 2)
 
 
-def diprime(schema: Any = None, epsilon: float = 1.0, **given: Any) -> MedianForest:
+def diprime(schema: Any = None, epsilon: float = 1.0, **given: Any) -> _MedianForest:
     """DiPriMe: a feature at random, cut at its private median by the exponential mechanism."""
     makes = {"split": "median", "mechanism": "exponential"}
-    return _forest("DiPriMe", makes, USUAL, {"schema": schema, "epsilon": epsilon, **given})
+    return _forest("DiPriMe", makes, _USUAL, {"schema": schema, "epsilon": epsilon, **given})
 
 
-def diprime_exp(schema: Any = None, epsilon: float = 1.0, **given: Any) -> MedianForest:
+def diprime_exp(schema: Any = None, epsilon: float = 1.0, **given: Any) -> _MedianForest:
     """DiPriMeExp, every median paid: K private medians, one of them by the target."""
-    return _forest("DiPriMeExp", EXP, LOOKING, {"schema": schema, "epsilon": epsilon, **given})
+    return _forest("DiPriMeExp", EXP, _LOOKING, {"schema": schema, "epsilon": epsilon, **given})
 
 
-def diprime_flip(schema: Any = None, epsilon: float = 1.0, **given: Any) -> MedianForest:
+def diprime_flip(schema: Any = None, epsilon: float = 1.0, **given: Any) -> _MedianForest:
     """DiPriMeFlip, every median paid: DiPriMeExp with permute-and-flip."""
-    return _forest("DiPriMeFlip", FLIP, LOOKING, {"schema": schema, "epsilon": epsilon, **given})
+    return _forest("DiPriMeFlip", FLIP, _LOOKING, {"schema": schema, "epsilon": epsilon, **given})
 
 
 def diprime_exp_as_printed(
     schema: Any, printed_epsilon: float = 1.0, rho: float = 0.5, **given: Any
-) -> MedianForest:
+) -> _MedianForest:
     """DiPriMeExp with the paper's budgets, at the epsilon that they really cost."""
     return _told("DiPriMeExp", EXP, schema, printed_epsilon, rho, given)
 
 
 def diprime_flip_as_printed(
     schema: Any, printed_epsilon: float = 1.0, rho: float = 0.5, **given: Any
-) -> MedianForest:
+) -> _MedianForest:
     """DiPriMeFlip with the paper's budgets, at the epsilon that they really cost."""
     return _told("DiPriMeFlip", FLIP, schema, printed_epsilon, rho, given)
 
 
-def dp_ert(schema: Any = None, epsilon: float = 1.0, **given: Any) -> ExtraTrees:
+def dp_ert(schema: Any = None, epsilon: float = 1.0, **given: Any) -> _ExtraTrees:
     """DP-ERT: random splits; the whole budget is for the leaves (Bojarski et al. 2014)."""
     usual = {**PURE, "n_trees": 10, "max_depth": 5, "lean": False}
     typed = {"schema": schema, "epsilon": epsilon, **given}
@@ -70,7 +70,7 @@ def dp_ert(schema: Any = None, epsilon: float = 1.0, **given: Any) -> ExtraTrees
     return preset("DP-ERT", kind, {"split": "random"}, usual, typed)
 
 
-def dp_rf(schema: Any = None, epsilon: float = 1.0, **given: Any) -> KaryForest:
+def dp_rf(schema: Any = None, epsilon: float = 1.0, **given: Any) -> _KaryForest:
     """DP-RF: a branch for every bin of a privately chosen feature (Patil and Singh 2014)."""
     usual = {**PURE, "n_trees": 10, "max_features": 5, "n_bins": 5}
     typed = {"schema": schema, "epsilon": epsilon, **given}
@@ -102,9 +102,9 @@ def _told(
     printed_epsilon: float,
     rho: float,
     given: dict[str, Any],
-) -> MedianForest:
+) -> _MedianForest:
     n = n_features(method, schema)
-    k = min(given.get("max_features", LOOKING["max_features"]) or n, n)
+    k = min(given.get("max_features", _LOOKING["max_features"]) or n, n)
     part = exact(rho, "rho")
     factor = honest_factor(k, part)
     told = {
@@ -112,12 +112,12 @@ def _told(
         "epsilon": as_printed(method, printed_epsilon, factor, given),
         "leaf_share": float((1 - part) / factor),
     }
-    return _forest(f"{method} as printed", {**makes, **told}, LOOKING, given)
+    return _forest(f"{method} as printed", {**makes, **told}, _LOOKING, given)
 
 
 def _forest(
     method: str, makes: dict[str, Any], usual: dict[str, Any], typed: dict[str, Any]
-) -> MedianForest:
+) -> _MedianForest:
     schema = typed.get("schema", makes.get("schema"))
     kind = of_task(schema, MedianForestClassifier, MedianForestRegressor)
     return preset(method, kind, makes, usual, typed)

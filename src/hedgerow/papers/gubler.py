@@ -14,7 +14,7 @@ from hedgerow.papers.presets import as_printed, n_features, preset
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.recipes.papers.gubler import Accounting, honest_factor
 
-USUAL = {
+_USUAL = {
     "max_depth": 5,
     "n_bins": 10,
     "min_samples_split": 10.0,
@@ -24,20 +24,20 @@ USUAL = {
     "known_zeros": False,
     "delta": 0.0,
 }
-SAVING = {**USUAL, "bounds_share": 0.25}
+SAVING = {**_USUAL, "bounds_share": 0.25}
 
 
 def algorithm_2(schema: Any = None, **given: Any) -> HistogramTreeClassifier:
     """Algorithm 2: splits by impurities of exact sums over all parties; nothing is promised."""
     makes = {"placement": "nowhere", "save_budget": False}
     typed = {"schema": schema, **given}
-    return preset("Algorithm 2", HistogramTreeClassifier, makes, USUAL, typed)
+    return preset("Algorithm 2", HistogramTreeClassifier, makes, _USUAL, typed)
 
 
 def algorithm_5(schema: Any = None, epsilon: float = 1.0, **given: Any) -> HistogramTreeClassifier:
     """Algorithm 5: the best split of noisy histograms of all features, level by level."""
     typed = {"schema": schema, "epsilon": epsilon, **given}
-    return preset("Algorithm 5", HistogramTreeClassifier, {"save_budget": False}, USUAL, typed)
+    return preset("Algorithm 5", HistogramTreeClassifier, {"save_budget": False}, _USUAL, typed)
 
 
 def algorithm_6(schema: Any = None, epsilon: float = 1.0, **given: Any) -> HistogramTreeClassifier:

@@ -11,29 +11,29 @@ from typing import Any
 from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.papers.presets import of_task, preset
 
-USUAL = {"n_trees": 20, "max_depth": 20}
-LOOKING = {"split": "best"}
+_USUAL = {"n_trees": 20, "max_depth": 20}
+_LOOKING = {"split": "best"}
 
 
 def fet(schema: Any = None, **given: Any) -> ExtraTreesClassifier | ExtraTreesRegressor:
     """FET: exact sums over all clients, no promise; a number where the schema has a target."""
     kind = of_task(schema, ExtraTreesClassifier, ExtraTreesRegressor)
     return preset(
-        "FET", kind, {**LOOKING, "placement": "nowhere"}, USUAL, {"schema": schema, **given}
+        "FET", kind, {**_LOOKING, "placement": "nowhere"}, _USUAL, {"schema": schema, **given}
     )
 
 
 def fet_ldp(schema: Any = None, epsilon: float = 1.0, **given: Any) -> ExtraTreesClassifier:
     """FET-LDP: labels told once and for all as noisy bits of a Bloom filter; features are open."""
-    makes = {**LOOKING, "placement": "label"}
-    usual = {**USUAL, "label_mechanism": "bloom"}
+    makes = {**_LOOKING, "placement": "label"}
+    usual = {**_USUAL, "label_mechanism": "bloom"}
     typed = {"schema": schema, "epsilon": epsilon, **given}
     return preset("FET-LDP", ExtraTreesClassifier, makes, usual, typed)
 
 
 def fet_gdp(schema: Any = None, epsilon: float = 1.0, **given: Any) -> ExtraTreesClassifier:
     """FET-GDP: every client adds Laplace noise to each of its sums, and all of them are counted."""
-    makes = {**LOOKING, "placement": "silo"}
-    usual = {**USUAL, "delta": 0.0, "lean": False}
+    makes = {**_LOOKING, "placement": "silo"}
+    usual = {**_USUAL, "delta": 0.0, "lean": False}
     typed = {"schema": schema, "epsilon": epsilon, **given}
     return preset("FET-GDP", ExtraTreesClassifier, makes, usual, typed)

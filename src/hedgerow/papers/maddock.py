@@ -15,39 +15,39 @@ from hedgerow.papers.presets import of_task, preset
 
 BoostedTrees = BoostedTreesClassifier | BoostedTreesRegressor
 
-USUAL: dict[str, Any] = {"n_trees": 100, "max_depth": 4, "n_bins": 32}
-STEPS = {**USUAL, "learning_rate": 0.3, "leaves": "printed"}
-REFINED = {**STEPS, "hessian_rounds": 5}
+_USUAL: dict[str, Any] = {"n_trees": 100, "max_depth": 4, "n_bins": 32}
+_STEPS = {**_USUAL, "learning_rate": 0.3, "leaves": "printed"}
+REFINED = {**_STEPS, "hessian_rounds": 5}
 
 
 def dp_gbm(schema: Any = None, epsilon: float = 1.0, **given: Any) -> BoostedTrees:
     """DP-GBM: histograms and gradient steps, after Li et al. 2020."""
-    return _named("DP-GBM", STEPS, {"schema": schema, "epsilon": epsilon, **given})
+    return _named("DP-GBM", _STEPS, {"schema": schema, "epsilon": epsilon, **given})
 
 
 def dp_rf(schema: Any = None, epsilon: float = 1.0, **given: Any) -> BoostedTrees:
     """DP-RF: totally random trees whose leaves are averages; one round."""
-    return _named("DP-RF", USUAL, {"schema": schema, "epsilon": epsilon, **given})
+    return _named("DP-RF", _USUAL, {"schema": schema, "epsilon": epsilon, **given})
 
 
 def feverless(schema: Any = None, epsilon: float = 1.0, **given: Any) -> BoostedTrees:
     """FEVERLESS: histograms and Newton steps, with uniform candidates to be private."""
-    return _named("FEVERLESS (uniform)", STEPS, {"schema": schema, "epsilon": epsilon, **given})
+    return _named("FEVERLESS (uniform)", _STEPS, {"schema": schema, "epsilon": epsilon, **given})
 
 
 def dp_ebm(schema: Any = None, epsilon: float = 1.0, **given: Any) -> BoostedTrees:
     """DP-EBM: totally random trees of one feature each, in turns; gradient steps; T for each."""
-    return _named("DP-EBM", STEPS, {"schema": schema, "epsilon": epsilon, **given})
+    return _named("DP-EBM", _STEPS, {"schema": schema, "epsilon": epsilon, **given})
 
 
 def dp_ebm_newton(schema: Any = None, epsilon: float = 1.0, **given: Any) -> BoostedTrees:
     """DP-EBM Newton: the same with Newton steps and T trees in all."""
-    return _named("DP-EBM Newton", STEPS, {"schema": schema, "epsilon": epsilon, **given})
+    return _named("DP-EBM Newton", _STEPS, {"schema": schema, "epsilon": epsilon, **given})
 
 
 def dp_tr_newton(schema: Any = None, epsilon: float = 1.0, **given: Any) -> BoostedTrees:
     """DP-TR Newton: totally random trees, Newton steps, uniform candidates."""
-    return _named("DP-TR Newton", STEPS, {"schema": schema, "epsilon": epsilon, **given})
+    return _named("DP-TR Newton", _STEPS, {"schema": schema, "epsilon": epsilon, **given})
 
 
 def dp_tr_newton_ih(schema: Any = None, epsilon: float = 1.0, **given: Any) -> BoostedTrees:
@@ -89,7 +89,7 @@ def ldp(schema: Any = None, epsilon: float = 1.0, **given: Any) -> BoostedTrees:
     """
     makes = {"method": "DP-TR Newton", "placement": "silo"}
     typed = {"schema": schema, "epsilon": epsilon, **given}
-    return preset("LDP", _kind(schema), makes, STEPS, typed)
+    return preset("LDP", _kind(schema), makes, _STEPS, typed)
 
 
 def _named(method: str, usual: dict[str, Any], typed: dict[str, Any]) -> BoostedTrees:

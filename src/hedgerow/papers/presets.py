@@ -17,14 +17,14 @@ from hedgerow.estimators.parameters import declared
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.values.schema import Schema
 
-E = TypeVar("E", bound=PrivateEstimator)
+_E = TypeVar("_E", bound=PrivateEstimator)
 C = TypeVar("C", bound=PrivateEstimator)
-R = TypeVar("R", bound=PrivateEstimator)
+_R = TypeVar("_R", bound=PrivateEstimator)
 
 
 def preset(
-    method: str, kind: type[E], makes: Mapping[str, Any], usual: Mapping[str, Any], given: Any
-) -> E:
+    method: str, kind: type[_E], makes: Mapping[str, Any], usual: Mapping[str, Any], given: Any
+) -> _E:
     """`makes` is the method itself, `usual` the paper's numbers, `given` what the user typed."""
     known = {p.name for p in declared(kind)}
     for name in sorted(given.keys() - known):
@@ -49,7 +49,7 @@ def as_printed(method: str, printed: Any, honest: Fraction, given: Mapping[str, 
     return float(exact(printed, "printed_epsilon") * honest)
 
 
-def of_task(schema: Any, classifier: type[C], regressor: type[R]) -> type[C] | type[R]:
+def of_task(schema: Any, classifier: type[C], regressor: type[_R]) -> type[C] | type[_R]:
     """The regressor where the schema has a target, else the classifier."""
     numeric = isinstance(schema, Schema) and schema.target is not None
     return regressor if numeric else classifier

@@ -15,7 +15,7 @@ from typing import Any
 from hedgerow.estimators.topdown import TopDownTreeClassifier
 from hedgerow.papers.presets import preset
 
-USUAL = {
+_USUAL = {
     "criterion": "entropy",
     "max_splits": 512,
     "budget": "decay",
@@ -26,7 +26,7 @@ USUAL = {
     "consistency": False,
     "delta": 0.0,
 }
-CHOOSING = {**USUAL, "index_share": 0.5}
+CHOOSING = {**_USUAL, "index_share": 0.5}
 
 
 def single_machine_rnm(
@@ -41,7 +41,7 @@ def single_machine_rnm(
 def noisy_counts(schema: Any = None, epsilon: float = 1.0, **given: Any) -> TopDownTreeClassifier:
     """NoisyCounts: every entity's noisy class counts of both sides of every split (Lemma 6)."""
     makes = {"split": "noisy_counts", "tables": "split"}
-    usual = {**USUAL, "placement": "silo"}
+    usual = {**_USUAL, "placement": "silo"}
     typed = {"schema": schema, "epsilon": epsilon, **given}
     return preset("NoisyCounts", TopDownTreeClassifier, makes, usual, typed)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hedgerow.report.reading import by_cell, importance_parts
-from hedgerow.report.weighing import Readable, WeightedTree, parts_of
+from hedgerow.report.weighing import Readable, WeightedTree, parts_of_model
 from hedgerow.values.arrays import FloatArray
 
 
@@ -34,7 +34,7 @@ def importance_deviations(model: Readable) -> FloatArray:
 
 
 def _moves(model: Readable, n_columns: int) -> Iterator[FloatArray]:
-    parts = parts_of(model)
+    parts = parts_of_model(model)
     for curve, noise in zip(parts.curves, model.model_.noise.curves, strict=False):
         table, weights = by_cell(model, curve)
         slope = 2.0 * weights[:, None] * (table - weights @ table)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.report.view import DEVIATIONS, readable
-from hedgerow.report.weighing import Parts, Readable, WeightedTree, parts_of
+from hedgerow.report.weighing import Parts, Readable, WeightedTree, parts_of_model
 from hedgerow.values.arrays import Codes, FloatArray
 from hedgerow.values.grids import ColumnKind, Grid, short_number
 from hedgerow.values.models import Curve
@@ -73,7 +73,7 @@ def importances(model: Readable) -> dict[str, float]:
 
 def importance_parts(model: Readable) -> tuple[FloatArray, float]:
     """(F,) the importance of every column of the schema, and the variation they are parts of."""
-    parts = parts_of(model)
+    parts = parts_of_model(model)
     found = np.zeros(len(model.schema_.features))
     for curve in parts.curves:
         table, weights = by_cell(model, curve)
@@ -86,7 +86,7 @@ def importance_parts(model: Readable) -> tuple[FloatArray, float]:
 
 def shape(model: Readable, feature: str) -> ColumnShape:
     """The curve of one column, with the noise in it: partial dependence by the model's weights."""
-    parts, schema = parts_of(model), model.schema_
+    parts, schema = parts_of_model(model), model.schema_
     at = schema.index(feature)
     grid = schema.grids[at]
     total = np.zeros((grid.n_cells, model.model_.score.outputs))
@@ -126,7 +126,7 @@ def contributions(model: Readable, codes: Codes) -> Contributions:
     less their means. Base and contributions add up to the score that a prediction is read off,
     but for models that clip their score after every tree.
     """
-    parts, schema = parts_of(model), model.schema_
+    parts, schema = parts_of_model(model), model.schema_
     values = np.zeros((codes.shape[1], len(schema.features), model.model_.score.outputs))
     base = parts.base.copy()
     for curve in parts.curves:

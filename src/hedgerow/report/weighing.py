@@ -97,7 +97,7 @@ class Parts:
     trees: tuple[WeightedTree, ...]
 
 
-def parts_of(model: Readable) -> Parts:
+def parts_of_model(model: Readable) -> Parts:
     """The model taken apart, in units of the score that predictions are read off."""
     if not hasattr(model, "model_"):
         raise SpecError(

@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.values.arrays import N_CODES, FloatArray
 from hedgerow.values.trees import Tree
 
-DIGITS = 2
+NOISE_DIGITS = 2
 MOST_OF_A_PART = 0.5
 """No number between 0 and 1 has a larger deviation."""
 Deviations = tuple[tuple[float, ...], ...]
@@ -99,8 +99,12 @@ def _rounded_up(values: FloatArray) -> Deviations:
 
 
 def _up(value: float) -> float:
-    near = float(f"{value:.{DIGITS}g}")
-    return near if near >= value else float(f"{value * (1.0 + 10.0 ** (1 - DIGITS)):.{DIGITS}g}")
+    near = float(f"{value:.{NOISE_DIGITS}g}")
+    return (
+        near
+        if near >= value
+        else float(f"{value * (1.0 + 10.0 ** (1 - NOISE_DIGITS)):.{NOISE_DIGITS}g}")
+    )
 
 
 def _flat(part: Deviations) -> list[Any]:

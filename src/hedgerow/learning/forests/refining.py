@@ -49,7 +49,7 @@ class RefinedTrees:
         growing = self.splitting(self.binning).grow(numbers, update, at, share, rng)
         if self.setting.histograms:
             trees, first = yield from watched(growing)
-            self._refine(root_weights(first, update))
+            self._refine(hessian_weights(first, update))
             return trees
         flows: dict[str, Flow[Any]] = {"trees": growing}
         if self.batches < self.cuts.beside_trees(self.setting):
@@ -66,7 +66,7 @@ class RefinedTrees:
             self.binning = self.cuts.refined(self.setting.schema, self.binning, masses)
 
 
-def root_weights(first: Iterable[tuple[Query, Reply]], update: Update) -> dict[int, FloatArray]:
+def hessian_weights(first: Iterable[tuple[Query, Reply]], update: Update) -> dict[int, FloatArray]:
     """By feature: the weight of each of its bins, from the tables that trees ask at their roots."""
     found = dict[int, FloatArray]()
     for query, reply in first:
