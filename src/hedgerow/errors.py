@@ -22,7 +22,7 @@ import sys
 import warnings
 from pathlib import Path
 
-HOME = str(Path(__file__).parent)
+PACKAGE = str(Path(__file__).parent)
 
 
 class HedgerowError(Exception):
@@ -56,7 +56,7 @@ class SignalWarning(UserWarning):
 def warn(words: str, kind: type[Warning]) -> None:
     """Warns at the line that called hedgerow, however deep within it the reason was found."""
     level = 1
-    while sys._getframe(level).f_code.co_filename.startswith(HOME):
+    while sys._getframe(level).f_code.co_filename.startswith(PACKAGE):
         level += 1
     warnings.warn(words, kind, stacklevel=level + 1)
 

@@ -69,7 +69,7 @@ def test_every_function_of_every_paper_stands_in_the_table():
             if callable(thing)
             and getattr(thing, "__module__", "") == module.__name__
             and not name.startswith("_")
-            and name != "honest_factor"
+            and name != "honest_factor_of_medians"
         }
         told = {m.call.split("(")[0].split(".")[1] for m in papers.METHODS if m.paper == paper}
         assert here == told
@@ -161,5 +161,5 @@ def test_what_is_printed_needs_the_number_of_features(method):
 
 
 def test_the_honest_epsilon_is_the_printed_one_times_its_factor():
-    assert as_printed("it", 2.0, papers.consul.honest_factor(5), {}) == 3.75
-    assert papers.consul.honest_factor(4) * 8 == 13
+    assert as_printed("it", 2.0, papers.consul.honest_factor_of_medians(5), {}) == 3.75
+    assert papers.consul.honest_factor_of_medians(4) * 8 == 13

@@ -18,7 +18,7 @@ from hedgerow.privacy.accounting import rounding
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.privacy.accounting.rounding import printed
 
-HOME = "sklearn.model_selection."
+SEARCHES = "sklearn.model_selection."
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Search:
 
 def search_around(epsilon: Fraction) -> Search | None:
     """The search that called this fit, if one did; `epsilon` is that of this fit."""
-    frames = [f for f in _callers() if f.f_globals.get("__name__", "").startswith(HOME)]
+    frames = [f for f in _callers() if f.f_globals.get("__name__", "").startswith(SEARCHES)]
     called = next((f for f in frames if f.f_code.co_name == "_fit_and_score"), None)
     known = {} if called is None else called.f_locals
     settings, folds = known.get("candidate_progress"), known.get("split_progress")

@@ -86,7 +86,7 @@ def dp_df(schema: Any = None, epsilon: float = 1.0, **given: Any) -> KaryForestC
     return preset("DP-DF", KaryForestClassifier, {"prune": True}, usual, typed)
 
 
-def honest_factor(k: int, rho: Fraction = RHO) -> Fraction:
+def honest_factor_of_medians(k: int, rho: Fraction = RHO) -> Fraction:
     """What DiPriMeExp and DiPriMeFlip cost, in units of the epsilon that they name.
 
     A level's epsilon_s = epsilon_a = rho epsilon / 2 d: each of k medians costs epsilon_s, and the
@@ -106,7 +106,7 @@ def _told(
     n = n_features(method, schema)
     k = min(given.get("max_features", _LOOKING["max_features"]) or n, n)
     part = exact(rho, "rho")
-    factor = honest_factor(k, part)
+    factor = honest_factor_of_medians(k, part)
     told = {
         "schema": schema,
         "epsilon": as_printed(method, printed_epsilon, factor, given),

@@ -9,7 +9,7 @@ from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.report.page.html import Html, table, tag
 from hedgerow.report.page.sections import section
 
-NONE = (
+NOT_EVALUATED = (
     "This model carries no evaluation. A score on records of the sites is a release of its own, "
     "with noise and a charge: hedgerow.evaluate asks for it, model.keep puts it here. A score on "
     "other rows is outside the promise."
@@ -29,7 +29,7 @@ SIDE, MARGIN = 220.0, 24.0
 
 def evaluation(found: Evaluation | None, classes: tuple[str, ...] | None) -> Html:
     if found is None:
-        return section("evaluation", "How good it is", tag("p", NONE))
+        return section("evaluation", "How good it is", tag("p", NOT_EVALUATED))
     groups = found.parts[0]
     said = found.privacy_
     words = (
