@@ -49,6 +49,11 @@ Minutes = Annotated[
     typer.Option(min=0.0, help="Start no fit after so long; the page says how many it has."),
 ]
 
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="Compute this table alone (the name of its file); may be given again."),
+]
+
 
 class Order:
     """What every command takes: where to write, what to take over, how long to compute."""
@@ -63,10 +68,13 @@ class Order:
         resume: bool,
         page_only: bool,
         minutes: float | None,
+        only: Sequence[str] | None = None,
     ) -> None:
         self.name, self.data, self.quick = name, data, quick
         where = place(name, out, quick)
-        self.computation = Computation(where, resume, page_only, minutes, workers)
+        self.computation = Computation(
+            where, resume, page_only, minutes, workers, tuple(only or ())
+        )
 
     @property
     def options(self) -> str:
@@ -103,12 +111,13 @@ def gubler(
     resume: Resume = False,
     page_only: PageOnly = False,
     minutes: Minutes = None,
+    only: Only = None,
     full: Annotated[bool, typer.Option("--full", help="All 50 runs of the report.")] = False,
 ) -> None:
     """One private tree from histograms: Gubler 2023, Figures 2 to 5, and real data."""
     from studies.gubler.run import chosen, run
 
-    order = Order("gubler", data, out, quick, workers, resume, page_only, minutes)
+    order = Order("gubler", data, out, quick, workers, resume, page_only, minutes, only)
     effort, options = chosen(quick, full), order.options + (" --full" if full else "")
     order.run(effort.data, lambda computation: run(computation, effort, options))
 
@@ -122,11 +131,12 @@ def topdown(
     resume: Resume = False,
     page_only: PageOnly = False,
     minutes: Minutes = None,
+    only: Only = None,
 ) -> None:
     """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 3, 5 and 6."""
     from studies.topdown.run import files, run
 
-    order = Order("topdown", data, out, quick, workers, resume, page_only, minutes)
+    order = Order("topdown", data, out, quick, workers, resume, page_only, minutes, only)
     order.run(files(quick), lambda computation: run(computation, quick))
 
 
@@ -239,12 +249,13 @@ def extra_trees(
     resume: Resume = False,
     page_only: PageOnly = False,
     minutes: Minutes = None,
+    only: Only = None,
     repeats: Annotated[int, typer.Option(help="Divisions of each data set.")] = 30,
 ) -> None:
     """Federated extra-trees: Liu et al. 2020, Table 2 and Figure 3."""
     from studies.extra_trees.run import files, run
 
-    order = Order("extra-trees", data, out, quick, workers, resume, page_only, minutes)
+    order = Order("extra-trees", data, out, quick, workers, resume, page_only, minutes, only)
     order.run(files(quick), lambda computation: run(computation, quick, repeats))
 
 
@@ -257,11 +268,12 @@ def diprime(
     resume: Resume = False,
     page_only: PageOnly = False,
     minutes: Minutes = None,
+    only: Only = None,
 ) -> None:
     """Median forests: Consul and Williamson 2020, Tables 1 and 2, Figures 1 to 8."""
     from studies.diprime.run import files, run
 
-    order = Order("diprime", data, out, quick, workers, resume, page_only, minutes)
+    order = Order("diprime", data, out, quick, workers, resume, page_only, minutes, only)
     order.run(files(quick), lambda computation: run(computation, quick))
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hedgerow.papers.consul import honest_factor_of_medians
 from studies.boosted.cells import Cells
 from studies.boosted.claims import claims as boosted_claims
 from studies.boosted.paper import JUDGED_SETS, weight_updates
 from studies.boosted.recipes import LEAVES, batched, components
 from studies.claims import FAILS, HOLDS, NOT_RUN, OPEN, Claim, lead, section, where_it_holds
 from studies.diprime.claims import ahead
-from studies.diprime.methods import printed_factor
 from studies.gubler.claims import claims as gubler_claims
 from studies.gubler.methods import AS_PRINTED, AS_RELEASED
 from studies.pages import evenly, line
@@ -113,8 +113,8 @@ def test_a_smaller_error_is_a_lead():
 
 
 def test_the_printed_budget_costs_less_where_there_are_fewer_features():
-    assert float(printed_factor(5)) == 15 / 8
-    assert float(printed_factor(4)) == 13 / 8
+    assert float(honest_factor_of_medians(5)) == 15 / 8
+    assert float(honest_factor_of_medians(4)) == 13 / 8
 
 
 # ------------------------------------------------------------------------------------------ figures
