@@ -92,7 +92,9 @@ def boosted_cells(gap):
     return Cells(table.assign(parties=1, seconds=1.0))
 
 
-@pytest.mark.parametrize(("gap", "verdict"), [(0.005, HOLDS), (0.02, "holds in 0 of 6; clearly off in 6")])
+@pytest.mark.parametrize(
+    ("gap", "verdict"), [(0.005, HOLDS), (0.02, "holds in 0 of 6; clearly off in 6")]
+)
 def test_printed_cells_are_met_or_not_and_batches_are_judged_by_both_leaves(gap, verdict):
     found = boosted_claims(boosted_cells(gap))
     assert found[0].verdict == verdict
