@@ -50,6 +50,10 @@ Minutes = Annotated[
     float | None,
     typer.Option(min=0.0, help="Start no fit after so long; the page says how many it has."),
 ]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="Compute this table alone (the name of its file); may be given again."),
+]
 
 
 class Order:
@@ -65,10 +69,13 @@ class Order:
         resume: Resume = False,
         page_only: PageOnly = False,
         minutes: Minutes = None,
+        only: Only = None,
     ) -> None:
         self.name, self.data, self.quick = name, data, quick
         where = place(name, out, quick)
-        self.computation = Computation(where, resume, page_only, minutes, workers)
+        self.computation = Computation(
+            where, resume, page_only, minutes, workers, tuple(only or ())
+        )
 
     @property
     def options(self) -> str:
