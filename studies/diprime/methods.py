@@ -16,7 +16,7 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.recipes.papers.kary import KaryForest, PrunedKaryForest
-from hedgerow.recipes.papers.liu import ExtraTrees, Lean, SplitRule
+from hedgerow.recipes.papers.liu import ExtraTrees, LeanOn, SplitRule
 from hedgerow.recipes.recipe import Recipe, Trained
 from hedgerow.values.regions import Region
 from hedgerow.values.trees import Tree
@@ -58,7 +58,7 @@ def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
         n_trees=setting.n_trees,
         max_depth=setting.full_depth(len(rows.y)),
         split=SplitRule.RANDOM,
-        lean=Lean.NONE,
+        lean=LeanOn.NONE,
     )
 
 
