@@ -18,7 +18,8 @@ from hedgerow.values.features import Categorical, Hashed, Numeric, Spacing, Targ
 from hedgerow.values.models import Output
 from hedgerow.values.schema_text import CLASSES, MARKS, OPEN
 
-FOLDER = Path(__file__).with_name("files")
+FOLDER = Path(__file__).parents[1] / "src/hedgerow/agreement/json_schemas"
+"""They ship with hedgerow, whose commands hold files against them."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 """A number, or its exact text, as files written by hedgerow have it."""
@@ -73,7 +74,7 @@ def schema_file() -> dict[str, Any]:
         "target": _table(Target, ["low", "high"]),
         "feature": {"type": "array", "items": {"anyOf": kinds}, "minItems": 1},
     }
-    both = {"required": ["classes", "target"]}
+    both = {"type": "object", "required": ["classes", "target"]}
     whole = _closed(properties, ["feature"]) | {"not": both}
     return _titled("hedgerow schema file", whole)
 
