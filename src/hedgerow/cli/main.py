@@ -8,6 +8,7 @@ import typer
 
 from hedgerow.cli import (
     audit,
+    choosing,
     demo,
     export,
     fitting,
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.add_typer(schema.app, name="schema")
 app.command()(fitting.fit)
+app.command()(choosing.choose)
 app.command()(models.predict)
 app.command()(models.show)
 app.command()(models.explain)

@@ -56,6 +56,7 @@ def check(
     """All that is wrong with a schema, and with rows under it. Exit code 1 if anything is."""
     from hedgerow.values.schema import Schema
 
+    _check_form(schema)
     known = Schema.from_toml(schema)
     found = [f"{what} was read from rows and is not confirmed" for what in known.unconfirmed]
     told: dict[str, str] = {}
@@ -71,6 +72,18 @@ def check(
         print("\n".join(found) or f"Nothing to complain of; digest {known.digest[:16]}.")
     if found:
         raise typer.Exit(FOUND_SOMETHING)
+
+
+def _check_form(path: Path) -> None:
+    """All problems at once, where the library that finds them is there; our reader names one."""
+    from hedgerow.agreement.validating import can_validate, problems_of
+    from hedgerow.errors import SpecError
+    from hedgerow.values.schema_text import parsed_toml
+
+    found = problems_of("schema", parsed_toml(path)) if can_validate() else []
+    if found:
+        lines = "\n  ".join(found)
+        raise SpecError(f"{path} is no schema file:\n  {lines}\nChange these, and check again.")
 
 
 def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[str], str]:

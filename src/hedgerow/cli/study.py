@@ -227,7 +227,7 @@ def _run(
         _told(folder, as_json, watch) as tell,
     ):
         try:
-            model = train(folder, carrier, resume=resume, listen=tell)
+            model = train(folder, carrier, resume=resume, listen=tell, show_trees=watch)
         except KeyboardInterrupt:
             print("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(130) from None

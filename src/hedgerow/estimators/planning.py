@@ -107,6 +107,7 @@ class Plan:
         return {e: self.quality(self.estimator, e) for e in epsilons}
 
     def quality(self, estimator: str, epsilon: float) -> tuple[float, float]:
+        """Of an estimator's runs at an epsilon: mean and spread."""
         found = [t.quality for t in self.trials if self._is(t, estimator, epsilon)]
         return float(np.mean(found)), float(np.std(found))
 
