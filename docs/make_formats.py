@@ -129,13 +129,26 @@ def model_file() -> dict[str, Any]:
 def _score() -> dict[str, Any]:
     """What predicts: base + curves + trees, read by `output`."""
     numbers = {"type": "array", "items": {"type": "number"}}
+    runs = {
+        "cells": {"type": "array", "items": {"type": "integer", "minimum": 1}},
+        "values": {"type": "array", "items": numbers},
+    }
     test = _closed({"feature": TEXT, "grid": TEXT, "left": TEXT}, ["feature", "grid", "left"])
     score = {
         "base": numbers,
-        "curves": {"type": "array", "items": {"type": "object", "required": ["feature", "runs"]}},
+        "curves": {
+            "type": "array",
+            "items": _closed({"feature": COUNT, **runs}, ["feature", *runs]),
+        },
         "features": {"type": "array", "items": TEXT},
         "tests": {"type": "array", "items": test},
-        "trees": {"type": "array", "items": {"type": "array"}},
+        "trees": {
+            "type": "array",
+            "items": _closed(
+                {"nodes": {"type": "array", "items": COUNT}, "leaves": {"type": "array"}},
+                ["nodes", "leaves"],
+            ),
+        },
     }
     return {
         "type": "object",
@@ -146,7 +159,7 @@ def _score() -> dict[str, Any]:
             "noise": _closed(
                 {
                     "trees": {"type": "array", "items": {"type": "array"}},
-                    "curves": {"type": "array", "items": {"type": "array"}},
+                    "curves": {"type": "array", "items": _closed(runs, list(runs))},
                     "common": {"type": "number", "minimum": 0},
                 },
                 ["trees", "curves", "common"],

@@ -37,6 +37,7 @@ DATASETS = {
 }
 JUDGED_SETS = ("bank", "credit_default", "adult")
 """Sets on which printed methods must meet the printed cells."""
+JUDGED_EPSILONS = (0.1, 0.5)
 CLOSE = 0.01
 """How near a printed cell is met."""
 RUNS = 15

@@ -49,6 +49,25 @@ def test_a_cell_below_the_papers_deviation_is_listed_and_one_not_run_is_a_dash(t
     assert "None falls short" in good
 
 
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ((0.004, -0.002, 0.001), "yes"),
+        ((0.030, 0.031, 0.029), "off"),
+        ((0.090, -0.060, 0.030), "no, within scatter"),
+    ],
+)
+def test_a_printed_cell_is_near_off_or_within_scatter(tmp_path, gaps, said):
+    mean, _ = weight_updates(0.5)["totally_random", "newton", "bank"]
+    recipe = recipes.components("totally_random", "newton")
+    rows = table(*(("bank", recipe, 0.5, mean + gap) for gap in gaps))
+    rows["split"] = range(len(gaps))
+    text = written(tmp_path, rows)
+    assert f"| {said} |" in text
+    found = {"yes": "**holds**", "off": "clearly off in 1"}.get(said, "clearly off in 0")
+    assert found in text
+
+
 def test_every_recipe_of_the_grid_is_one_the_estimator_knows():
     from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
     from hedgerow.values.schema import Numeric, Schema

@@ -14,8 +14,7 @@ from studies.topdown import figures
 from studies.topdown.claims import CLOSE, ORDERED_SETS, REPEATED, claims
 from studies.topdown.data import AUTHORS_RANGES, CTR_THRESHOLDS
 from studies.topdown.figures import unnoised
-from studies.topdown.fits import MAX_SPLITS
-from studies.topdown.methods import DELTA, METHODS, PARTIES
+from studies.topdown.methods import DELTA, MAX_SPLITS, METHODS, PARTIES
 from studies.topdown.paper import ADULT_RANGES, MNIST, MNIST_FALL, ROWS, RUNS
 
 COMMAND = "python -m studies topdown --data DIR"

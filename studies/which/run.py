@@ -2,7 +2,8 @@
 
 Three grids: our three estimators on tasks of classes and of numbers at a few epsilons; the default
 classifier on splits that no constant was chosen on; LightGBM without privacy on the same splits.
-A file `before.csv` beside them, the `fresh.csv` of an earlier commit, is compared cell by cell.
+Beside them lie `before.csv`, the `fresh.csv` of an earlier commit, and peers on the same splits
+(benchmarks/peers), which are compared cell by cell.
 """
 
 from __future__ import annotations

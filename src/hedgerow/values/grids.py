@@ -67,7 +67,7 @@ class Grid:
     low: float = -math.inf
     high: float = math.inf
 
-    @property
+    @cached_property
     def n_cells(self) -> int:
         if self.kind is ColumnKind.NUMERIC:
             return len(self.edges) + 2

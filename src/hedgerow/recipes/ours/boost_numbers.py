@@ -12,8 +12,9 @@ from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.screening import root_tables
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.forests.guided import Shape, guided_skeletons, on_last_level, shapes_of
-from hedgerow.learning.goal import Goal, TargetShape, opening
+from hedgerow.learning.goal import Goal, opening
 from hedgerow.learning.leaves.leaning import complete_means
+from hedgerow.learning.target_range import TargetShape
 from hedgerow.queries import (
     Answer,
     Cells,
