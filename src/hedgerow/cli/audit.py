@@ -12,7 +12,7 @@ from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, warning
 
 def audit(
     estimator: Annotated[
-        str, typer.Option(help="Such as ForestClassifier or papers.wang.noisy_counts, or 'all'.")
+        str, typer.Option(help="Its class, papers.AUTHOR.METHOD, or 'all'.")
     ] = "TreeClassifier",
     placement: Annotated[str, typer.Option(help="curator, shares or silo.")] = "curator",
     epsilon: Annotated[float, typer.Option(help="The claim; loud claims are measured best.")] = 8.0,
