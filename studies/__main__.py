@@ -176,13 +176,34 @@ def which(
     minutes: Minutes = None,
     splits: Annotated[int, typer.Option(help="Fresh splits of the default classifier.")] = 5,
     tasks: Annotated[int, typer.Option(help="Splits of every task of the overview.")] = 3,
+    only: Annotated[
+        str | None, typer.Option(help="Compute this table alone (e.g. numbers); keep the others.")
+    ] = None,
 ) -> None:
     """Which estimator for which data and epsilon, and the default classifier on fresh splits."""
     from studies.which.run import Wanted, files, run
 
     order = Order("which", data, out, quick, workers, resume, page_only, minutes)
-    wanted = Wanted(1, 1, True) if quick else Wanted(splits, tasks, False)
+    wanted = Wanted(1, 1, True, only) if quick else Wanted(splits, tasks, False, only)
     order.run(files(wanted), lambda computation: run(computation, wanted), ("lightgbm",))
+
+
+@app.command()
+def robust(
+    data: Data = None,
+    out: Out = None,
+    quick: Quick = False,
+    workers: Workers = None,
+    resume: Resume = False,
+    page_only: PageOnly = False,
+    minutes: Minutes = None,
+    splits: Annotated[int, typer.Option(help="Splits of every task.")] = 1,
+) -> None:
+    """Records that are hurt: missing cells, wide ranges, noise columns, odd sites, rare classes."""
+    from studies.robust.run import files, run
+
+    order = Order("robust", data, out, quick, workers, resume, page_only, minutes)
+    order.run(files(quick), lambda computation: run(computation, splits, quick), ())
 
 
 @app.command("open-ranges")

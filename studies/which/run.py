@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from hedgerow.errors import SpecError
 from studies.boosted.fits import work as fit_default
 from studies.boosted.recipes import DEFAULT, DEFAULT_SETS, SHARES_PARTIES
 from studies.harness import Cell, Computation, Work
@@ -48,6 +49,8 @@ class Wanted:
     splits: int
     tasks: int
     quick: bool
+    only: str | None = None
+    """The one table that is computed; the others stay as they are, whatever code made them."""
 
 
 def files(wanted: Wanted) -> tuple[str, ...]:
@@ -59,7 +62,13 @@ def files(wanted: Wanted) -> tuple[str, ...]:
 
 
 def run(computation: Computation, wanted: Wanted) -> None:
-    tables = computation.tables(_jobs(wanted))
+    jobs = _jobs(wanted)
+    if wanted.only is not None:
+        if wanted.only not in jobs:
+            raise SpecError(f"there is no table {wanted.only!r}; there are {', '.join(jobs)}.")
+        computation.tables({wanted.only: jobs[wanted.only]})
+        computation = Computation(computation.out, page_only=True)
+    tables = computation.tables(jobs)
     options = f"--splits {wanted.splits} --tasks {wanted.tasks}"
     write(computation, tables, f"python -m studies which {options} --data DIR")
 
