@@ -134,10 +134,32 @@ def of_boosted() -> Answers:
     return found
 
 
+def of_diprime() -> Answers:
+    """Every private method of the study, with and without folds where both are drawn."""
+    from hedgerow.learning.bins.public_grids import fine_schema
+    from studies.diprime.data import PARTIES, Halves
+    from studies.diprime.methods import ALL_ROWS, RECIPES, Setting, train
+
+    X, y, plain = small_table()
+    schema, found = fine_schema(plain), Answers()
+    setting = Setting("banknote", 8.0, 2, 3, Fraction(1, 2), 2)
+    makes = [(name, name, make) for name, make in RECIPES.items()]
+    makes += [(f"{name}, all rows", name, make) for name, make in ALL_ROWS.items()]
+    for words, name, make in makes:
+        with fixed_noise():
+            one, many = np.zeros(len(y), np.int64), np.arange(len(y)) % PARTIES
+            pooled, divided = (simulation.Sites(X, y, owner, schema) for owner in (one, many))
+            rows = Halves(schema, pooled, divided, X, y, X, y)
+            trained = train(name, make(setting, rows), setting, rows, 0)
+        found[words] = {"said": digits(simulation.probabilities(trained, X, schema))}
+    return found
+
+
 MODULES = {
     "studies.gubler.fits": of_gubler,
     "studies.topdown.fits": of_topdown,
     "studies.boosted.fits": of_boosted,
+    "studies.diprime.fits": of_diprime,
 }
 
 if __name__ == "__main__":
