@@ -80,10 +80,7 @@ class Computation:
 
     def words(self) -> str:
         """What a page says about its rows: how many of those asked for, and by which code."""
-        by = ", ".join(
-            f"{n} by code `{code}`" if code else f"{n} that name no code"
-            for code, n in self.rows_by.most_common()
-        )
+        by = ", ".join(f"{n} {_told(code)}" for code, n in self.rows_by.most_common())
         return f"{self.rows_by.total()} of {self.wanted} fits: {by} (column `{CODE}` of the tables)"
 
     def summary(self) -> str:
@@ -228,6 +225,14 @@ class _Table:
             elif name != CODE:
                 table[name] = _numbers(list(table[name]))
         return table
+
+
+def _told(code: str) -> str:
+    """How a page names the code of some rows."""
+    if not code:
+        return "that name no code"
+    same = any(code in codes for codes in SAME_ANSWERS.values())
+    return f"by code `{code}`{', which gives the answers of today' if same else ''}"
 
 
 def _without_advice() -> None:
