@@ -149,7 +149,7 @@ def gubler(
 
 @study("topdown")
 def topdown(order: Order) -> None:
-    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 3, 5 and 6."""
+    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 6."""
     from studies.topdown.run import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick))
