@@ -28,8 +28,8 @@ really costs.
 """
 COMMANDS_HEAD = """# Commands
 
-For everybody at a terminal. `hedgerow COMMAND --help` says the same. Exit code 0 is success, 2 a
-mistake that the message explains, 1 anything else.
+For everybody at a terminal. `hedgerow COMMAND --help` says the same.
+
 """
 ERRORS_HEAD = """# Errors
 
@@ -99,7 +99,9 @@ def _is_error(thing: Any) -> bool:
 
 # ------------------------------------------------------------------------------------- commands
 def commands_page() -> str:
-    return "\n".join([COMMANDS_HEAD, *_commands("hedgerow", typer.main.get_group(app))])
+    codes = (app.registered_callback.callback.__doc__ or "").split("\n\n")[1]
+    every = _commands("hedgerow", typer.main.get_group(app))
+    return "\n".join([COMMANDS_HEAD + inspect.cleandoc(codes) + "\n", *every])
 
 
 def _commands(path: str, command: Any) -> Iterator[str]:

@@ -187,6 +187,17 @@ def which(
     order.run(files(wanted), lambda computation: run(computation, wanted), ("lightgbm",))
 
 
+@study("robust")
+def robust(
+    order: Order,
+    splits: Annotated[int, typer.Option(help="Splits of every task.")] = 1,
+) -> None:
+    """Records that are hurt: missing cells, wide ranges, noise columns, odd sites, rare classes."""
+    from studies.robust.run import files, run
+
+    order.run(files(order.quick), lambda computation: run(computation, splits, order.quick), ())
+
+
 @study("open-ranges", folder="open_ranges")
 def open_ranges(
     order: Order,
