@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def write_rows(folder: Path, rows: int) -> Path:
             pq.ParquetWriter(half, first.schema) as parquet,
             pyarrow.csv.CSVWriter(path.with_suffix(".csv"), first.schema) as text,
         ):
-            for part in (first, *parts):
+            for part in chain([first], parts):
                 parquet.write_table(part, row_group_size=PART // 8)
                 text.write_table(part)
         path.with_suffix(".duckdb").unlink(missing_ok=True)
