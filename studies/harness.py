@@ -13,6 +13,7 @@ import csv
 import multiprocessing
 import os
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -80,10 +81,7 @@ class Computation:
 
     def words(self) -> str:
         """What a page says about its rows: how many of those asked for, and by which code."""
-        by = ", ".join(
-            f"{n} by code `{code}`" if code else f"{n} that name no code"
-            for code, n in self.rows_by.most_common()
-        )
+        by = ", ".join(f"{n} {_told(code)}" for code, n in self.rows_by.most_common())
         return f"{self.rows_by.total()} of {self.wanted} fits: {by} (column `{CODE}` of the tables)"
 
     def summary(self) -> str:
@@ -127,7 +125,7 @@ class Computation:
         progress = Progress(self.out.name, len(waiting), sys.stderr)
         context = multiprocessing.get_context("spawn")
         workers = min(self.workers or os.cpu_count() or 1, len(waiting))
-        with ProcessPoolExecutor(workers, context, _without_advice) as pool:
+        with ProcessPoolExecutor(workers, context, _begin) as pool:
             try:
                 running: dict[Future[Mapping[str, float]], tuple[_Table, Cell]] = {
                     pool.submit(table.work, **cell): (table, cell) for table, cell in waiting
@@ -228,6 +226,28 @@ class _Table:
             elif name != CODE:
                 table[name] = _numbers(list(table[name]))
         return table
+
+
+def _told(code: str) -> str:
+    """How a page names the code of some rows."""
+    if not code:
+        return "that name no code"
+    same = any(code in codes for codes in SAME_ANSWERS.values())
+    return f"by code `{code}`{', which gives the answers of today' if same else ''}"
+
+
+def _begin() -> None:
+    """What a worker does before its first fit."""
+    threading.Thread(target=_end_with_the_command, daemon=True).start()
+    _without_advice()
+
+
+def _end_with_the_command() -> None:
+    """A worker whose command was killed would compute on, unseen."""
+    command = multiprocessing.parent_process()
+    assert command is not None
+    command.join()
+    os._exit(1)
 
 
 def _without_advice() -> None:

@@ -29,7 +29,7 @@ FEW_TREES = 25
 
 def claims(cells: Cells) -> list[Claim]:
     return [
-        _printed_cells(cells),
+        *(_printed_cells(cells, papers_noise=louder) for louder in (False, True)),
         *(_random_is_best(cells, other) for other in ("histogram", "partially_random")),
         *(_newton_is_best(cells, split) for split in ("histogram", "totally_random")),
         *(_batches(cells, leaves) for leaves in LEAVES),
@@ -62,9 +62,9 @@ def over_epsilons(cells: Cells, first: str, second: str) -> dict[str, Lead]:
 
 
 # ------------------------------------------------------------------------------ Tables 3, 9 to 12
-def _printed_cells(cells: Cells) -> Claim:
+def _printed_cells(cells: Cells, *, papers_noise: bool) -> Claim:
     """Newton steps in totally random trees, as printed, beside the printed cells."""
-    found = list(printed_cells(cells))
+    found = list(printed_cells(cells, papers_noise=papers_noise))
     near, off = [c for c in found if c.is_near], [c for c in found if c.is_clearly_off]
     said = [
         f"{DATASETS[c.data]}, epsilon {c.epsilon:g}: {c.aucs.mean():.4f} ± {c.gap.error:.4f}, "
@@ -78,7 +78,8 @@ def _printed_cells(cells: Cells) -> Claim:
     else:
         verdict = f"holds in {len(near)} of {len(found)}; clearly off in {len(off)}"
     return Claim(
-        f"Newton steps in random trees reach the printed AUC (within {CLOSE:g} here)",
+        f"Newton steps in random trees have the printed AUC (within {CLOSE:g} here), at the "
+        f"paper's {'noise' if papers_noise else 'epsilon'}",
         "Tables 3 and 9",
         verdict,
         "; ".join(said) or NOTHING,

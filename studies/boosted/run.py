@@ -13,6 +13,7 @@ from typing import Any
 
 from hedgerow.privacy.accounting.conversions import WEAK_DELTA_WORDS
 from studies.boosted import page
+from studies.boosted.accountant import at_the_papers_noise
 from studies.boosted.figures import NAMED_TREES, all_figures, drawn, pulled_figures
 from studies.boosted.fits import work
 from studies.boosted.paper import (
@@ -22,6 +23,7 @@ from studies.boosted.paper import (
     JUDGED_EPSILONS,
     JUDGED_SETS,
     SPLITS,
+    TRAINING_ROWS,
     UPDATES,
 )
 from studies.boosted.recipes import (
@@ -97,6 +99,7 @@ def _with_repeats(splits: range) -> Iterator[Cell]:
     """The cells that the paper's printed methods are judged by come first."""
     for split in splits:
         yield from _printed_cells(split, PRINTED)
+        yield from _at_the_papers_noise(split)
     for split in splits:
         yield from _judged_batches(split)
         yield from _printed_cells(split, PULLED)
@@ -126,6 +129,12 @@ def _printed_cells(split: int, leaves: str) -> Iterator[Cell]:
     for epsilon, dataset in product(JUDGED_EPSILONS, JUDGED_SETS):
         recipe = components("totally_random", "newton", leaves=leaves)
         yield _cell(dataset, recipe, epsilon, split)
+
+
+def _at_the_papers_noise(split: int) -> Iterator[Cell]:
+    for epsilon, dataset in product(JUDGED_EPSILONS, JUDGED_SETS):
+        louder = at_the_papers_noise(epsilon, TRAINING_ROWS[dataset])
+        yield _cell(dataset, components("totally_random", "newton"), louder, split)
 
 
 def _judged_batches(split: int) -> Iterator[Cell]:

@@ -76,6 +76,14 @@ def test_gublers_claims_turn_with_the_rows(gain, verdict):
     assert deeper.verdict == NOT_RUN
 
 
+def test_a_clear_lead_of_too_few_pairs_is_no_verdict():
+    both = pd.concat([mixture(0.0), mixture(0.05).assign(depth=10)])
+    found = {claim.says: claim for claim in gubler_claims(both)}
+    deeper = found["The gain grows with the depth: as printed"]
+    assert "+5.0" in deeper.ours
+    assert deeper.verdict == "open, too few pairs"
+
+
 def boosted_cells(gap):
     rows = []
     for split in range(5):

@@ -85,7 +85,7 @@ MISTAKES = [
     *each("report {}", MODELS),
     *each("report model.json -o {}", "no/x.html folder"),
     *each("verify {}", MODELS),
-    *each("audit {}", "--nope --estimator=Nope --epsilon=-1"),
+    *each("audit {}", "--nope --estimator=Nope --epsilon=-1 --fits=0 --canaries=0 --placement=x"),
     *each("study {} {}", "check run status resume stop", "nowhere folder schema.toml"),
     *("study init", "study sign nowhere", "study receipts folder"),
     *each("site {} {}", "join status rotate-key request lock-flare check", PLACES),

@@ -204,7 +204,7 @@ def test_a_product_of_eight_factors_is_short_by_less_than_is_said():
         assert least - (low << 3 * BITS) < 17 << 3 * BITS
 
 
-def test_the_integers_between_the_bounds_of_a_weight_are_settled_by_a_coin():
+def test_the_integer_between_the_bounds_of_a_weight_is_settled_by_a_coin():
     """Two candidates, gaps 0 and 1: the second owns `high` integers, its last ones in doubt."""
     coefficient, one = Fraction(1), 1 << BITS
     lows, highs = selection._weight_bounds(np.array([0, 1]), coefficient)

@@ -24,7 +24,6 @@ from hedgerow.cli import (
 from hedgerow.cli.console import guarded
 
 app = typer.Typer(
-    help="Trees, forests and boosted trees over records that several sites hold.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -66,8 +65,11 @@ def main(
 ) -> None:
     """Trees, forests and boosted trees over records that several sites hold.
 
-    Exit codes: 0 done; 1 a check found something; 2 a mistake in what was asked; 3 a budget said
-    no; 4 a ledger cannot be trusted; 5 a site or a round gave no answer.
+    Exit codes:
+    0 done; 1 a check found something;
+    2 a mistake in what was asked; 3 a budget said no;
+    4 a ledger cannot be trusted;
+    5 a site or a round gave no answer.
     """
 
 

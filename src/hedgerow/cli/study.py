@@ -42,7 +42,7 @@ def init(
     folder: Folder,
     name: Annotated[str | None, typer.Option(help="The study's name.")] = None,
     estimator: Annotated[
-        str | None, typer.Option(help="For example TreeClassifier, or papers.wang.local_rnm.")
+        str | None, typer.Option(help="Such as TreeClassifier, or papers.AUTHOR.METHOD.")
     ] = None,
     schema: Annotated[
         Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
