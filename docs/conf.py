@@ -40,6 +40,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autosummary_context = {"own_methods": make_reference.own_methods()}
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"  # names that fit beside the page
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = True
