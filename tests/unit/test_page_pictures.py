@@ -16,7 +16,7 @@ def ticks(columns) -> dict[str, list[str]]:
     rng = np.random.default_rng(0)
     X = np.stack([_drawn(kind, rng) for kind in columns.values()], axis=1)
     schema = hr.Schema(columns, classes=("no", "yes"))
-    y = np.where(np.sum(X == X[0], axis=1) > 1, "yes", "no")  # every column matters
+    y = np.where(np.sum(X[0] == X, axis=1) > 1, "yes", "no")  # every column matters
     model = hr.BoostedTreesClassifier(schema, placement="nowhere", random_state=0).fit(X, y)
     figures = [str(one) for one in shape_figures(model)]
     found = {re.search("<figcaption>(.*?)<", one)[1]: one for one in figures}
