@@ -149,7 +149,7 @@ def gubler(
 
 @study("topdown")
 def topdown(order: Order) -> None:
-    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 3, 5 and 6."""
+    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 6."""
     from studies.topdown.run import files, run
 
     order.run(files(order.quick), lambda computation: run(computation, order.quick))
@@ -185,6 +185,17 @@ def which(
 
     wanted = Wanted(1, 1, True) if order.quick else Wanted(splits, tasks, False)
     order.run(files(wanted), lambda computation: run(computation, wanted), ("lightgbm",))
+
+
+@study("robust")
+def robust(
+    order: Order,
+    splits: Annotated[int, typer.Option(help="Splits of every task.")] = 1,
+) -> None:
+    """Records that are hurt: missing cells, wide ranges, noise columns, odd sites, rare classes."""
+    from studies.robust.run import files, run
+
+    order.run(files(order.quick), lambda computation: run(computation, splits, order.quick), ())
 
 
 @study("open-ranges", folder="open_ranges")

@@ -13,6 +13,7 @@ import csv
 import multiprocessing
 import os
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -124,7 +125,7 @@ class Computation:
         progress = Progress(self.out.name, len(waiting), sys.stderr)
         context = multiprocessing.get_context("spawn")
         workers = min(self.workers or os.cpu_count() or 1, len(waiting))
-        with ProcessPoolExecutor(workers, context, _without_advice) as pool:
+        with ProcessPoolExecutor(workers, context, _begin) as pool:
             try:
                 running: dict[Future[Mapping[str, float]], tuple[_Table, Cell]] = {
                     pool.submit(table.work, **cell): (table, cell) for table, cell in waiting
@@ -233,6 +234,20 @@ def _told(code: str) -> str:
         return "that name no code"
     same = any(code in codes for codes in SAME_ANSWERS.values())
     return f"by code `{code}`{', which gives the answers of today' if same else ''}"
+
+
+def _begin() -> None:
+    """What a worker does before its first fit."""
+    threading.Thread(target=_end_with_the_command, daemon=True).start()
+    _without_advice()
+
+
+def _end_with_the_command() -> None:
+    """A worker whose command was killed would compute on, unseen."""
+    command = multiprocessing.parent_process()
+    assert command is not None
+    command.join()
+    os._exit(1)
 
 
 def _without_advice() -> None:

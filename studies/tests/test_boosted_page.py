@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import math
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from studies.boosted import default, fits, page, recipes, run
 from studies.boosted.accountant import ORDERS, at_the_papers_noise, renyi_epsilon
-from studies.boosted.paper import weight_updates
+from studies.boosted.paper import TRAINING_ROWS, weight_updates
 from studies.harness import Computation
 
 MEASURES = ("auc", "log_loss", "accuracy", "calibration_error", "seconds", "rounds", "bytes")
@@ -77,6 +81,13 @@ def test_the_papers_noise_is_that_of_its_accountant():
     assert renyi_epsilon(0.14, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
     for epsilon in (0.1, 0.5):
         assert 0.8 * epsilon < at_the_papers_noise(epsilon, 20_000) < epsilon
+
+
+def test_training_rows_are_those_of_the_files():
+    with Path("docs/results/data/files.csv").open(newline="", encoding="utf-8") as lines:
+        rows = {row["name"]: int(row["rows"]) for row in csv.DictReader(lines)}
+    for name, n in TRAINING_ROWS.items():
+        assert n == rows[name] - math.ceil(fits.TEST_PART * rows[name])
 
 
 def test_every_recipe_of_the_grid_is_one_the_estimator_knows():

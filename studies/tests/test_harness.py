@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import os
+import subprocess
 import sys
 from itertools import count
 from textwrap import dedent
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -155,6 +158,40 @@ def test_resume_takes_rows_of_earlier_code_that_gives_the_same_answers(toy, tmp_
     resumed, table = computed(out, changed, resume=True)
     assert resumed.summary() == "0 computed, 4 reused"
     assert set(table[CODE]) == {earlier}
+
+
+ENDLESS = """
+import os, sys, time
+from pathlib import Path
+
+def work(seed):
+    print(os.getpid(), flush=True)
+    time.sleep(3600)
+
+if __name__ == "__main__":
+    from endless import work
+    from studies.harness import Computation
+    Computation(Path(sys.argv[1]), workers=1).tables({"grid": (work, [{"seed": 0}])})
+"""
+
+
+def test_workers_end_with_a_command_that_is_killed(tmp_path):
+    """The worker tells its number and would then work for an hour."""
+    (tmp_path / "endless.py").write_text(ENDLESS, encoding="utf-8")
+    command = subprocess.Popen(
+        [sys.executable, str(tmp_path / "endless.py"), str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with command:
+        worker = psutil.Process(int(command.stdout.readline()))
+        command.kill()
+        _, left = psutil.wait_procs([worker], timeout=60)
+        for process in left:
+            process.kill()
+    assert not left
 
 
 def test_a_page_alone_computes_nothing_and_owns_up_to_earlier_code(toy, tmp_path):

@@ -10,12 +10,20 @@ from studies.earlier_code import SAME_ANSWERS
 from studies.gubler import fits, mixture
 from studies.tests.answers import ANSWERS, MODULES, fixed_noise
 
+TO_DO = (
+    "fits of a study answer otherwise than they did. If that is meant, take the digests of this "
+    "module out of studies/earlier_code.py, whose rows are then old, and run "
+    "python -m studies.tests.answers."
+)
 KEPT = json.loads(ANSWERS.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_with_the_noise_held_fixed_the_answers_are_those_that_were_kept(module):
-    assert MODULES[module]() == KEPT[module]
+    found = MODULES[module]()
+    assert set(found) == set(KEPT[module])
+    for name, answer in found.items():
+        assert answer == pytest.approx(KEPT[module][name], rel=1e-9), TO_DO
 
 
 def test_rows_are_taken_over_only_where_answers_are_kept():

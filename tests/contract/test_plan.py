@@ -44,11 +44,14 @@ def test_the_noise_that_is_foretold_is_the_noise_that_is_measured(monkeypatch):
 
 
 def test_rounds_and_bytes_are_those_of_a_fit():
-    planned = hr.plan(TWO, 300, 5.0, parties=3, estimators=TREE, repeats=1).chosen
+    """With so little noise a tree has its whole depth; its nodes still are a matter of luck."""
+    planned = hr.plan(TWO, 300, 1e3, parties=3, estimators=TREE, repeats=1).chosen
     X, y = sample(300, TWO)
-    run = hr.HistogramTreeClassifier(TWO, epsilon=5.0).fit(X, y, party=np.arange(300) % 3).run_
-    assert planned.rounds == len(run.rounds)
-    assert planned.bytes_per_site == pytest.approx(run.bytes_per_party, rel=0.2)
+    model, party = hr.HistogramTreeClassifier(TWO, epsilon=1e3), np.arange(300) % 3
+    runs = [model.fit(X, y, party=party).run_ for _ in range(3)]
+    assert [len(run.rounds) for run in runs] == [planned.rounds] * 3
+    sent = np.mean([run.bytes_per_party for run in runs])
+    assert planned.bytes_per_site == pytest.approx(sent, rel=0.2)
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE, VALUE], ids=["two", "three", "number"])

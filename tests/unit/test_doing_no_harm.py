@@ -99,5 +99,5 @@ def test_a_user_is_warned_that_the_shares_are_all_there_is():
 def test_a_forest_instead_of_boosted_trees_is_said():
     X, y = sample(300, VALUE)
     with pytest.warns(hr.SignalWarning, match="a forest"):
-        model = hr.BoostedTreesRegressor(VALUE, 1.0, 1e-6, random_state=0).fit(X, y)
+        model = hr.BoostedTreesRegressor(VALUE, 4.0, 1e-6, random_state=0).fit(X, y)
     assert "a forest" in model.privacy_.caveats[0]

@@ -5,29 +5,54 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.learning import goal
-from hedgerow.learning.goal import TARGET_CELLS, target_edges, target_shape
+from hedgerow.learning import target_range
+from hedgerow.learning.flow import run
+from hedgerow.learning.leaves.levelling import LEAST_TO_LEVEL, MOST_TO_LEVEL, Levelling
+from hedgerow.learning.target_range import (
+    PURE_WIDTHS,
+    TARGET_SHARE,
+    WIDTHS,
+    target_queries,
+    target_shape,
+)
 from hedgerow.queries import Answer
 from hedgerow.recipes.ours.boost_numbers import class_cuts, class_means
 from hedgerow.recipes.ours.forest import forest_constants
 from hedgerow.recipes.ours.tree import tree_constants, usual_depth
+from hedgerow.values.models import Additive
 from hedgerow.values.schema import Numeric, Schema, Target
 
 TARGET = Target(0.0, 100.0)
 
 
-def answered(y, variance, seed=0):
-    counts = np.histogram(y, np.linspace(0.0, 100.0, TARGET_CELLS + 1))[0].astype(float)
-    noise = np.random.default_rng(seed).normal(0.0, np.sqrt(variance), TARGET_CELLS)
-    return Answer((counts + noise)[None, :, None], variance)
+def answered(y, variance, seed=0, widths=WIDTHS):
+    """Counts at every width, each with noise of this variance."""
+    rng = np.random.default_rng(seed)
+    counts = [np.histogram(y, np.linspace(0.0, 100.0, n + 1))[0].astype(float) for n in widths]
+    return [
+        Answer((c + rng.normal(0.0, np.sqrt(variance), len(c)))[None, :, None], variance)
+        for c in counts
+    ]
 
 
 def drawn(n=50_000):
     return np.clip(np.random.default_rng(1).normal(30.0, 5.0, n), 0.0, 100.0)
 
 
-def test_there_are_as_many_cells_as_declared():
-    assert len(target_edges(TARGET)) + 1 == TARGET_CELLS
+def skewed(n=20_000):
+    return np.clip(np.random.default_rng(1).lognormal(1.5, 1.0, n), 0.0, 100.0)
+
+
+def lost(y, shape):
+    """Part of the variance that the clip cuts away."""
+    return np.mean((y - np.clip(y, shape.low, shape.high)) ** 2) / y.var()
+
+
+@pytest.mark.parametrize(("is_pure", "widths"), [(False, WIDTHS), (True, PURE_WIDTHS)])
+def test_all_widths_are_asked_and_share_the_budget(is_pure, widths):
+    queries = target_queries(TARGET, is_pure)
+    assert [len(query.by.edges) + 1 for query in queries] == list(widths)
+    assert sum(query.share for query in queries) == TARGET_SHARE
 
 
 def test_the_clip_is_close_to_the_quantiles_it_stands_for():
@@ -39,10 +64,17 @@ def test_the_clip_is_close_to_the_quantiles_it_stands_for():
     assert shape.spread == pytest.approx(25.0 / (shape.high - shape.low) ** 2, rel=0.1)
 
 
-def test_noise_that_hides_single_cells_leaves_merged_ones():
+def test_noise_that_hides_single_cells_leaves_wider_ones():
     y = drawn(20_000)
     shape = target_shape(TARGET, answered(y, 900.0), len(y))
     assert 5.0 < shape.low < 30.0 < shape.high < 60.0
+
+
+def test_a_tail_is_kept_that_a_flat_histogram_would_lose():
+    """All of the budget for the finest width leaves a fifth of the noise, and loses the tail."""
+    y = skewed()
+    assert lost(y, target_shape(TARGET, answered(y, 1000.0), len(y))) < 0.1
+    assert lost(y, target_shape(TARGET, answered(y, 200.0, widths=WIDTHS[-1:]), len(y))) > 0.3
 
 
 def too_wide(draws=100):
@@ -54,15 +86,65 @@ def too_wide(draws=100):
 
 def test_in_a_range_far_too_wide_cells_of_noise_hardly_ever_widen_the_clip(monkeypatch):
     assert too_wide() <= 5
-    monkeypatch.setattr(goal, "ALONE_STANDS_OUT", goal.TARGET_STANDS_OUT)
+    monkeypatch.setattr(target_range, "TARGET_STANDS_OUT", 1.0)
     assert too_wide() > 50
 
 
 def test_noise_that_hides_everything_leaves_the_public_range():
     y = drawn(500)
     shape = target_shape(TARGET, answered(y, 1e6), len(y))
+    assert not shape.is_seen
     assert shape.low < 0.5
     assert shape.high > 99.5
+
+
+def test_a_cell_that_may_hide_many_rows_is_not_left_out(monkeypatch):
+    """Half of the rows are in each of two quarters; noise of a twelfth lets one be seen alone."""
+    y = np.repeat([30.0, 60.0], 500)
+
+    def is_cut():
+        shapes = [target_shape(TARGET, answered(y, 150.0**2, seed), 1000) for seed in range(50)]
+        return any(not shape.low <= 30.0 < 60.0 <= shape.high for shape in shapes)
+
+    assert not is_cut()
+    monkeypatch.setattr(target_range, "MOST_UNSEEN", 1.0)
+    assert is_cut()
+
+
+class Missing:
+    """Stands for the sites: every record is missed by so much, seen through this noise."""
+
+    is_pure = False
+
+    def __init__(self, missed, rows, deviation, reach):
+        self.missed, self.rows, self.deviation, self.reach = missed, rows, deviation, reach
+
+    def variance(self, query):
+        return self.deviation**2 * float(MOST_TO_LEVEL / query.share)
+
+    def ask(self, queries):
+        total = -self.rows * self.missed / self.reach
+        return [Answer(np.array([[[total, 0.0]]]), self.variance(query)) for query in queries]
+
+
+def levelled(missed, deviation, rows=10_000.0):
+    shape = target_shape(TARGET, answered(drawn(), 4.0), 50_000)
+    reach = min(4.0 * (shape.high - shape.low), 100.0)
+    sites = Missing(missed, rows, deviation, reach)
+    levelling = Levelling.of(TARGET, shape, rows, sites)
+    return run(levelling.shift(Additive((0.0,))), sites), levelling
+
+
+def test_what_the_clip_cut_away_is_given_back_and_noise_is_not():
+    assert levelled(3.0, 1.0)[0] == pytest.approx(3.0, abs=1e-3)
+    assert levelled(3.0, 1000.0)[0] == 0.0
+    assert 0.0 < levelled(3.0, 200.0)[0] < 3.0
+
+
+def test_levelling_spends_what_precision_needs():
+    shares = [levelled(3.0, deviation)[1].share for deviation in (0.1, 10.0, 20.0, 1000.0)]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (LEAST_TO_LEVEL, MOST_TO_LEVEL)
 
 
 def test_target_classes_hold_equal_parts_and_their_means_rise():

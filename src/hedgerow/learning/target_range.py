@@ -26,6 +26,7 @@ WIDTHS, PURE_WIDTHS = (4, 16, 64, 256, 1024), (32, 1024)
 """Cells of the range at each width. Widths share the budget: Laplace noise affords fewer."""
 TARGET_CELLS = WIDTHS[-1]
 TARGET_STANDS_OUT = 3.5  # deviations of its noise by which a cell must be seen
+MOST_UNSEEN = 0.15  # part of the rows that noise may hide in a cell which is left out
 TAIL = 0.001  # part of the rows clipped at each end of the target
 LEAST_SPREAD = 1e-4  # variance of the target as a part of its clipped range
 
@@ -43,6 +44,11 @@ class TargetShape:
     def below(self) -> FloatArray:
         """Part of the rows at or below each cell."""
         return np.asarray(np.cumsum(self.weights) / self.weights.sum())
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether any cell stood out of its noise."""
+        return bool(np.ptp(self.weights) > 0.0)
 
     @property
     def spread(self) -> float:
@@ -85,8 +91,10 @@ def masses(counts: Sequence[FloatArray], variance: float, rows: float) -> FloatA
     """The rows, handed down from the whole range to the finest cells; (cells,)."""
     held = np.array([rows])
     for best, noise in _agreeing(counts, variance):
-        parts = best.reshape(len(held), -1)
-        seen = np.where(parts > TARGET_STANDS_OUT * np.sqrt(noise), parts, 0.0)
+        parts, least = best.reshape(len(held), -1), TARGET_STANDS_OUT * np.sqrt(noise)
+        seen = np.where(parts > least, parts, 0.0)
+        if least > MOST_UNSEEN * rows:  # too much could be left out
+            seen = np.zeros_like(parts)
         unseen = seen.sum(axis=1, keepdims=True) <= 0.0
         shares = np.where(unseen, 1.0, seen)
         held = (held[:, None] * shares / shares.sum(axis=1, keepdims=True)).ravel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,3 +42,8 @@ class Grown:
     tree: Tree
     leaves: tuple[LeafValue, ...] = field(repr=False)
     saved: tuple[float, ...] = field(default=(), repr=False)
+
+    def shifted(self, by: float) -> Grown:
+        """All leaves say so much more."""
+        leaves = tuple(replace(leaf, value=leaf.value + by) for leaf in self.leaves)
+        return replace(self, tree=self.tree.with_values(self.tree.values + by), leaves=leaves)

@@ -30,7 +30,7 @@ from hedgerow.values.regions import Split
 KEPT = 0.95  # of what is remembered, from tree to tree
 FIRST_CHANCES = 0.15  # part of the draws that follow the curves' strengths for ever
 UNSEEN = 0.5  # tests that a feature is taken to have had, with the mean gain of all
-STEP_DEVIATION = 0.2  # how far a group of records is expected to lie from zero
+GROUP_DEVIATION = 0.2  # how far a group of records is expected to lie from zero
 
 
 def posterior_gain(
@@ -43,7 +43,7 @@ def posterior_gain(
     zero. `noise` is the variance of a channel, in the statistic's units.
     """
     spread = noise * loss.gradient_scale**2 + sampling_variance(loss, h)
-    return np.asarray((g**2 - spread) * h / (h**2 + spread / STEP_DEVIATION**2 + 1e-12))
+    return np.asarray((g**2 - spread) * h / (h**2 + spread / GROUP_DEVIATION**2 + 1e-12))
 
 
 def gains_of_tests(sums: FloatArray, variance: float, loss: Loss) -> FloatArray:

@@ -31,6 +31,7 @@ Estimate = tuple[FloatArray, float]
 """Channel masses of a node and the variance of each."""
 
 PSEUDO_ROWS = 2.0
+CLASSES_PER_NOISE = 0.5  # of a forest's leaves, whose noise its trees average out
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,29 @@ def level_sums(leaves: FloatArray) -> list[FloatArray]:
     return levels
 
 
+def leaf_proportions(
+    goal: Goal, leaves: FloatArray, variance: float, prior: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(T, nodes, C) proportions of all nodes in heap order, and the deviations of their noise.
+
+    Masses below zero count as zero for classes. Of a skewed number that would raise every thin
+    leaf, so its leaves are means around the prior, whose noise has no direction.
+    """
+    if goal.shape is None:
+        return complete_proportions(leaves, variance, prior, CLASSES_PER_NOISE)
+    p = float(prior[1])
+    rows = leaves.sum(axis=-1)
+    around = np.stack([rows, leaves[..., 1] - p * rows], axis=-1)
+    noise = variance * (p**2 + (1.0 - p) ** 2)
+    found = [
+        complete_means(tree, 2.0 * variance, noise, goal.shape.spread, len(around))
+        for tree in around
+    ]
+    u, moved = np.stack([p + mean for mean, _ in found]), np.stack([own for _, own in found])
+    u = np.clip(u, 0.0, 1.0)
+    return np.stack([1.0 - u, u], axis=-1), np.stack([moved, moved], axis=-1)
+
+
 def complete_proportions(
     leaves: FloatArray, variance: float, prior: FloatArray, per_noise: float
 ) -> tuple[FloatArray, FloatArray]:
@@ -183,14 +207,19 @@ def complete_proportions(
 
 
 def complete_means(
-    leaves: FloatArray, count_variance: float, sum_variance: float, second_moment: float
+    leaves: FloatArray,
+    count_variance: float,
+    sum_variance: float,
+    second_moment: float,
+    averaged: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
     """(nodes,) means of all nodes of one tree in heap order, by empirical Bayes level by level.
 
     `leaves` is (2^depth, 2) of noisy rows and noisy sums, each record's part within [-1, 1]. A
     node's mean has variance noise / n^2 + second_moment / n; the spread of the truth around the
-    parents is what a level's squared differences hold beyond that. Beside them the deviations of
-    their noise, as if a node's and its parent's were the same.
+    parents is what a level's squared differences hold beyond that. Of trees that are `averaged` so
+    much less of the noise is left. Beside them the deviations of their noise, as if a node's and
+    its parent's were the same.
     """
     levels = level_sums(leaves[None])
     mean, moved = np.zeros(1), np.zeros(1)
@@ -200,7 +229,7 @@ def complete_means(
         n = np.maximum(sums[0, :, 0], np.sqrt(count_variance * below) + 1e-9)
         raw = np.clip(sums[0, :, 1] / n, -1.0, 1.0)
         parent, above = (mean, moved) if level == 0 else (np.repeat(a, 2) for a in (mean, moved))
-        noise = sum_variance * below / n**2 + second_moment / n
+        noise = (sum_variance * below / n**2 + second_moment / n) / averaged
         spread = max(float((n * ((raw - parent) ** 2 - noise)).sum() / n.sum()), 1e-9)
         part = spread / (spread + noise)
         mean = parent + part * (raw - parent)

@@ -84,7 +84,7 @@ class RegressionBoost:
 
     | round    | asked                                           | share of the budget     |
     |----------|-------------------------------------------------|-------------------------|
-    | 1        | number of rows, histogram of the target         | 3 %                     |
+    | 1        | number of rows, counts of the target at five widths | 5 %                 |
     | 2        | target-class tables of all features             | 10 % (pure: 20 %)       |
     | 6 rounds | histogram of absolute residuals, beside a tree's | 3 % together            |
     | per tree | leaf sums of (weight, clipped residual)         | equal parts of the rest |

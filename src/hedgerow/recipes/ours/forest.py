@@ -22,7 +22,8 @@ from hedgerow.learning.forests.guided import (
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
 from hedgerow.learning.goal import Goal, Opening, goal_statistic, opening, opening_asks
 from hedgerow.learning.leaves.calibration import CALIBRATION_SHARE, Line, calibrated
-from hedgerow.learning.leaves.leaning import complete_proportions
+from hedgerow.learning.leaves.leaning import leaf_proportions
+from hedgerow.learning.leaves.levelling import LEVEL_ASKS, Levelling
 from hedgerow.queries import (
     Cells,
     ClassCounts,
@@ -33,7 +34,7 @@ from hedgerow.queries import (
     Whole,
     sums,
 )
-from hedgerow.recipes.ours.plain import is_harmful, shares_alone
+from hedgerow.recipes.ours.plain import is_harmful, levelling_of, shares_alone
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Additive, Model, Output
@@ -92,13 +93,15 @@ class GuidedForest:
 
     | round | asked                                        | share of the budget              |
     |-------|----------------------------------------------|----------------------------------|
-    | 1     | number of rows (and the target's histogram)  | 1 % (and 2 %)                    |
+    | 1     | number of rows (and the target's counts at five widths) | 1 % (and 4 %)         |
     | 2     | class tables of all features on a thinned grid | 30 % (pure, middling signal: 50 %) |
     | 3     | class counts of the leaves of all trees      | all the rest                     |
     | 4     | two classes: class counts by score           | 3 %                              |
+    | 4     | numbers: the sum of what the trees miss      | 1 to 10 %, by the noise          |
 
     Classes: trees multiply their odds against the prior, to the power sharpness / trees; for two
-    classes round 4 tells the sharpness, and how far the whole is off. Numbers: trees are averaged.
+    classes round 4 tells the sharpness, and how far the whole is off. Numbers: trees are averaged,
+    and round 4 gives back what the clip of the target cut away.
     `n_trees` and `max_depth` None follow the signal. Where noise hides even the
     table of round 2, trees are drawn blindly and their leaves get all; where it hides those too,
     the model is the classes' shares or the mean.
@@ -117,14 +120,15 @@ class GuidedForest:
 
     def asks(self, schema: Schema) -> QueryKinds:
         calibration = sums(ClassCounts, PredictionCells) if is_calibrated(schema) else frozenset()
+        levelling = LEVEL_ASKS if schema.target is not None else frozenset()
         trees = sums(goal_statistic(schema), Cells, Leaves, Whole)
-        return opening_asks(schema) | trees | calibration
+        return opening_asks(schema) | trees | calibration | levelling
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return 4 if is_calibrated(schema) else 3
+        return 3 if len(schema.classes or ()) > 2 else 4
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
@@ -148,19 +152,22 @@ class GuidedForest:
         skeletons = guided_skeletons(belief, weights, n_trees, depth, TRIES, rng)
         shapes = shapes_of(skeletons, grids)
         by = Leaves(tuple(shape.tree for shape in shapes))
-        to_calibrate = CALIBRATION_SHARE if is_calibrated(schema) else Fraction(0)
-        rest = 1 - opened.spent - share - to_calibrate
+        levelling = levelling_of(opened, schema, quote)
+        at_the_end = levelling.share if levelling else calibration_share(schema)
+        rest = 1 - opened.spent - share - at_the_end
         answer = yield from ask(SumQuery(EVERYONE, goal.statistic, by, rest))
         prior = belief.totals / belief.totals.sum()
         leaves = on_last_level(shapes, answer.values, depth)
-        found = complete_proportions(leaves, answer.variance, prior, _per_noise(goal))
+        found = leaf_proportions(goal, leaves, answer.variance, prior)
         said = [
             SaidOfLeaves(s.tree, p[s.leaf_at], moved[s.leaf_at])
             for s, p, moved in zip(shapes, *found, strict=True)
         ]
-        if to_calibrate:
-            return Trained((yield from _read(said, prior, constants.sharpness, to_calibrate)))
-        return Trained(_votes(said, goal, prior, constants.sharpness))
+        if is_calibrated(schema):
+            return Trained((yield from _read(said, prior, constants.sharpness, at_the_end)))
+        if levelling:
+            return Trained((yield from _levelled(said, goal, levelling)))
+        return Trained(_votes(said, prior, constants.sharpness))
 
     def _blind(self, opened: Opening, schema: Schema, rng: np.random.Generator) -> Flow[Trained]:
         n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or BLIND_FOREST_DEPTH
@@ -192,6 +199,10 @@ def is_calibrated(schema: Schema) -> bool:
     return len(schema.classes or ()) == 2
 
 
+def calibration_share(schema: Schema) -> Fraction:
+    return CALIBRATION_SHARE if is_calibrated(schema) else Fraction(0)
+
+
 def _read(
     said: list[SaidOfLeaves], prior: FloatArray, sharpness: float, share: Fraction
 ) -> Flow[Model]:
@@ -213,14 +224,16 @@ def _against(said: SaidOfLeaves, base: float) -> NoisyTree:
     return NoisyTree(said.tree.with_values(odds), moved)
 
 
-def _per_noise(goal: Goal) -> float:
-    return 0.5 if goal.shape is None else 0.3 / goal.shape.spread
+def _levelled(said: list[SaidOfLeaves], goal: Goal, levelling: Levelling) -> Flow[Model]:
+    """Numbers: the mean of the trees, all of whose leaves move by what the clip cut away."""
+    means = [one.tree.with_values(goal.value(one.p)) for one in said]
+    parts = tuple(tree.with_values(tree.values / len(said)) for tree in means)
+    shift = yield from levelling.shift(Additive((0.0,), trees=parts))
+    noise = ScoreNoise.of([goal.deviations(one.moved) for one in said])
+    return mean_of([tree.with_values(tree.values + shift) for tree in means], noise)
 
 
-def _votes(said: list[SaidOfLeaves], goal: Goal, prior: FloatArray, sharpness: float) -> Model:
-    if goal.shape is not None:
-        means = [one.tree.with_values(goal.value(one.p)) for one in said]
-        return mean_of(means, ScoreNoise.of([goal.deviations(one.moved) for one in said]))
+def _votes(said: list[SaidOfLeaves], prior: FloatArray, sharpness: float) -> Model:
     base = np.log(prior)
     odds = tuple(one.tree.with_values(np.log(one.p) - base) for one in said)
     noise = ScoreNoise.of([np.log1p(one.moved / one.p) for one in said])

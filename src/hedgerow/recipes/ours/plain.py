@@ -12,6 +12,7 @@ import numpy as np
 
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.goal import Goal, Opening
+from hedgerow.learning.leaves.levelling import Levelling
 from hedgerow.learning.leaves.per_leaf import plain_proportions
 from hedgerow.queries import SumQuery, Whole
 from hedgerow.recipes.recipe import Trained, mean_of
@@ -20,15 +21,26 @@ from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
 
-HARMFUL, HARMFUL_OF_NUMBERS = 2.0, 10.0
-"""Signal below which even trees drawn blindly say less than the shares, or than the mean."""
+HARMFUL, HARMFUL_OF_NUMBERS, HARMFUL_UNSEEN = 2.0, 10.0, 30.0
+"""Signal below which even trees drawn blindly say less than the shares, or than the mean. The last
+is for a target that noise hides everywhere: it may lie in a small part of its public range."""
 PRECISE = 0.01  # part of the records: noise of a share below which more budget buys nothing
 
 
 def is_harmful(opened: Opening) -> bool:
     """Whether trees would say less than the shares or the mean."""
-    is_number = opened.goal.shape is not None
-    return opened.signal < (HARMFUL_OF_NUMBERS if is_number else HARMFUL)
+    shape = opened.goal.shape
+    if shape is None:
+        return opened.signal < HARMFUL
+    return opened.signal < (HARMFUL_OF_NUMBERS if shape.is_seen else HARMFUL_UNSEEN)
+
+
+def levelling_of(opened: Opening, schema: Schema, quote: Quote) -> Levelling | None:
+    """What puts the mean of a number right at the end; classes need none."""
+    shape = opened.goal.shape
+    if schema.target is None or shape is None:
+        return None
+    return Levelling.of(schema.target, shape, opened.rows, quote)
 
 
 def shares_alone(

@@ -15,12 +15,14 @@ from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
 from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.goal import goal_statistic, opening, opening_asks
 from hedgerow.learning.leaves.leaning import by_leaning_on_parents, lean_of
+from hedgerow.learning.leaves.levelling import LEVEL_ASKS
 from hedgerow.learning.leaves.per_leaf import unspent
 from hedgerow.learning.leaves.pruning import merge_equal_labels
 from hedgerow.queries import Cells, Leaves, QueryKinds, Whole, sums
-from hedgerow.recipes.ours.plain import is_harmful, shares_alone
+from hedgerow.recipes.ours.plain import is_harmful, levelling_of, shares_alone
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.grown import Grown
+from hedgerow.values.models import Additive
 from hedgerow.values.schema import Schema
 
 ROOT_SHARE = Fraction(35, 100)
@@ -60,14 +62,15 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenedTree:
-    """A tree of depth D in D + 2 rounds.
+    """A tree of depth D in D + 2 rounds, D + 3 for a number.
 
     | round  | asked                                           | share of the budget       |
     |--------|-------------------------------------------------|---------------------------|
-    | 1      | number of rows (and the target's histogram)     | 1 % (and 2 %)             |
+    | 1      | number of rows (and the target's counts at five widths) | 1 % (and 4 %)     |
     | 2      | class tables of all features on a thinned grid  | 35 % of the rest          |
     | 3..D+1 | class tables of each node's best features       | 45 % of the rest, equally |
     | D+2    | class counts of the leaves                      | all a path did not spend  |
+    | D+3    | numbers: the sum of what the tree misses        | 1 to 10 %, kept back      |
 
     `max_depth` None leaves the depth to the classes and the signal: 6 and one more whenever the
     classes double, or 3 where noise is as large as the data.
@@ -90,23 +93,28 @@ class ScreenedTree:
     def asks(self, schema: Schema) -> QueryKinds:
         kinds = opening_asks(schema) | sums(goal_statistic(schema), Cells, Whole)
         # Numbers that noise hides this much get their mean, so no tree is drawn blindly for them.
-        return kinds if schema.target is not None else kinds | sums(goal_statistic(schema), Leaves)
+        return kinds | (
+            LEVEL_ASKS if schema.target is not None else sums(goal_statistic(schema), Leaves)
+        )
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return (self.max_depth or usual_depth(schema)) + 2
+        return (self.max_depth or usual_depth(schema)) + (2 if schema.target is None else 3)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
         rest, goal = 1 - opened.spent, opened.goal
+        levelling = levelling_of(opened, schema, quote)
         if is_harmful(opened):
             return (yield from shares_alone(schema, goal, opened.rows, rest, quote))
         if opened.signal < HOPELESS:
             depth = self.max_depth or BLIND_DEPTH
             (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
             return self._finished(grown)
+        kept_back = levelling.share if levelling else Fraction(0)
+        rest -= kept_back
         constants = tree_constants(opened.signal, quote.is_pure)
         deeper = usual_depth(schema) if constants.max_depth == DEPTH else constants.max_depth
         depth = self.max_depth or deeper
@@ -116,11 +124,15 @@ class ScreenedTree:
             return levels if node.depth else rest * ROOT_SHARE
 
         root, choose = yield from refined_chooser(
-            schema, goal, constants.pieces, share_at, least=LEAST_ROWS, spent=opened.spent
+            schema, goal, constants.pieces, share_at, least=LEAST_ROWS, spent=1 - rest
         )
         ends = by_leaning_on_parents(goal, unspent, lean_of(goal))
         plan = TreePlan(choose, LevelOrder(), depth, ends)
         grown = yield from grow(plan, schema.names, rng, root)
+        if levelling:
+            grown = grown.shifted(
+                (yield from levelling.shift(Additive((0.0,), trees=(grown.tree,))))
+            )
         return self._finished(grown)
 
     def _finished(self, grown: Grown) -> Trained:
