@@ -11,5 +11,6 @@ from __future__ import annotations
 
 SAME_ANSWERS: dict[str, tuple[str, ...]] = {
     "studies.gubler.fits": ("c6b3aeb7e15f", "1caf7633d945"),
+    "studies.topdown.fits": ("6f04bf66ed28",),
     "studies.boosted.fits": ("140c01e8e63c",),
 }
