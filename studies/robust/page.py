@@ -7,7 +7,9 @@ import math
 import pandas as pd
 
 from studies.harness import Computation
+from studies.ours.tasks import DELTA
 from studies.pages import markdown_table, write_page
+from studies.robust.fits import EPSILON
 from studies.robust.harms import HARMS
 
 KEYS = ["task_name", "harm", "method"]
@@ -40,11 +42,12 @@ def _words(table: pd.DataFrame, now: pd.Series, then: pd.Series) -> str:
     harmful = [key for key, score in now.items() if _is_harm(str(key[0]), float(score))]
     n = table["seed"].nunique() if len(table) else 0
     return (
-        "For people whose records are not a benchmark's. Epsilon 1, delta 1e-06; AUC of two "
+        f"For people whose records are not a benchmark's. Epsilon {EPSILON:g}, delta {DELTA:g}; "
+        "AUC of two "
         "classes, accuracy of waveform, R2 of metro_traffic and gas_turbine; mean of "
         f"{'one split' if n == 1 else f'{n} splits'}. *before*: an earlier release, on one split "
-        "of its own with its own noise (before.csv; for numbers it trained on 70 % of the rows, "
-        f"here on 90 %), so differences within {CLOSE} mean nothing.\n\n"
+        "of its own with its own noise (before.csv; for numbers it trained on fewer rows), "
+        f"so differences within {CLOSE} mean nothing.\n\n"
         f"Of {len(both)} rows with both, {len(better)} are better by more than {CLOSE}, "
         f"{len(worse)} are worse: {_listed(worse.index)}. Worse than no model: "
         f"{_listed(harmful)}.\n"
