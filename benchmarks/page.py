@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from benchmarks.sources import COLUMNS, FILE, PLACES, SIZES
 from benchmarks.works import ROOT, STORE, WORKS
 
 PAGE = ROOT / "docs" / "results" / "speed.md"
@@ -18,6 +19,17 @@ down too, by up to two times: a ratio to a reference says more, and a line witho
 
 | work | before | after | reference | after / reference | goal |
 |---|---|---|---|---|---|
+"""
+SOURCES = """
+## Rows in every place
+
+Written by `python -m benchmarks.sources DIR`: one `HistogramTreeClassifier` from rows of {columns}
+columns, each fit in a process of its own. *Beside* are CPU seconds of processes that work for the
+fit: a database server's, or a cluster's workers. *Peak* is the most memory that hedgerow's own
+process held, with all that it had imported and, for DuckDB, with the engine, which runs inside.
+
+| rows lie in |{head}
+|---|{line}
 """
 GROWTH = """
 ## How cost grows
@@ -36,7 +48,7 @@ exponent smaller.
 def write_page() -> None:
     before, after = (_stored(when) for when in ("before", "after"))
     lines = [_line(name, before.get(name, {}), after.get(name, {})) for name in WORKS]
-    PAGE.write_text(HEAD + "\n".join(lines) + "\n" + _growth())
+    PAGE.write_text(HEAD + "\n".join(lines) + "\n" + _sources() + _growth())
     print(f"wrote {PAGE}")
 
 
@@ -73,6 +85,29 @@ def _reference(found: dict[str, Any]) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
+def _sources() -> str:
+    """Nothing until something was measured."""
+    if not FILE.exists():
+        return ""
+    known = json.loads(FILE.read_text())
+    head = "".join(f" {size} rows: CPU, beside, peak |" for size in SIZES)
+    lines = [
+        f"| {what} |" + "".join(f" {_place(known.get(size, {}).get(place))} |" for size in SIZES)
+        for place, (what, _) in PLACES.items()
+    ]
+    text = SOURCES.format(columns=COLUMNS, head=head, line="---|" * len(SIZES))
+    return text + "\n".join(lines) + "\n"
+
+
+def _place(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "not measured"
+    if "failed" in found:
+        return f"fails: {found['failed']}"
+    beside = _seconds(found["beside_seconds"]) if found["beside_seconds"] > 0.01 else "-"
+    return f"{_seconds(found['seconds'])}, {beside}, {found['peak_mb']:.0f} MB"
 
 
 def _growth() -> str:

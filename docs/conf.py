@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
+import make_inventories  # noqa: E402
 import make_reference  # noqa: E402
 
 from hedgerow.version import __version__  # noqa: E402
@@ -22,6 +23,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
@@ -29,7 +31,8 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "results/*/benchmark.md"]  # those are parts of other pages
 templates_path = ["_templates"]
-nitpicky = False
+nitpicky = True  # a type in a docstring that leads nowhere is an error
+intersphinx_mapping = make_inventories.mapping()
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -37,8 +40,12 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autosummary_context = {"own_methods": make_reference.own_methods()}
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"  # names that fit beside the page
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = make_inventories.ALIASES
+numpydoc_xref_ignore = set(make_inventories.WORDS)
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

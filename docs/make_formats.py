@@ -18,7 +18,8 @@ from hedgerow.values.features import Categorical, Hashed, Numeric, Spacing, Targ
 from hedgerow.values.models import Output
 from hedgerow.values.schema_text import CLASSES, MARKS, OPEN
 
-FOLDER = Path(__file__).with_name("files")
+FOLDER = Path(__file__).parents[1] / "src/hedgerow/agreement/json_schemas"
+"""They ship with hedgerow, whose commands hold files against them."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 """A number, or its exact text, as files written by hedgerow have it."""
@@ -73,7 +74,7 @@ def schema_file() -> dict[str, Any]:
         "target": _table(Target, ["low", "high"]),
         "feature": {"type": "array", "items": {"anyOf": kinds}, "minItems": 1},
     }
-    both = {"required": ["classes", "target"]}
+    both = {"type": "object", "required": ["classes", "target"]}
     whole = _closed(properties, ["feature"]) | {"not": both}
     return _titled("hedgerow schema file", whole)
 
@@ -128,13 +129,26 @@ def model_file() -> dict[str, Any]:
 def _score() -> dict[str, Any]:
     """What predicts: base + curves + trees, read by `output`."""
     numbers = {"type": "array", "items": {"type": "number"}}
+    runs = {
+        "cells": {"type": "array", "items": {"type": "integer", "minimum": 1}},
+        "values": {"type": "array", "items": numbers},
+    }
     test = _closed({"feature": TEXT, "grid": TEXT, "left": TEXT}, ["feature", "grid", "left"])
     score = {
         "base": numbers,
-        "curves": {"type": "array", "items": {"type": "object", "required": ["feature", "runs"]}},
+        "curves": {
+            "type": "array",
+            "items": _closed({"feature": COUNT, **runs}, ["feature", *runs]),
+        },
         "features": {"type": "array", "items": TEXT},
         "tests": {"type": "array", "items": test},
-        "trees": {"type": "array", "items": {"type": "array"}},
+        "trees": {
+            "type": "array",
+            "items": _closed(
+                {"nodes": {"type": "array", "items": COUNT}, "leaves": {"type": "array"}},
+                ["nodes", "leaves"],
+            ),
+        },
     }
     return {
         "type": "object",
@@ -145,7 +159,7 @@ def _score() -> dict[str, Any]:
             "noise": _closed(
                 {
                     "trees": {"type": "array", "items": {"type": "array"}},
-                    "curves": {"type": "array", "items": {"type": "array"}},
+                    "curves": {"type": "array", "items": _closed(runs, list(runs))},
                     "common": {"type": "number", "minimum": 0},
                 },
                 ["trees", "curves", "common"],

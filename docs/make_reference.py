@@ -12,6 +12,7 @@ import typer.main
 
 import hedgerow as hr
 from hedgerow.cli.main import app
+from hedgerow.estimators.planning import OWN_METHODS
 
 FOLDER = Path(__file__).with_name("reference")
 
@@ -28,8 +29,8 @@ really costs.
 """
 COMMANDS_HEAD = """# Commands
 
-For everybody at a terminal. `hedgerow COMMAND --help` says the same. Exit code 0 is success, 2 a
-mistake that the message explains, 1 anything else.
+For everybody at a terminal. `hedgerow COMMAND --help` says the same.
+
 """
 ERRORS_HEAD = """# Errors
 
@@ -48,8 +49,10 @@ def main() -> None:
 
 # ---------------------------------------------------------------------------------------- names
 def api_page() -> str:
+    estimators = [n for n in hr.__all__ if hasattr(getattr(hr, n), "fit")]
     groups = {
-        "Estimators": [n for n in hr.__all__ if hasattr(getattr(hr, n), "fit")],
+        "Estimators": [n for n in estimators if n.startswith(OWN_METHODS)],
+        "Estimators of the papers": [n for n in estimators if not n.startswith(OWN_METHODS)],
         "Errors and warnings": [n for n in hr.__all__ if _is_error(getattr(hr, n))],
     }
     grouped = {name for names in groups.values() for name in names}
@@ -74,7 +77,7 @@ def _first_line(thing: Any) -> str:
 
 
 def _summary(title: str, names: list[str]) -> str:
-    lines = "\n".join(f"   hedgerow.{name}" for name in names)
+    lines = "\n".join(f"   ~hedgerow.{name}" for name in names)
     table = f".. autosummary::\n   :toctree: names\n   :nosignatures:\n\n{lines}"
     return f"## {title}\n\n```{{eval-rst}}\n{table}\n```\n"
 
@@ -99,7 +102,9 @@ def _is_error(thing: Any) -> bool:
 
 # ------------------------------------------------------------------------------------- commands
 def commands_page() -> str:
-    return "\n".join([COMMANDS_HEAD, *_commands("hedgerow", typer.main.get_group(app))])
+    codes = (app.registered_callback.callback.__doc__ or "").split("\n\n")[1]
+    every = _commands("hedgerow", typer.main.get_group(app))
+    return "\n".join([COMMANDS_HEAD + inspect.cleandoc(codes) + "\n", *every])
 
 
 def _commands(path: str, command: Any) -> Iterator[str]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,6 +50,10 @@ Minutes = Annotated[
     float | None,
     typer.Option(min=0.0, help="Start no fit after so long; the page says how many it has."),
 ]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="Compute this table alone (the name of its file); may be given again."),
+]
 
 
 class Order:
@@ -56,17 +62,20 @@ class Order:
     def __init__(
         self,
         name: str,
-        data: Path | None,
-        out: Path | None,
-        quick: bool,
-        workers: int | None,
-        resume: bool,
-        page_only: bool,
-        minutes: float | None,
+        data: Data = None,
+        out: Out = None,
+        quick: Quick = False,
+        workers: Workers = None,
+        resume: Resume = False,
+        page_only: PageOnly = False,
+        minutes: Minutes = None,
+        only: Only = None,
     ) -> None:
         self.name, self.data, self.quick = name, data, quick
         where = place(name, out, quick)
-        self.computation = Computation(where, resume, page_only, minutes, workers)
+        self.computation = Computation(
+            where, resume, page_only, minutes, workers, tuple(only or ())
+        )
 
     @property
     def options(self) -> str:
@@ -94,152 +103,123 @@ def place(name: str, out: Path | None, quick: bool) -> Path:
     return out or (QUICK_RESULTS if quick else RESULTS) / name
 
 
-@app.command()
+def study(
+    name: str, folder: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a command of a function that takes an order, and options of its own.
+
+    Typer reads a command's signature: the options of every order are joined to it here, instead
+    of being written out at each of them.
+    """
+
+    def registered(body: Callable[..., None]) -> Callable[..., None]:
+        own = _parameters(body)[1:]
+
+        @wraps(body)
+        def command(**given: Any) -> None:
+            shared = {option.name: given.pop(option.name) for option in SHARED}
+            body(Order(folder or name, **shared), **given)
+
+        command.__dict__["__signature__"] = Signature([*SHARED, *own])
+        command.__annotations__ = {option.name: option.annotation for option in (*SHARED, *own)}
+        return app.command(name)(command)
+
+    return registered
+
+
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
+    return [*signature(function, eval_str=True).parameters.values()]
+
+
+SHARED = _parameters(Order)[1:]
+"""The options of an order, without its name."""
+
+
+@study("gubler")
 def gubler(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
+    order: Order,
     full: Annotated[bool, typer.Option("--full", help="All 50 runs of the report.")] = False,
 ) -> None:
     """One private tree from histograms: Gubler 2023, Figures 2 to 5, and real data."""
     from studies.gubler.run import chosen, run
 
-    order = Order("gubler", data, out, quick, workers, resume, page_only, minutes)
-    effort, options = chosen(quick, full), order.options + (" --full" if full else "")
+    effort, options = chosen(order.quick, full), order.options + (" --full" if full else "")
     order.run(effort.data, lambda computation: run(computation, effort, options))
 
 
-@app.command()
-def topdown(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
-) -> None:
-    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 3, 5 and 6."""
+@study("topdown")
+def topdown(order: Order) -> None:
+    """Private best-first trees: Wang, Dick and Balcan 2020, Figures 1 to 6."""
     from studies.topdown.run import files, run
 
-    order = Order("topdown", data, out, quick, workers, resume, page_only, minutes)
-    order.run(files(quick), lambda computation: run(computation, quick))
+    order.run(files(order.quick), lambda computation: run(computation, order.quick))
 
 
-@app.command()
+@study("boosted")
 def boosted(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
+    order: Order,
     splits: Annotated[int, typer.Option(help="Splits of each data set; the paper has 15.")] = 15,
 ) -> None:
     """Boosted trees: Maddock et al. 2022, Tables 3 to 6 and 9 to 12, and our default recipe."""
     from studies.boosted.run import files, run
 
-    order = Order("boosted", data, out, quick, workers, resume, page_only, minutes)
-    order.run(files(quick), lambda computation: run(computation, quick, splits))
+    order.run(files(order.quick), lambda computation: run(computation, order.quick, splits))
 
 
-@app.command()
-def ours(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
-) -> None:
+@study("ours")
+def ours(order: Order) -> None:
     """Our own tree, forest and regression on all data sets, beside the papers' methods."""
     from studies.ours.run import files, run
 
-    order = Order("ours", data, out, quick, workers, resume, page_only, minutes)
-    order.run(files(quick), lambda computation: run(computation, quick))
+    order.run(files(order.quick), lambda computation: run(computation, order.quick))
 
 
-@app.command()
+@study("which")
 def which(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
+    order: Order,
     splits: Annotated[int, typer.Option(help="Fresh splits of the default classifier.")] = 5,
     tasks: Annotated[int, typer.Option(help="Splits of every task of the overview.")] = 3,
-    only: Annotated[
-        str | None, typer.Option(help="Compute this table alone (e.g. numbers); keep the others.")
-    ] = None,
 ) -> None:
     """Which estimator for which data and epsilon, and the default classifier on fresh splits."""
     from studies.which.run import Wanted, files, run
 
-    order = Order("which", data, out, quick, workers, resume, page_only, minutes)
-    wanted = Wanted(1, 1, True, only) if quick else Wanted(splits, tasks, False, only)
+    wanted = Wanted(1, 1, True) if order.quick else Wanted(splits, tasks, False)
     order.run(files(wanted), lambda computation: run(computation, wanted), ("lightgbm",))
 
 
-@app.command()
+@study("robust")
 def robust(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
+    order: Order,
     splits: Annotated[int, typer.Option(help="Splits of every task.")] = 1,
 ) -> None:
     """Records that are hurt: missing cells, wide ranges, noise columns, odd sites, rare classes."""
     from studies.robust.run import files, run
 
-    order = Order("robust", data, out, quick, workers, resume, page_only, minutes)
-    order.run(files(quick), lambda computation: run(computation, splits, quick), ())
+    order.run(files(order.quick), lambda computation: run(computation, splits, order.quick), ())
 
 
-@app.command("open-ranges")
+@study("open-ranges", folder="open_ranges")
 def open_ranges(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
+    order: Order,
     splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 8,
 ) -> None:
     """What it costs to declare no ranges, beside wide ones and the rows' own."""
     from studies.open_ranges import files, run
 
-    order = Order("open_ranges", data, out, quick, workers, resume, page_only, minutes)
-    order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
+    repeats = 1 if order.quick else splits
+    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
 
 
-@app.command()
+@study("planned")
 def planned(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
+    order: Order,
     splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 2,
 ) -> None:
     """Whether a plan names the estimator that turns out best, over all data sets."""
     from studies.planned import files, run
 
-    order = Order("planned", data, out, quick, workers, resume, page_only, minutes)
-    order.run(files(quick), lambda computation: run(computation, 1 if quick else splits, quick), ())
+    repeats = 1 if order.quick else splits
+    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
 
 
 @app.command("first-model")
@@ -247,43 +227,27 @@ def first_model(data: Data = None, out: Out = None, page_only: PageOnly = False)
     """The commands of docs/first_model.md, typed in an empty folder on Adult's own file."""
     from studies.first_model import FILES, run
 
-    order = Order("first_model", data, out, False, 1, False, page_only, None)
+    order = Order("first_model", data, out, workers=1, page_only=page_only)
     order.run(FILES, run, ())
 
 
-@app.command("extra-trees")
+@study("extra-trees")
 def extra_trees(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
+    order: Order,
     repeats: Annotated[int, typer.Option(help="Divisions of each data set.")] = 30,
 ) -> None:
     """Federated extra-trees: Liu et al. 2020, Table 2 and Figure 3."""
     from studies.extra_trees.run import files, run
 
-    order = Order("extra-trees", data, out, quick, workers, resume, page_only, minutes)
-    order.run(files(quick), lambda computation: run(computation, quick, repeats))
+    order.run(files(order.quick), lambda computation: run(computation, order.quick, repeats))
 
 
-@app.command()
-def diprime(
-    data: Data = None,
-    out: Out = None,
-    quick: Quick = False,
-    workers: Workers = None,
-    resume: Resume = False,
-    page_only: PageOnly = False,
-    minutes: Minutes = None,
-) -> None:
+@study("diprime")
+def diprime(order: Order) -> None:
     """Median forests: Consul and Williamson 2020, Tables 1 and 2, Figures 1 to 8."""
     from studies.diprime.run import files, run
 
-    order = Order("diprime", data, out, quick, workers, resume, page_only, minutes)
-    order.run(files(quick), lambda computation: run(computation, quick))
+    order.run(files(order.quick), lambda computation: run(computation, order.quick))
 
 
 @app.command("data")

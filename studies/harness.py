@@ -3,7 +3,8 @@
 A cell is a mapping of plain values; its row lands in a file as soon as it is there, with the digest
 of the code that made it. By default everything is computed. `resume` takes rows that the same code
 has made, from a table or from a run that was cut short: Ctrl-C, kill -9 or a full disk lose one
-cell. A table is replaced only when a run ends, by the end of its grid or of its minutes.
+cell. A table is replaced only when a run ends, by the end of its grid or of its minutes; a cell
+that the run did not reach keeps the row it had, with the digest of the code that made that one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import csv
 import multiprocessing
 import os
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -23,8 +25,15 @@ from typing import Any
 
 import pandas as pd
 
-from hedgerow.errors import DataWarning, PrivacyWarning, QualityWarning, SignalWarning
+from hedgerow.errors import (
+    DataWarning,
+    PrivacyWarning,
+    QualityWarning,
+    SignalWarning,
+    SpecError,
+)
 from studies.code_version import code_version
+from studies.earlier_code import SAME_ANSWERS
 from studies.progress import Progress
 
 Cell = Mapping[str, Any]
@@ -46,6 +55,8 @@ class Computation:
     page_only: bool = False
     minutes: float | None = None
     workers: int | None = None
+    only: tuple[str, ...] = ()
+    """Tables to compute; the others stay as they are. None named are all of them."""
     computed: int = field(default=0, init=False)
     reused: int = field(default=0, init=False)
     wanted: int = field(default=0, init=False)
@@ -55,18 +66,22 @@ class Computation:
     def tables(self, grids: Mapping[str, Grid]) -> dict[str, pd.DataFrame]:
         """By name, one row a finished cell. Grids without cells have no table."""
         asked = [_Table(self.out / f"{n}.csv", *grid) for n, grid in grids.items() if grid[1]]
+        for name in set(self.only) - {table.path.stem for table in asked}:
+            raise SpecError(
+                f"--only {name} is no table of this study; it has "
+                f"{', '.join(table.path.stem for table in asked)}."
+            )
         for table in asked:
             self._take_over(table)
         if not self.page_only:
-            self._compute(asked)
+            self._compute([table for table in asked if self._is_wanted(table)])
+        for table in asked:
+            self.rows_by += Counter(row[CODE] for row in table.asked())
         return {table.path.stem: table.frame() for table in asked}
 
     def words(self) -> str:
         """What a page says about its rows: how many of those asked for, and by which code."""
-        by = ", ".join(
-            f"{n} by code `{code}`" if code else f"{n} that name no code"
-            for code, n in self.rows_by.most_common()
-        )
+        by = ", ".join(f"{n} {_told(code)}" for code, n in self.rows_by.most_common())
         return f"{self.rows_by.total()} of {self.wanted} fits: {by} (column `{CODE}` of the tables)"
 
     def summary(self) -> str:
@@ -77,16 +92,18 @@ class Computation:
 
     def _take_over(self, table: _Table) -> None:
         self.wanted += len(table.cells)
-        if self.page_only:
+        if self.page_only or not self._is_wanted(table):
             table.take(any_code=True)
         elif self.resume:
             table.take(any_code=False)
             table.begin()
         else:
             table.part.unlink(missing_ok=True)
-        codes = Counter(row[CODE] for row in table.asked())
-        self.rows_by += codes
-        self.reused += codes[table.code]
+        if self._is_wanted(table):
+            self.reused += sum(table.is_present(row) for row in table.asked())
+
+    def _is_wanted(self, table: _Table) -> bool:
+        return not self.only or table.path.stem in self.only
 
     def _compute(self, tables: Sequence[_Table]) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
@@ -95,8 +112,8 @@ class Computation:
             for table, row in self._rows(waiting):
                 table.add(row)
                 self.computed += 1
-                self.rows_by[table.code] += 1
         for table in tables:
+            table.keep_what_was_not_reached()
             table.keep()
 
     def _rows(
@@ -108,7 +125,7 @@ class Computation:
         progress = Progress(self.out.name, len(waiting), sys.stderr)
         context = multiprocessing.get_context("spawn")
         workers = min(self.workers or os.cpu_count() or 1, len(waiting))
-        with ProcessPoolExecutor(workers, context, _without_advice) as pool:
+        with ProcessPoolExecutor(workers, context, _begin) as pool:
             try:
                 running: dict[Future[Mapping[str, float]], tuple[_Table, Cell]] = {
                     pool.submit(table.work, **cell): (table, cell) for table, cell in waiting
@@ -142,9 +159,25 @@ class _Table:
         """Finished rows, of the same code or of any; what a run left unfinished comes last."""
         for path in (self.path, self.part):
             for row in _read(path):
-                if any_code or row.get(CODE) == self.code:
-                    key = tuple(row[name] for name in self.names)
-                    self.rows[key] = {**row, CODE: row.get(CODE, "")}
+                row.setdefault(CODE, "")
+                if any_code or self.is_present(row):
+                    self.rows[self._key_of(row)] = row
+
+    def is_present(self, row: Row) -> bool:
+        """Made by the code of today, or by earlier code that gives the same answers."""
+        return row[CODE] in (self.code, *SAME_ANSWERS.get(self.work.__module__, ()))
+
+    def keep_what_was_not_reached(self) -> None:
+        """Cells of this grid that time did not reach keep the rows they had.
+
+        Not those that measured other things: a table has one set of columns.
+        """
+        columns = {name for row in self.rows.values() for name in row}
+        for row in _read(self.path):
+            key = self._key_of(row)
+            row.setdefault(CODE, "")
+            if key in self.wanted and key not in self.rows and columns in (set(), set(row)):
+                self.rows[key] = row
 
     def begin(self) -> None:
         """The unfinished rows anew: a line that a crash cut short must not get a second half."""
@@ -168,7 +201,10 @@ class _Table:
             writer.writerow(plain)
             out.flush()
             os.fsync(out.fileno())
-        self.rows[tuple(plain[name] for name in self.names)] = plain
+        self.rows[self._key_of(plain)] = plain
+
+    def _key_of(self, row: Row) -> tuple[str, ...]:
+        return tuple(row[name] for name in self.names)
 
     def keep(self) -> None:
         """The table anew, in the order of its cells; rows that were not asked for come last."""
@@ -190,6 +226,28 @@ class _Table:
             elif name != CODE:
                 table[name] = _numbers(list(table[name]))
         return table
+
+
+def _told(code: str) -> str:
+    """How a page names the code of some rows."""
+    if not code:
+        return "that name no code"
+    same = any(code in codes for codes in SAME_ANSWERS.values())
+    return f"by code `{code}`{', which gives the answers of today' if same else ''}"
+
+
+def _begin() -> None:
+    """What a worker does before its first fit."""
+    threading.Thread(target=_end_with_the_command, daemon=True).start()
+    _without_advice()
+
+
+def _end_with_the_command() -> None:
+    """A worker whose command was killed would compute on, unseen."""
+    command = multiprocessing.parent_process()
+    assert command is not None
+    command.join()
+    os._exit(1)
 
 
 def _without_advice() -> None:

@@ -105,7 +105,8 @@ def page(table: pd.DataFrame, taken: Mapping[str, str]) -> list[str]:
         )
     shown = pd.DataFrame(lines)
     repeats = table.groupby(["dataset", "epsilon", "estimator"]).size()
-    splits = f"{repeats.min()} to {repeats.max()}"
+    fewest, most = repeats.min(), repeats.max()
+    splits = f"{most}" if fewest == most else f"{fewest} to {most}"
     is_near = shown["below the best"] <= NEAR
     by = ", ".join(
         f"{100 * part:.0f}% at {e}" for e, part in is_near.groupby(shown["epsilon"]).mean().items()
@@ -113,8 +114,8 @@ def page(table: pd.DataFrame, taken: Mapping[str, str]) -> list[str]:
     near, first = (float((shown[c] <= NEAR).mean()) for c in ("below the best", "always boosted"))
     words = (
         f"Of {len(shown)} cells the plan's estimator is within {NEAR} of the best in {near:.0%} "
-        f"(goal {GOAL:.0%}; {by}); boosted trees, whatever the plan says, in {first:.0%}. With few "
-        "splits small differences are chance, in favour of whoever happened to be the best."
+        f"(goal {GOAL:.0%}; {by}); boosted trees, whatever the plan says, in {first:.0%}. The best "
+        "of a cell is that of the means: the fewer splits, the more of it is luck."
     )
     return [HEAD.format(splits=splits, rows=MOST_ROWS), words + "\n", markdown_table(shown)]
 

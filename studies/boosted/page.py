@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from studies.boosted import default, figures, recipes
+from studies.boosted import default, figures, recipes, verdicts
 from studies.boosted.cells import DASH, Cells, Peer, shown
-from studies.boosted.claims import SMALL, USUAL, claims, ranks
+from studies.boosted.claims import USUAL, claims, ranks
 from studies.boosted.fits import TEST_PART
 from studies.boosted.paper import (
     BATCHES,
@@ -26,6 +26,7 @@ from studies.boosted.paper import (
     Printed,
     weight_updates,
 )
+from studies.boosted.verdicts import SMALL
 from studies.claims import section
 from studies.harness import Computation
 from studies.pages import markdown_table, write_page
@@ -49,7 +50,7 @@ def write(computation: Computation, table: pd.DataFrame, command: str) -> None:
     compared = Compared(cells)
     peers = {name: Peer(out / f"{file}.csv") for name, file in PEERS.items()}
     no_privacy = Peer(out / "lightgbm.csv")
-    parts = [_head(cells, peers), section(claims(cells))]
+    parts = [_head(cells, peers), section(claims(cells)), verdicts.section(cells)]
     parts += [_weights(compared, epsilon) for epsilon in sorted(WEIGHT_TABLES)]
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
     parts += [default.floors(cells, peers, no_privacy), default.Rivals(cells, peers).section()]

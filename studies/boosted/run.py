@@ -13,9 +13,19 @@ from typing import Any
 
 from hedgerow.privacy.accounting.conversions import WEAK_DELTA_WORDS
 from studies.boosted import page
+from studies.boosted.accountant import at_the_papers_noise
 from studies.boosted.figures import NAMED_TREES, all_figures, drawn, pulled_figures
 from studies.boosted.fits import work
-from studies.boosted.paper import BATCHES, CANDIDATES, DATASETS, JUDGED_SETS, SPLITS, UPDATES
+from studies.boosted.paper import (
+    BATCHES,
+    CANDIDATES,
+    DATASETS,
+    JUDGED_EPSILONS,
+    JUDGED_SETS,
+    SPLITS,
+    TRAINING_ROWS,
+    UPDATES,
+)
 from studies.boosted.recipes import (
     DEFAULT,
     DEFAULT_SETS,
@@ -26,6 +36,7 @@ from studies.boosted.recipes import (
     LEAVES,
     LOCAL_BASELINE,
     NAMED,
+    PRINTED,
     PULLED,
     SHARES_PARTIES,
     batched,
@@ -33,6 +44,7 @@ from studies.boosted.recipes import (
     named,
     placed,
 )
+from studies.boosted.verdicts import BEST_BATCH, NEWTON, SMALL
 from studies.harness import Cell, Computation
 
 FIGURE_SPLITS = 2
@@ -86,7 +98,11 @@ def quick_cells() -> Iterator[Cell]:
 def _with_repeats(splits: range) -> Iterator[Cell]:
     """The cells that the paper's printed methods are judged by come first."""
     for split in splits:
-        yield from _printed_cells(split)
+        yield from _printed_cells(split, PRINTED)
+        yield from _at_the_papers_noise(split)
+    for split in splits:
+        yield from _judged_batches(split)
+        yield from _printed_cells(split, PULLED)
     for split in splits:
         yield from _batches(split)
         yield from _candidates(split)
@@ -108,11 +124,23 @@ def _with_repeats(splits: range) -> Iterator[Cell]:
             yield _cell(dataset, recipe, epsilon, split)
 
 
-def _printed_cells(split: int) -> Iterator[Cell]:
-    """Newton, totally random, at two epsilons, by both rules of leaves."""
-    for epsilon, dataset, leaves in product((0.1, 0.5), JUDGED_SETS, LEAVES):
+def _printed_cells(split: int, leaves: str) -> Iterator[Cell]:
+    """Newton, totally random, at the epsilons on which printed cells are judged."""
+    for epsilon, dataset in product(JUDGED_EPSILONS, JUDGED_SETS):
         recipe = components("totally_random", "newton", leaves=leaves)
         yield _cell(dataset, recipe, epsilon, split)
+
+
+def _at_the_papers_noise(split: int) -> Iterator[Cell]:
+    for epsilon, dataset in product(JUDGED_EPSILONS, JUDGED_SETS):
+        louder = at_the_papers_noise(epsilon, TRAINING_ROWS[dataset])
+        yield _cell(dataset, components("totally_random", "newton"), louder, split)
+
+
+def _judged_batches(split: int) -> Iterator[Cell]:
+    """Batches against Newton steps, by both rules of leaves."""
+    for dataset, batch, leaves in product(JUDGED_SETS, (NEWTON, BEST_BATCH), LEAVES):
+        yield _cell(dataset, batched(batch, leaves), SMALL, split)
 
 
 def _cell(dataset: str, recipe: str, epsilon: float, split: int, parties: int = 1) -> Cell:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.papers.consul import honest_factor_of_medians
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Mechanism
 from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.recipes.papers.kary import KaryForest, PrunedKaryForest
-from hedgerow.recipes.papers.liu import ExtraTrees, Lean, SplitRule
+from hedgerow.recipes.papers.liu import ExtraTrees, LeanOn, SplitRule
 from hedgerow.recipes.recipe import Recipe, Trained
 from hedgerow.values.regions import Region
 from hedgerow.values.trees import Tree
@@ -57,7 +58,7 @@ def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
         n_trees=setting.n_trees,
         max_depth=setting.full_depth(len(rows.y)),
         split=SplitRule.RANDOM,
-        lean=Lean.NONE,
+        lean=LeanOn.NONE,
     )
 
 
@@ -100,10 +101,8 @@ def _paper(
 
 def _as_printed(setting: Setting, rows: Halves) -> Recipe:
     """The paper's budget, named for what it costs: splits have more than their half."""
-    factor = printed_factor(_features_asked(setting, rows))
-    share = (factor - HALF) / factor
-    changed = replace(setting, split_share=share)
-    return _paper(changed, rows, MedianSplit.MEDIANS, EXP)
+    leaves = (1 - setting.split_share) / _printed_factor(setting, rows)
+    return _paper(replace(setting, split_share=1 - leaves), rows, MedianSplit.MEDIANS, EXP)
 
 
 def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
@@ -126,20 +125,10 @@ def _joint(setting: Setting, rows: Halves) -> Recipe:
     return _paper(setting, rows, MedianSplit.GRID, Mechanism.PERMUTE_AND_FLIP)
 
 
-HALF = Fraction(1, 2)
-
-
-def printed_factor(k: int) -> Fraction:
-    """True over stated epsilon of DiPriMeExp with rho = 1/2: 15/8 for five features a node.
-
-    The medians of all K features are charged as if they were one; docs/proofs/medians.md.
-    """
-    return HALF + (k + HALF) / 4
-
-
-def _features_asked(setting: Setting, rows: Halves) -> int:
-    """A set of four features has no five to ask."""
-    return min(setting.k, len(rows.schema.features))
+def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
+    """True over stated epsilon; a set of four features has no five to ask."""
+    k = min(setting.k, len(rows.schema.features))
+    return honest_factor_of_medians(k, setting.split_share)
 
 
 EXP, FLIP = Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP
@@ -189,7 +178,7 @@ def train(method: str, recipe: Recipe, setting: Setting, rows: Halves, seed: int
     if method.endswith("no noise"):
         placement = Placement.NOWHERE
     printed = method.endswith("printed")
-    factor = printed_factor(_features_asked(setting, rows)) if printed else 1
+    factor = _printed_factor(setting, rows) if printed else 1
     epsilon = float(factor) * setting.epsilon
     study = simulation.study_of(recipe, sites, epsilon, setting.delta, placement=placement)
     trained, _ = simulation.train(recipe, study, sites, seed)

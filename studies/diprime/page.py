@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from hedgerow.papers.consul import honest_factor_of_medians
 from hedgerow.recipes.papers.consul import MedianForest
 from hedgerow.recipes.papers.kary import KARY_BINS
 from studies.claims import section
 from studies.diprime.claims import claims
 from studies.diprime.data import CLASSIFICATION, MOST_ROWS, PARTIES, REGRESSION
 from studies.diprime.fits import EPSILON, FIRST_SPLIT
-from studies.diprime.methods import NOT_PRIVATE, OVER_SITES, RECIPES, printed_factor
+from studies.diprime.methods import NOT_PRIVATE, OVER_SITES, RECIPES
 from studies.diprime.paper import ROWS, best_variant, printed
 from studies.diprime.verdicts import PEER, TIMES, against_paper, against_rivals, scaled, scores
 from studies.harness import Computation
@@ -31,7 +32,7 @@ PEER_TREES = 10
 
 
 def _intro() -> str:
-    ours, few, five = MedianForest(), printed_factor(4), printed_factor(5)
+    ours, few, five = MedianForest(), honest_factor_of_medians(4), honest_factor_of_medians(5)
     return f"""
 Median forests (DiPriMe: Consul and Williamson 2020) split near the median, so that no leaf is left
 with few rows and drowned in its noise. Their accounting is corrected here: K medians are paid K

@@ -15,6 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier as PooledExtraTrees
 from sklearn.metrics import f1_score
 
 from hedgerow.estimators.extra_trees import ExtraTreesClassifier
+from hedgerow.papers import liu
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.values.schema import Schema
@@ -51,7 +52,6 @@ NOISY: dict[str, dict[str, Any]] = {
         "max_depth": 6,
         "delta": GAUSSIAN_DELTA,
     },
-    AS_PRINTED: {"placement": "silo", "n_trees": TREES, "max_depth": DEPTH, "lean": False},
 }
 
 
@@ -107,18 +107,24 @@ def _pooled(
 def _federated(
     given: datasets.Dataset, method: str, epsilon: float, seed: int, trees: int, depth: int
 ) -> Any:
-    options: dict[str, Any] = {"n_trees": trees, "max_depth": depth, "placement": "nowhere"}
-    if method in LABELS:
-        options |= {
-            "placement": "label",
-            "epsilon": epsilon,
-            "min_samples_leaf": LEAF_ROWS,
-            "label_mechanism": reports(given, method, epsilon),
-        }
-    elif method in NOISY:
-        options = {**NOISY[method], "epsilon": epsilon, "n_trees": trees, "max_depth": depth}
+    """What the paper has is called by its name; the label mechanisms and placements are ours."""
     schema = with_whole_numbers(given) if method == WHOLE else given.schema
-    return ExtraTreesClassifier(schema, random_state=seed, **options)
+    sizes: dict[str, Any] = {"n_trees": trees, "max_depth": depth, "random_state": seed}
+    if method == AS_PRINTED:
+        return liu.fet_gdp(schema, epsilon, **sizes)
+    if method in LABELS:
+        mechanism = reports(given, method, epsilon)
+        return ExtraTreesClassifier(
+            schema,
+            epsilon=epsilon,
+            placement="label",
+            label_mechanism=mechanism,
+            min_samples_leaf=LEAF_ROWS,
+            **sizes,
+        )
+    if method in NOISY:
+        return ExtraTreesClassifier(schema, epsilon=epsilon, **NOISY[method] | sizes)
+    return liu.fet(schema, **sizes)
 
 
 def with_whole_numbers(given: datasets.Dataset) -> Schema:

@@ -79,7 +79,7 @@ def table_cells(repeats: int, sets: Sequence[str], epsilons: Sequence[float]) ->
     """Repeat by repeat; the largest set is run once, in the last place of it."""
     methods = [("ET", 0.0), ("FET", 0.0), (WHOLE, 0.0)]
     methods += [(m, e) for m in LABELS for e in epsilons]
-    methods += [(m, e) for m in NOISY if m != AS_PRINTED for e in epsilons]
+    methods += [(m, e) for m in NOISY for e in epsilons]
     for seed in range(repeats):
         for name, (method, epsilon) in product(sets, methods):
             if name != KDD or (seed < KDD_REPEATS and method != WHOLE):

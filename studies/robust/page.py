@@ -43,11 +43,11 @@ def _words(table: pd.DataFrame, now: pd.Series, then: pd.Series) -> str:
     n = table["seed"].nunique() if len(table) else 0
     return (
         f"For people whose records are not a benchmark's. Epsilon {EPSILON:g}, delta {DELTA:g}; "
-        "AUC of two "
-        "classes, accuracy of waveform, R2 of metro_traffic and gas_turbine; mean of "
-        f"{'one split' if n == 1 else f'{n} splits'}. *before*: an earlier release, on one split "
-        "of its own with its own noise (before.csv; for numbers it trained on fewer rows), "
-        f"so differences within {CLOSE} mean nothing.\n\n"
+        "AUC of two classes, accuracy of waveform, part of the variance that is explained of "
+        f"metro_traffic and gas_turbine; mean of {'one split' if n == 1 else f'{n} splits'}. "
+        "*before*: an earlier release, on one split of its own with its own noise (before.csv; "
+        "for numbers it trained on fewer of the rows than here), so differences within "
+        f"{CLOSE} mean nothing.\n\n"
         f"Of {len(both)} rows with both, {len(better)} are better by more than {CLOSE}, "
         f"{len(worse)} are worse: {_listed(worse.index)}. Worse than no model: "
         f"{_listed(harmful)}.\n"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import math
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from studies.boosted import default, fits, page, recipes, run
-from studies.boosted.paper import weight_updates
+from studies.boosted.accountant import ORDERS, at_the_papers_noise, renyi_epsilon
+from studies.boosted.paper import TRAINING_ROWS, weight_updates
 from studies.harness import Computation
 
 MEASURES = ("auc", "log_loss", "accuracy", "calibration_error", "seconds", "rounds", "bytes")
@@ -47,6 +52,42 @@ def test_a_cell_below_the_papers_deviation_is_listed_and_one_not_run_is_a_dash(t
     assert "- / .8486" in text  # Bank, not run
     good = written(tmp_path, table(("adult", recipe, 0.5, mean)))
     assert "None falls short" in good
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ((0.004, -0.002, 0.001), "yes"),
+        ((0.030, 0.031, 0.029), "off"),
+        ((0.090, -0.060, 0.030), "no, within scatter"),
+    ],
+)
+def test_a_printed_cell_is_near_off_or_within_scatter(tmp_path, gaps, said):
+    mean, _ = weight_updates(0.5)["totally_random", "newton", "bank"]
+    recipe = recipes.components("totally_random", "newton")
+    rows = table(*(("bank", recipe, 0.5, mean + gap) for gap in gaps))
+    rows["split"] = range(len(gaps))
+    text = written(tmp_path, rows)
+    assert f"| {said} |" in text
+    found = {"yes": "**holds**", "off": "clearly off in 1"}.get(said, "clearly off in 0")
+    assert found in text
+
+
+def test_the_papers_noise_is_that_of_its_accountant():
+    """Google's Renyi accountant agrees, and the exact account charges less for the same noise."""
+    from dp_accounting import GaussianDpEvent, rdp
+
+    accountant = rdp.RdpAccountant(list(ORDERS)).compose(GaussianDpEvent(1 / 0.14))
+    assert renyi_epsilon(0.14, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
+    for epsilon in (0.1, 0.5):
+        assert 0.8 * epsilon < at_the_papers_noise(epsilon, 20_000) < epsilon
+
+
+def test_training_rows_are_those_of_the_files():
+    with Path("docs/results/data/files.csv").open(newline="", encoding="utf-8") as lines:
+        rows = {row["name"]: int(row["rows"]) for row in csv.DictReader(lines)}
+    for name, n in TRAINING_ROWS.items():
+        assert n == rows[name] - math.ceil(fits.TEST_PART * rows[name])
 
 
 def test_every_recipe_of_the_grid_is_one_the_estimator_knows():

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hedgerow.papers.consul import honest_factor_of_medians
 from studies.boosted.cells import Cells
 from studies.boosted.claims import claims as boosted_claims
 from studies.boosted.paper import JUDGED_SETS, weight_updates
 from studies.boosted.recipes import LEAVES, batched, components
 from studies.claims import FAILS, HOLDS, NOT_RUN, OPEN, Claim, lead, section, where_it_holds
 from studies.diprime.claims import ahead
-from studies.diprime.methods import printed_factor
 from studies.gubler.claims import claims as gubler_claims
 from studies.gubler.methods import AS_PRINTED, AS_RELEASED
 from studies.pages import evenly, line
@@ -76,6 +76,14 @@ def test_gublers_claims_turn_with_the_rows(gain, verdict):
     assert deeper.verdict == NOT_RUN
 
 
+def test_a_clear_lead_of_too_few_pairs_is_no_verdict():
+    both = pd.concat([mixture(0.0), mixture(0.05).assign(depth=10)])
+    found = {claim.says: claim for claim in gubler_claims(both)}
+    deeper = found["The gain grows with the depth: as printed"]
+    assert "+5.0" in deeper.ours
+    assert deeper.verdict == "open, too few pairs"
+
+
 def boosted_cells(gap):
     rows = []
     for split in range(5):
@@ -92,7 +100,9 @@ def boosted_cells(gap):
     return Cells(table.assign(parties=1, seconds=1.0))
 
 
-@pytest.mark.parametrize(("gap", "verdict"), [(0.005, HOLDS), (0.02, "holds in 0 of 6")])
+@pytest.mark.parametrize(
+    ("gap", "verdict"), [(0.005, HOLDS), (0.02, "holds in 0 of 6; clearly off in 6")]
+)
 def test_printed_cells_are_met_or_not_and_batches_are_judged_by_both_leaves(gap, verdict):
     found = boosted_claims(boosted_cells(gap))
     assert found[0].verdict == verdict
@@ -113,8 +123,8 @@ def test_a_smaller_error_is_a_lead():
 
 
 def test_the_printed_budget_costs_less_where_there_are_fewer_features():
-    assert float(printed_factor(5)) == 15 / 8
-    assert float(printed_factor(4)) == 13 / 8
+    assert float(honest_factor_of_medians(5)) == 15 / 8
+    assert float(honest_factor_of_medians(4)) == 13 / 8
 
 
 # ------------------------------------------------------------------------------------------ figures

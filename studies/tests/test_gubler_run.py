@@ -10,6 +10,7 @@ import pytest
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import BudgetExceeded
 from hedgerow.learning.flow import run
+from hedgerow.papers import gubler
 from hedgerow.privacy.accounting.budget import Measure, Placement
 from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, worst_total
 from hedgerow.queries import Answer, Binning, BoundQuery, ClassCounts, SumQuery, Whole
@@ -24,7 +25,7 @@ from studies.gubler.methods import (
     saving_as_printed,
 )
 from studies.gubler.mixture import mixture, mixture_schema
-from studies.simulation import InTheClear, Sites, study_of, train
+from studies.simulation import InTheClear, Sites, no_limit, study_of, train
 
 PARTY = np.arange(400) % 5
 
@@ -119,3 +120,16 @@ def test_as_released_every_bound_is_zero_and_every_count_is_kept():
     assert not released.integers(bound, 1).any()
     assert drawn.sites.integers(bound, 1).any()
     assert (released.integers(count, 1) == drawn.sites.integers(count, 1)).all()
+
+
+def test_without_noise_the_copy_of_the_study_grows_the_named_method_s_tree():
+    """What differs is the noise: the report's 5/4 for a bound, and shares rounded elsewhere."""
+    drawn = mixture(250, 10, 0.3, 0)
+    model = gubler.algorithm_6_as_printed(drawn.schema, max_depth=4, n_bins=None)
+    trees = []
+    for recipe in (saving_as_printed(4, 10.0), model._recipe(drawn.schema)):
+        plain = study_of(recipe, drawn.sites, 1.0, placement=Placement.NOWHERE)
+        trained, _ = train(recipe, plain, drawn.sites, 0, no_limit())
+        trees.append(trained.grown[0].tree)
+    assert trees[0].n_leaves > 4
+    assert trees[0] == trees[1]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import os
+import subprocess
 import sys
 from itertools import count
 from textwrap import dedent
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
 from hedgerow.errors import DataError, SpecError
 from studies import __main__ as command
-from studies import needs
+from studies import harness, needs
 from studies.code_version import code_version, reached
 from studies.harness import CODE, Computation
 from studies.progress import Progress
@@ -104,6 +107,91 @@ def test_time_that_is_over_leaves_a_table_that_says_so(toy, tmp_path):
     assert partial.words().startswith(f"{len(table)} of 4 fits")
     if len(table) < 4:
         assert partial.summary().endswith(f"{4 - len(table)} left")
+
+
+def test_cells_that_time_did_not_reach_keep_the_rows_they_had(toy, tmp_path):
+    """Of a grid of four, three have rows of earlier code; one of them is computed anew."""
+    out, work = tmp_path / "out", toy(2)
+    computed(out, work, CELLS[:3])
+    text = (out / "grid.csv").read_text(encoding="utf-8").replace(code_version(work), "earlier")
+    (out / "grid.csv").write_text(text, encoding="utf-8")
+    run = Computation(out, workers=1)
+    table = harness._Table(out / "grid.csv", work, CELLS)
+    table.add({**CELLS[0], "value": 7, CODE: table.code})
+    table.keep_what_was_not_reached()
+    table.keep()
+    frame = Computation(out, page_only=True).tables({"grid": (work, CELLS)})["grid"]
+    assert list(frame["value"]) == [7, 0, 2]
+    assert list(frame[CODE]) == [table.code, "earlier", "earlier"]
+    # A run that reaches every cell leaves no row of earlier code.
+    assert set(run.tables({"grid": (work, CELLS)})["grid"][CODE]) == {table.code}
+
+
+def test_rows_that_measured_other_things_are_not_kept_beside_new_ones(toy, tmp_path):
+    out, work = tmp_path / "out", toy(2)
+    computed(out, work, CELLS[:2])
+    text = (out / "grid.csv").read_text(encoding="utf-8").replace("value", "other")
+    (out / "grid.csv").write_text(text, encoding="utf-8")
+    table = harness._Table(out / "grid.csv", work, CELLS)
+    table.add({**CELLS[0], "value": 7, CODE: table.code})
+    table.keep_what_was_not_reached()
+    assert len(table.rows) == 1
+
+
+def test_one_table_can_be_computed_alone(toy, tmp_path):
+    out, work = tmp_path / "out", toy(2)
+    grids = {"first": (work, CELLS[:2]), "second": (work, CELLS[2:])}
+    alone = Computation(out, workers=1, only=("second",))
+    tables = alone.tables(grids)
+    assert alone.summary() == "2 computed, 0 reused, 2 left"
+    assert (len(tables["first"]), len(tables["second"])) == (0, 2)
+    assert not (out / "first.csv").exists()
+    with pytest.raises(SpecError, match="--only third is no table of this study"):
+        Computation(out, only=("third",)).tables(grids)
+
+
+def test_resume_takes_rows_of_earlier_code_that_gives_the_same_answers(toy, tmp_path, monkeypatch):
+    out, work = tmp_path / "out", toy(2)
+    computed(out, work)
+    earlier, changed = code_version(work), toy(3, name=work.__module__)
+    monkeypatch.setitem(harness.SAME_ANSWERS, work.__module__, (earlier,))
+    resumed, table = computed(out, changed, resume=True)
+    assert resumed.summary() == "0 computed, 4 reused"
+    assert set(table[CODE]) == {earlier}
+
+
+ENDLESS = """
+import os, sys, time
+from pathlib import Path
+
+def work(seed):
+    print(os.getpid(), flush=True)
+    time.sleep(3600)
+
+if __name__ == "__main__":
+    from endless import work
+    from studies.harness import Computation
+    Computation(Path(sys.argv[1]), workers=1).tables({"grid": (work, [{"seed": 0}])})
+"""
+
+
+def test_workers_end_with_a_command_that_is_killed(tmp_path):
+    """The worker tells its number and would then work for an hour."""
+    (tmp_path / "endless.py").write_text(ENDLESS, encoding="utf-8")
+    command = subprocess.Popen(
+        [sys.executable, str(tmp_path / "endless.py"), str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with command:
+        worker = psutil.Process(int(command.stdout.readline()))
+        command.kill()
+        _, left = psutil.wait_procs([worker], timeout=60)
+        for process in left:
+            process.kill()
+    assert not left
 
 
 def test_a_page_alone_computes_nothing_and_owns_up_to_earlier_code(toy, tmp_path):

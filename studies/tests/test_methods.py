@@ -25,7 +25,9 @@ def test_the_cells_of_boosting_spell_parameters_that_are_used(recipe):
     assert model._recipe(SCHEMA).n_trees > 0
 
 
-@pytest.mark.parametrize("method", [*extra_trees.LABELS, *extra_trees.NOISY, "FET"])
+@pytest.mark.parametrize(
+    "method", [*extra_trees.LABELS, *extra_trees.NOISY, extra_trees.AS_PRINTED, "FET"]
+)
 def test_the_methods_of_extra_trees_use_all_they_name(method):
     given = Dataset("none", None, None, SCHEMA)
     model = extra_trees._federated(given, method, 4.0, 0, 2, 3)

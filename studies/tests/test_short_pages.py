@@ -33,7 +33,7 @@ def test_a_plan_is_near_where_its_estimator_is():
     ]
     taken = {"adult": "BoostedTrees", "bank": "Tree"}
     head, words, table = planned.page(pd.DataFrame(rows), taken)
-    assert "mean of 1 to 1 split(s)" in head
+    assert "mean of 1 split(s)" in head
     assert "(goal 90%; 50% at 1)" in words
     assert "Of 2 cells the plan's estimator is within 0.01 of the best in 50%" in words
     assert "whatever the plan says, in 100%" in words

@@ -22,6 +22,7 @@ def draw_all(out: Path, tables: Tables) -> str:
         [
             "## Figures\n",
             _privacy(out, tables, "curves", "test", "test accuracy", "Figure 2"),
+            _privacy(out, tables, "printed", "test", "test accuracy, as printed", "Figure 2"),
             "Not drawn: [slow budgets](slow.csv) and [larger epsilons](loud.csv).\n",
             *(
                 _privacy(out, tables, f"figure_5_{value}", value, words, "Figure 5")
@@ -44,7 +45,8 @@ def even(table: pd.DataFrame) -> pd.DataFrame:
 
 # ------------------------------------------------------------------------------- against epsilon
 def _privacy(out: Path, tables: Tables, name: str, value: str, words: str, figure: str) -> str:
-    table, plain = even(tables["curves"]), tables["baselines"]
+    table = even(tables["printed" if name == "printed" else "curves"])
+    plain = tables["baselines"]
     if table.empty:
         return f"{figure}: {NOT_RUN}"
     alphas = sorted(table["alpha"].unique())

@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.recipes.papers.wang import Budget, decay, even, slow
 from hedgerow.site.reading import encoding
 from studies import simulation
 from studies.datasets import FOLDER_VARIABLE
 from studies.simulation import Sites
 from studies.topdown.data import Task, task
-from studies.topdown.methods import PARTIES, of_name
-
-MAX_SPLITS = 512
-BUDGETS: dict[str, Budget] = {"decay": decay, "even": even(MAX_SPLITS), "slow": slow}
+from studies.topdown.methods import PARTIES, Sized, of_name
 
 
 def fit(
@@ -36,12 +32,8 @@ def fit(
     """Accuracy, size, rounds and cost of one tree; alpha is the paper's name for epsilon."""
     line, data = of_name(method), task(name, os.environ[FOLDER_VARIABLE])
     sites = divided(name, fraction, line.parties, seed)
-    recipe = line.recipe(
-        max_splits=MAX_SPLITS,
-        budget=BUDGETS[budget],
-        leaf_share=Fraction(str(leaf_share)),
-        rows_at_most=power_of_two_above(len(data.y)),
-    )
+    guess = power_of_two_above(len(data.y))
+    recipe = line.recipe(Sized(data.schema, budget, Fraction(str(leaf_share)), guess))
     study = simulation.study_of(recipe, sites, alpha, line.delta, placement=line.placement)
     trained, spent = simulation.train(recipe, study, sites, seed)
     (grown,) = trained.grown

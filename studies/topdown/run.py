@@ -8,8 +8,8 @@ from itertools import product
 from studies.harness import Cell, Computation, Grid
 from studies.topdown.claims import ORDERED_SETS, REPEATED
 from studies.topdown.data import FILES, LOADERS
-from studies.topdown.fits import MAX_SPLITS, fit, timed
-from studies.topdown.methods import BASELINES, METHODS, SLOW
+from studies.topdown.fits import fit, timed
+from studies.topdown.methods import BASELINES, MAX_SPLITS, METHODS, PRINTED, SLOW
 from studies.topdown.page import write
 
 ALPHAS = tuple(2.0**k for k in range(-3, 10))
@@ -21,6 +21,8 @@ FRACTIONS = (0.01, 0.05, 0.2, 1.0)
 SEEDS, MORE_SEEDS = 3, 10
 BOTH = ("decay", "even")  # the paper's
 QUICK_SETS = ("adult", "bank")
+PRINTED_SETS = (*ORDERED_SETS, "avazu")
+"""Of the methods without a repair; the others have many rows or many classes."""
 
 
 def files(quick: bool) -> tuple[str, ...]:
@@ -40,6 +42,7 @@ def full_grids() -> dict[str, list[Cell]]:
     some = ("single machine", "local choice", "noisy counts, shares")
     return {
         "baselines": cells(range(1), LOADERS, BASELINES, (1.0,)),
+        "printed": printed_cells(),
         "slow": cells(range(2), LOADERS, SLOW, REPEATED[2:], (0.2,), ("slow",)),
         "loud": cells(range(1), ("mnist",), METHODS, LOUD),
         "curves": [
@@ -52,11 +55,21 @@ def full_grids() -> dict[str, list[Cell]]:
     }
 
 
+def printed_cells() -> list[Cell]:
+    """Seed by seed, and within it the slowest line, which asks every node of all splits, last."""
+    return [
+        cell
+        for seed, line in product(range(SEEDS), PRINTED)
+        for cell in cells((seed,), PRINTED_SETS, (line,), REPEATED)
+    ]
+
+
 def quick_grids() -> dict[str, list[Cell]]:
     """The same tables from one seed, two sets and few budgets."""
     few, one, some = QUICK_SETS, ("bank",), (1.0, 512.0)
     return {
         "curves": cells(range(1), few, METHODS, some),
+        "printed": cells(range(1), one, PRINTED, some),
         "baselines": cells(range(1), few, BASELINES, (1.0,)),
         "slow": cells(range(1), one, SLOW, some[-1:], (0.2,), ("slow",)),
         "loud": cells(range(1), one, ["local choice"], LOUD[:1]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import pandas as pd
@@ -14,6 +15,9 @@ from studies.ours.tasks import DELTA
 from studies.pages import markdown_table, write_page
 
 KEYS = ["dataset", "epsilon", "parties", "split"]
+BEFORE = "against before"
+OTHERS = {BEFORE: "before", "against DP-EBM": "dp_ebm", "against diffprivlib": "diffprivlib"}
+"""Tables beside ours, by the column that compares; a peer has one holder."""
 CLOSE = 0.01  # as good as the best
 TARGET = {3.0: 0.005, 8.0: 0.003, 100.0: 0.003}
 """How far below LightGBM the default may be."""
@@ -23,13 +27,16 @@ Tables = Mapping[str, pd.DataFrame]
 
 def write(computation: Computation, tables: Tables, command: str) -> None:
     """`which.md` stands beside the folder of its tables."""
-    earlier = computation.out / "before.csv"
-    before = pd.read_csv(earlier) if earlier.exists() else None
+    others = {
+        title: pd.read_csv(path)
+        for title, name in OTHERS.items()
+        if (path := computation.out / f"{name}.csv").exists()
+    }
     limits = tables["limits"].reindex(columns=["dataset", "split", "auc"])
     sections: dict[str, Callable[[pd.DataFrame], str]] = {
         "classes": _classes,
         "numbers": _numbers,
-        "fresh": partial(_fresh, limits=limits, before=before),
+        "fresh": partial(_fresh, limits=limits, others=others),
     }
     parts = [section(tables[name]) for name, section in sections.items() if len(tables[name])]
     write_page(computation, f"../{computation.out.name}.md", "Which estimator?", command, parts)
@@ -97,14 +104,14 @@ def _row(name: str, epsilon: float, means: pd.Series, measure: str) -> dict[str,
 
 
 # ---------------------------------------------------------------------------------- fresh splits
-def _fresh(now: pd.DataFrame, limits: pd.DataFrame, before: pd.DataFrame | None) -> str:
+def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
     rows, worse = [], []
     groups = now.groupby(["dataset", "parties", "epsilon"], sort=False)
     for dataset, parties, epsilon in sorted(groups.groups, key=_in_order):
         mine = groups.get_group((dataset, parties, epsilon))
         plain, gap = _limit(mine, limits)
-        lead, error, n = _paired(mine, before)
-        if n > 1 and lead < -2.0 * error:
+        leads = {title: Lead.of(mine, other) for title, other in others.items()}
+        if BEFORE in leads and leads[BEFORE].is_clearly_behind:
             worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({parties} holders)")
         rows.append(
             {
@@ -113,7 +120,7 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, before: pd.DataFrame | None)
                 "epsilon": f"{epsilon:g}",
                 "AUC": f"{mine['auc'].mean():.4f}",
                 "splits": len(mine),
-                "against before": _difference(lead, error, n),
+                **{title: str(lead) for title, lead in leads.items()},
                 "log-loss": f"{mine['log_loss'].mean():.4f}",
                 "LightGBM": f"{plain:.4f}",
                 "below it": f"{gap:+.4f}{_verdict(epsilon, parties, gap)}",
@@ -126,17 +133,14 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, before: pd.DataFrame | None)
         "comparison only. "
         "*against before*: the same cells of the recipe before bins followed the noise "
         "(before.csv), mean difference with the standard error of the pairs and their number; "
-        "noise is drawn anew for each. LightGBM: defaults, no privacy, the same rows. Clearly "
+        "noise is drawn anew for each. *against DP-EBM*, *against diffprivlib*: InterpretML's "
+        "private boosting and diffprivlib's forest with one holder, by benchmarks/peers, on the "
+        "same rows (their delta: one over the rows, and none). LightGBM: defaults, no privacy, the "
+        "same rows. Clearly "
         f"behind before, by more than two standard errors: {said}. With few pairs an error is "
         "itself little known."
         "\n\n" + markdown_table(pd.DataFrame(rows))
     )
-
-
-def _difference(lead: float, error: float, n: int) -> str:
-    if n < 2:
-        return f"{lead:+.4f} (one split)" if n else "-"
-    return f"{lead:+.4f} ({error:.4f}; {n})"
 
 
 def _in_order(key: tuple[str, int, float]) -> tuple[int, int, float]:
@@ -157,12 +161,28 @@ def _limit(mine: pd.DataFrame, limits: pd.DataFrame) -> tuple[float, float]:
     return float(both["auc_limit"].mean()), float((both["auc_limit"] - both["auc"]).mean())
 
 
-def _paired(mine: pd.DataFrame, before: pd.DataFrame | None) -> tuple[float, float, int]:
-    """Mean difference to the earlier recipe, its standard error, and the number of pairs."""
-    if before is None:
-        return math.nan, math.nan, 0
-    both = mine.merge(before, on=KEYS, suffixes=("", "_before"))
-    differences = both["auc"] - both["auc_before"]
-    n = len(differences)
-    error = float(differences.std()) / math.sqrt(n) if n > 1 else math.nan
-    return float(differences.mean()) if n else math.nan, error, n
+@dataclass(frozen=True)
+class Lead:
+    """How far ours is ahead of another on the splits that both were run on."""
+
+    mean: float
+    error: float
+    pairs: int
+
+    @classmethod
+    def of(cls, mine: pd.DataFrame, other: pd.DataFrame) -> Lead:
+        keys = [key for key in KEYS if key in other]
+        both = mine.merge(other, on=keys, suffixes=("", "_other"))
+        differences = both["auc"] - both["auc_other"]
+        n = len(differences)
+        error = float(differences.std()) / math.sqrt(n) if n > 1 else math.nan
+        return cls(float(differences.mean()) if n else math.nan, error, n)
+
+    @property
+    def is_clearly_behind(self) -> bool:
+        return self.pairs > 1 and self.mean < -2.0 * self.error
+
+    def __str__(self) -> str:
+        if self.pairs < 2:
+            return f"{self.mean:+.4f} (one split)" if self.pairs else "-"
+        return f"{self.mean:+.4f} ({self.error:.4f}; {self.pairs})"

@@ -2,7 +2,8 @@
 
 Three grids: our three estimators on tasks of classes and of numbers at a few epsilons; the default
 classifier on splits that no constant was chosen on; LightGBM without privacy on the same splits.
-A file `before.csv` beside them, the `fresh.csv` of an earlier commit, is compared cell by cell.
+Beside them lie `before.csv`, the `fresh.csv` of an earlier commit, and peers on the same splits
+(benchmarks/peers), which are compared cell by cell.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from hedgerow.errors import SpecError
 from studies.boosted.fits import work as fit_default
 from studies.boosted.recipes import DEFAULT, DEFAULT_SETS, SHARES_PARTIES
 from studies.harness import Cell, Computation, Work
@@ -49,8 +49,6 @@ class Wanted:
     splits: int
     tasks: int
     quick: bool
-    only: str | None = None
-    """The one table that is computed; the others stay as they are, whatever code made them."""
 
 
 def files(wanted: Wanted) -> tuple[str, ...]:
@@ -62,13 +60,7 @@ def files(wanted: Wanted) -> tuple[str, ...]:
 
 
 def run(computation: Computation, wanted: Wanted) -> None:
-    jobs = _jobs(wanted)
-    if wanted.only is not None:
-        if wanted.only not in jobs:
-            raise SpecError(f"there is no table {wanted.only!r}; there are {', '.join(jobs)}.")
-        computation.tables({wanted.only: jobs[wanted.only]})
-        computation = Computation(computation.out, page_only=True)
-    tables = computation.tables(jobs)
+    tables = computation.tables(_jobs(wanted))
     options = f"--splits {wanted.splits} --tasks {wanted.tasks}"
     write(computation, tables, f"python -m studies which {options} --data DIR")
 

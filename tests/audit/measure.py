@@ -52,9 +52,9 @@ def _numbers(found: AuditVerdict) -> dict[str, object]:
 
 
 def recipes() -> Iterator[dict[str, object]]:
-    pairs = product(estimators_named("all"), ("curator", "shares", "silo"), DELTAS)
-    for kind, placement, delta in pairs:
-        yield from _new("audit.csv", kind.__name__, kind, placement, delta)
+    pairs = product(estimators_named("all").items(), ("curator", "shares", "silo"), DELTAS)
+    for (name, kind), placement, delta in pairs:
+        yield from _new("audit.csv", name, kind, placement, delta)
 
 
 def slips() -> Iterator[dict[str, object]]:

@@ -28,8 +28,8 @@ from hedgerow.privacy.noise.mechanisms import DiscreteLaplace, NoNoise
 
 CLAIM = 1.5
 FITS = 1000
-LEAVES = {"epsilon": CLAIM, "leaf_share": 0.95}
-"""Nearly all of the budget in one sum: its noise is what a stranger can see best."""
+LEAVES = {"epsilon": CLAIM, "delta": 0.0, "leaf_share": 0.95}
+"""Nearly all of the budget in one sum of Laplace noise, which a stranger can see best."""
 
 
 @pytest.mark.slow

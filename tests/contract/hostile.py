@@ -47,7 +47,8 @@ RAW = {
     "deep nesting": b"[" * 5000 + b"]" * 5000,
     "an enum that is none": b'[{"#":["Score","SECRET"]}]',
     "a count alone": b'[{"!":"Count"}]',
-    "an unbalanced tree": b'[{"!":"Tree","tree":{"features":["a"],"tests":[],"nodes":[0]}}]',
+    "an unbalanced tree": b'[{"!":"Tree","tree":{"features":["a"],"tests":[],"nodes":[0],'
+    b'"leaves":[]}}]',
     "too many queries": b"[" + b",".join([b"1"] * 5000) + b"]",
 }
 """What is no bundle at all."""
@@ -172,8 +173,9 @@ def everything() -> Bundle:
 def left_turns(depth: int) -> bytes:
     split = TWO.grids[0].split_values(range(2))
     test = {"feature": split.feature, "grid": split.grid, "left": hex(split.left)}
-    nodes = [0] * depth + [[0.0]] * (depth + 1)
+    nodes = [0] * depth + [-1] * (depth + 1)
     tree = {"features": list(TWO.names), "tests": [test], "nodes": nodes}
+    tree["leaves"] = [0.0] * (depth + 1)
     return json.dumps({"!": "Tree", "tree": tree}).encode()
 
 

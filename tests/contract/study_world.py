@@ -37,6 +37,7 @@ def study_text(
     name: str = "wards",
     epsilon: str = "1",
     hold_out: int | None = None,
+    model: str = 'estimator = "HistogramTreeClassifier"\n[model.parameters]\nmax_depth = 2',
 ) -> str:
     sites = "\n".join(
         f'[[site]]\nname = "site-{k + 1}"\nkey = "{key}"' for k, key in enumerate(keys)
@@ -48,9 +49,7 @@ version = 1
 name = "{name}"
 public_seed = 7
 [model]
-estimator = "HistogramTreeClassifier"
-[model.parameters]
-max_depth = 2
+{model}
 [schema]
 {SCHEMA}
 [privacy]

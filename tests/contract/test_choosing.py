@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import hedgerow as hr
 from contract.test_estimators import small
 from contract.test_evaluation import FRESH, FRESH_Y, contents, rows_asked
 from contract.worlds import THREE, TWO, VALUE, sample
-from hedgerow.errors import SpecError
+from hedgerow.cli.main import app
+from hedgerow.errors import QualityWarning, SpecError
 from hedgerow.estimators import choosing
+from hedgerow.privacy.accounting.budget import exact
 from hedgerow.site.reading.encoding import encode
 from hedgerow.values.joining import joint_schema, on_joint_grid
 
@@ -22,6 +27,10 @@ X, Y = sample(N, TWO)
 
 def tree(**more) -> hr.HistogramTreeClassifier:
     return hr.HistogramTreeClassifier(TWO, **{"epsilon": 5.0, "max_depth": 2, **more})
+
+
+def boosted(**more) -> hr.BoostedTreesClassifier:
+    return hr.BoostedTreesClassifier(TWO, method="components", n_trees=5, **more)
 
 
 def estimators(schema):
@@ -139,15 +148,23 @@ def test_early_stopping_takes_the_trees_that_helped():
 
 
 def test_stages_are_compared_in_the_same_query():
-    boosted = hr.BoostedTreesClassifier(TWO, method="components", n_trees=5, random_state=0)
-    said = hr.choose([boosted, tree()], X, Y, epsilon=20.0, stages=(1, 3, 5, 60))
-    assert len(said.parts) == 4  # 5, 1 and 3 trees, and the single tree
+    with pytest.warns(QualityWarning, match=r"has 5 trees, so stages \[5, 60\] are the whole"):
+        said = hr.choose(
+            [boosted(random_state=0), tree()], X, Y, epsilon=20.0, stages=(1, 3, 5, 60)
+        )
+    assert [name.split(", ")[-1] for name in said.names] == [
+        *("1. BoostedTreesClassifier", "first tree", "first 3 trees"),
+        "2. HistogramTreeClassifier",
+    ]
+    assert len(said.parts) == 4
+    assert said.chosen_name in said.names
+    assert said.names[3] in str(said)
     assert len(said.privacy_.spending) == 1
     assert "each of 2 fits, whose epsilons add up to 6" in str(said.privacy_)
 
 
 def test_stages_share_the_records_that_were_held_out():
-    model = hr.BoostedTreesClassifier(TWO, method="components", n_trees=5, hold_out=3).fit(X, Y)
+    model = boosted(hold_out=3).fit(X, Y)
     few = model.staged(3)
     assert few.model_.score.trees == model.model_.score.trees[:3]
     said = hr.evaluate(model, X, Y, epsilon=5.0, choose=[few])
@@ -164,6 +181,8 @@ REFUSED = {
     "held out already": ([tree(hold_out=3)], {}, "leave that to `choose`"),
     "all held out": ([tree()], {"hold_out": 1}, "one record in 2 or more"),
     "sites unnamed": ([tree()], {"party": np.arange(N) % 2}, "name all sites"),
+    "stages of a tree": ([tree()], {"stages": (3,)}, "no candidate is of that kind"),
+    "a stage of nothing": ([boosted()], {"stages": (0,)}, "a number of trees, 1 or more"),
     "another task": ([hr.TreeRegressor(TWO)], {}, "predicts a number"),
 }
 
@@ -173,3 +192,48 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_spent(name):
     candidates, more, words = REFUSED[name]
     with pytest.raises(SpecError, match=words):
         hr.choose(candidates, X, Y, epsilon=1.0, **more)
+
+
+# ---- the command ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Two sites' files."""
+    here = tmp_path_factory.mktemp("choose")
+    (here / "schema.toml").write_text(TWO.to_toml(), encoding="utf-8")
+    rows = pd.DataFrame(X, columns=list(TWO.names)).assign(said=Y)
+    for k in range(2):
+        rows[k::2].to_csv(here / f"{k}.csv", index=False)
+    return here
+
+
+def chosen(place, *more):
+    line = ["choose", "HistogramTreeClassifier max_depth=2", "HistogramTreeClassifier max_depth=1"]
+    line += ["HistogramTreeClassifier max_depth=3", "--schema", f"{place}/schema.toml"]
+    line += ["--data", f"{place}/0.csv", "-o", f"{place}/model.json", "--epsilon", "1.1", *more]
+    return CliRunner().invoke(app, line, catch_exceptions=False)
+
+
+def test_the_command_writes_the_best_and_all_candidates_together_keep_the_promise(place):
+    done = chosen(place, "--data", f"{place}/1.csv", "--ledger", f"{place}/fits.sqlite", "--json")
+    said = json.loads(done.stdout)
+    names = [f"{k}. HistogramTreeClassifier" for k in (1, 2, 3)]
+    assert said["comparison"]["names"] == names
+    assert said["comparison"]["privacy"]["epsilon"] == 1.1
+    model = hr.load(place / "model.json")
+    assert model.max_depth == (2, 1, 3)[names.index(said["comparison"]["chosen"])]
+    assert model.privacy_.parties == 2
+    assert model.evaluation_.digests == (model.model_.score.digest,)
+    assert "epsilons add up to 1.1." in str(model.evaluation_.privacy_)
+    assert 3 * exact(model.epsilon) <= exact(1.1)
+    assert 3 * exact(model.delta) <= exact(1e-6)
+    total = hr.Ledger(place / "fits.sqlite").total().epsilon
+    assert total == pytest.approx(2.2)
+
+
+def test_the_command_says_what_was_chosen_in_words(place):
+    done = chosen(place, "--hold-out", "3")
+    assert f"{place}/model.json: " in done.stdout
+    assert "2. HistogramTreeClassifier\n    auc" in done.stdout
+    assert "whose epsilons add up to 1.1" in done.stdout

@@ -43,9 +43,8 @@ def watched_run(tmp_path, page_of, **terms):
         with chromium() as browser, live_view("wards", RunTeller()) as view:
             watched = Watched(browser, view.address, viewport={"width": 1280, "height": 1000})
             events = []
-            model = run_study(
-                world.folder, world, listen=lambda e: (events.append(e), view.tell(e))
-            )
+            tell = lambda e: (events.append(e), view.tell(e))  # noqa: E731
+            model = run_study(world.folder, world, listen=tell, show_trees=True)
             watched.page.wait_for_function(
                 "document.querySelector('#live-state').textContent == 'finished'"
             )
@@ -91,6 +90,27 @@ def test_a_browser_sees_a_run_from_its_beginning_to_its_end(tmp_path):
     watched_run(tmp_path, look, epsilon="80")
 
 
+BOOSTED = """estimator = "BoostedTreesClassifier"
+[model.parameters]
+method = "components"
+n_trees = 3
+max_depth = 2"""
+
+
+def test_of_boosted_trees_a_browser_sees_the_newest(tmp_path):
+    def look(watched, events, model, view):
+        newest = model.model_.score.trees[-1]
+        assert paths_on(watched.page) == prefixes(
+            [words_on(model.schema_, region[: k + 1], step.test.feature)
+             for k, step in enumerate(region)]
+            for region in newest.regions()
+        )  # fmt: skip
+        rounds = [event for event in events if event["event"] == "round"]
+        assert [event["is_new_tree"] for event in rounds] == [True] * 3
+
+    watched_run(tmp_path, look, epsilon="80", model=BOOSTED)
+
+
 @pytest.mark.skipif("HEDGEROW_PICTURES" not in os.environ, reason="pictures are made on request")
 def test_the_picture_of_the_documentation(tmp_path):
     """HEDGEROW_PICTURES=1 makes it again; noise differs from run to run."""
@@ -110,7 +130,8 @@ def test_the_live_page_passes_axe(scheme):
     with chromium() as browser, live_view("wards", RunTeller()) as view:
         page = Watched(browser, view.address, color_scheme=scheme).page
         view.tell({"time": 1.0, "event": "begun", "study": "x"})
-        view.tell(round | {"bytes": 9, "spent": 0.25, "paths": [["age < 40", "dose < 0.5"]]})
+        told = {"paths": [["age < 40", "dose < 0.5"]], "is_new_tree": True}
+        view.tell(round | {"bytes": 9, "spent": 0.25} | told)
         page.wait_for_selector("#live-tree .node .node")
         page.evaluate("document.getAnimations().forEach((one) => one.finish())")
         page.evaluate(script)

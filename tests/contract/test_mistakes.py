@@ -22,6 +22,7 @@ EVERY = 1 if IS_LONG else 5
 
 FIT = "fit --schema schema.toml --data a.csv"
 EVALUATE = "evaluate model.json --data a.csv --epsilon"
+CHOOSE = "choose TreeClassifier ForestClassifier --schema schema.toml --data a.csv -o x.json"
 PLAN = "plan schema.toml --rows 100 --repeats 1"
 FILES = """nowhere.csv empty.csv norows.csv twice.csv text.parquet folder semicolons.csv 'z*.csv' ''
     http://a.org/b.csv bytes.csv latin.csv renamed.csv"""
@@ -58,6 +59,13 @@ MISTAKES = [
     *each("evaluate model.json --epsilon 1 --data {}", FILES + " nolabel.csv"),
     *each(EVALUATE + " 1 {}", "--by=nope --target=nope --target=age --ledger=folder --delta=2"),
     *each(EVALUATE + " {}", "0 -3 nan inf x"),
+    *("choose", "choose TreeClassifier --schema schema.toml --data a.csv -o x.json"),
+    *each("choose TreeClassifier ForestClassifier --schema {} -d a.csv -o x.json", SCHEMAS),
+    *each("choose TreeClassifier ForestClassifier --schema schema.toml -o x.json -d {}", FILES),
+    *each(CHOOSE + " {}", "--epsilon=0 --epsilon=nan --delta=1 --hold-out=1 --stage=0 --stage=3"),
+    *each(CHOOSE + " {}", "--target=nope --person=nope --ledger=folder Nope TreeRegressor ''"),
+    *each(CHOOSE + " 'TreeClassifier {}'", "nope=1 max_depth=x max_depth epsilon=2 hold_out=3"),
+    *each(CHOOSE.replace("x.json", "{}"), "no/x.json folder"),
     *each("plan {} --rows 100", SCHEMAS),
     *each("plan schema.toml --rows {}", "0 -5 7 1e4 many"),
     *each(PLAN + " --parties {}", "0 -1 5000"),
@@ -77,7 +85,7 @@ MISTAKES = [
     *each("report {}", MODELS),
     *each("report model.json -o {}", "no/x.html folder"),
     *each("verify {}", MODELS),
-    *each("audit {}", "--nope --estimator=Nope --epsilon=-1"),
+    *each("audit {}", "--nope --estimator=Nope --epsilon=-1 --fits=0 --canaries=0 --placement=x"),
     *each("study {} {}", "check run status resume stop", "nowhere folder schema.toml"),
     *("study init", "study sign nowhere", "study receipts folder"),
     *each("site {} {}", "join status rotate-key request lock-flare check", PLACES),

@@ -203,6 +203,27 @@ def test_an_untouched_copy_is_loaded(saved, tmp_path):
     assert hr.load(changed(saved, tmp_path / "m.json", lambda d: None)).classes_.tolist()
 
 
+def test_an_untouched_file_is_not_spelled_again(saved, tmp_path, monkeypatch):
+    """Its digest is that of a line as it lies there. Twin: another spelling is spelled back."""
+    other = changed(saved, tmp_path / "m.json", lambda d: None)
+    spelled = []
+    monkeypatch.setattr(model_file, "_spelled", lambda value: spelled.append(value) or b"")
+    assert model_file.opened(saved)["content"]["estimator"] == "HistogramTreeClassifier"
+    assert not spelled
+    refusal(other)
+    assert spelled
+
+
+def test_a_second_content_beside_the_right_one_is_not_believed(saved, tmp_path):
+    """JSON takes the last of two entries of one name: so does the check."""
+    text, path = saved.read_text(), tmp_path / "m.json"
+    forged = json.dumps(json.loads(text)["content"] | {"columns": ["forged", "too"]})
+    path.write_text(text.removesuffix("\n}\n") + f',\n"content":{forged}\n}}\n')
+    assert "was changed" in refusal(path)
+    path.write_text(f'{{\n"content":{forged},' + text.removeprefix("{"))
+    assert not hasattr(hr.load(path), "feature_names_in_")
+
+
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
 def test_a_file_that_is_cut_short_says_so(saved, tmp_path, part):
     text = saved.read_text()
@@ -249,7 +270,8 @@ def test_a_content_without_one_of_its_entries_names_it(saved, tmp_path, name):
 @pytest.mark.parametrize(
     ("version", "release", "words"),
     [
-        (4, "9.9.9", "written by hedgerow 9.9.9.*update hedgerow"),
+        (model_file.FORMAT_VERSION + 1, "9.9.9", "written by hedgerow 9.9.9.*update hedgerow"),
+        (3, "0.1.0", "written by hedgerow 0.1.0.*fit and save the model again"),
         (1, None, "written by hedgerow before 0.1.0.*fit and save the model again"),
         ("two", "0.1.0", "version 'two'"),
     ],

@@ -50,7 +50,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert strangers(wheel) == []
     with ZipFile(wheel) as shipped:
-        assert {"hedgerow/__init__.py", "hedgerow/py.typed"} <= set(shipped.namelist())
+        needed = {"__init__.py", "py.typed", "agreement/json_schemas/model.schema.json"}
+        assert {f"hedgerow/{name}" for name in needed} <= set(shipped.namelist())
 
 
 def test_an_experiment_in_a_wheel_would_be_seen(tmp_path):

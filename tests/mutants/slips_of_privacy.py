@@ -95,8 +95,8 @@ NOISE: Final = (
     Slip(
         "the exponential mechanism keeps one integer more than the weight",
         "privacy/noise/selection.py",
-        "if offset < low or falls_below_exp(",
-        "if offset <= low or falls_below_exp(",
+        "if offset < low[chosen] or falls_below_exp(",
+        "if offset <= low[chosen] or falls_below_exp(",
         "statistical/test_selection.py"
         "::test_the_integer_between_the_bounds_of_a_weight_is_settled_by_a_coin",
     ),
@@ -255,8 +255,8 @@ LEDGER: Final = (
     Slip(
         "different tests do not add",
         "privacy/ledger/charges.py",
-        "yield from _raise(parent, gain)",
-        "yield from _raise(parent, max(Fraction(0), test_part.total - parent.total))",
+        "node, parent.total = parent, before + gain",
+        "node, parent.total = parent, max(before, test.total)",
         "unit/test_ledger.py::test_different_tests_add",
     ),
     Slip(
@@ -283,8 +283,8 @@ LEDGER: Final = (
     Slip(
         "studies in disjoint regions share a budget",
         "privacy/ledger/charges.py",
-        "    yield charge.study, 0\n",
-        "",
+        "found = self._root.part(study).part(0)",
+        "found = self._root",
         "unit/test_ledger.py::test_studies_add_even_where_their_regions_are_disjoint",
     ),
     Slip(

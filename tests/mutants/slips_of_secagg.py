@@ -228,7 +228,7 @@ SECAGG: Final = (
     Slip(
         "a position of 64 bits is read",
         "secagg/encoding.py",
-        "        require(number < _LONGEST_COUNT, Code.BAD_MESSAGE)\n",
+        "    require(number < _LONGEST_COUNT, Code.BAD_MESSAGE)\n",
         "",
         "unit/test_secagg_heads.py::test_a_count_of_more_than_63_bits_is_refused_on_reading",
     ),

@@ -166,7 +166,7 @@ def test_numbers_without_classes_have_a_balance_too():
     data = rows([(0, 0, 0.3), (1, 0, 0.2), (2, 1, 0.9)], BY_VALUE)
     splits = tuple(BY_VALUE.grids[0].split_values(range(k)) for k in (1, 2))
     query = SelectQuery(EVERYONE, splits, BALANCE, Fraction(1))
-    assert scores(query, data, BY_VALUE) == [-LATTICE, -LATTICE]
+    assert scores(query, data, BY_VALUE).tolist() == [-LATTICE, -LATTICE]
 
 
 # ------------------------------------------------------------------------ the paper's versions

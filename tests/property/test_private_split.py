@@ -96,7 +96,7 @@ def log_pmf(chooser, gaps, coefficient):
 
 
 def log_chances(query, coefficient, r) -> np.ndarray:
-    exact = scores(query, r, SCHEMA)
+    exact = scores(query, r, SCHEMA).tolist()
     return log_pmf(query.mechanism, tuple(max(exact) - u for u in exact), coefficient)
 
 

@@ -269,7 +269,8 @@ def test_a_run_of_cuts_has_the_scores_of_its_splits(score, data):
     splits = tuple(candidate(asked, k) for k in range(n_candidates(asked)))
     rows, scoring = rows_of(data, schema), Scoring(score, 16)
     together = scores(SelectQuery(EVERYONE, asked, scoring, SHARE), rows, schema)
-    assert together == scores(SelectQuery(EVERYONE, splits, scoring, SHARE), rows, schema)
+    apart = scores(SelectQuery(EVERYONE, splits, scoring, SHARE), rows, schema)
+    assert together.tolist() == apart.tolist()
 
 
 @pytest.mark.parametrize("candidates", [SPLITS, CHAINS, CUTS, SPLITS + CHAINS + CUTS])

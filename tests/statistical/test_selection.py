@@ -1,7 +1,6 @@
 """Private choice: exact probabilities against draws, and against epsilon for every neighbour."""
 
 import itertools
-import math
 import random
 from fractions import Fraction
 from functools import cache
@@ -142,12 +141,20 @@ def test_scores_from_an_integer_array_are_taken_and_floats_refused(mechanism):
     assert mechanism(np.array([2, 900]), Fraction(1), secret) == 1
     with pytest.raises(SpecError, match="not an integer"):
         mechanism([1.0, 2.0], Fraction(1), secret)
+    with pytest.raises(SpecError, match="not an integer"):
+        mechanism([Fraction(1, 2), 2], Fraction(1), secret)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(
     ("scores", "coefficient"),
-    [([], Fraction(1)), ([1, 2**62], Fraction(1)), ([1, 2], 0.5), ([1, 2], Fraction(-1))],
+    [
+        ([], Fraction(1)),
+        ([1, 2**62], Fraction(1)),
+        ([1, -(2**90)], Fraction(1)),
+        ([1, 2], 0.5),
+        ([1, 2], Fraction(-1)),
+    ],
 )
 def test_what_cannot_be_chosen_from_exactly_is_refused(mechanism, scores, coefficient):
     with pytest.raises(SpecError):
@@ -165,33 +172,70 @@ class Scripted:
         return self.integers.pop(0).to_bytes(count, "little")
 
 
+BITS = selection._WEIGHT_BITS
+
+
 def test_bounds_of_a_weight_hold_the_weight_and_are_close():
-    """Against one exponential of the whole gap, at twice the bits."""
+    """Against one exponential of the whole gap, at four times the bits."""
     draw = random.Random(7)
     for _ in range(300):
         coefficient = Fraction(
             draw.randrange(1, 1000), draw.randrange(1, 2 ** draw.randrange(2, 40))
         )
         gap = draw.randrange(2 ** draw.randrange(1, 62))
-        low, high = selection._weight_bounds(gap, selection._factors(coefficient))
-        least, most = exp_bounds(coefficient * gap, 128)
-        assert low << 64 <= most
-        assert least <= high << 64
-        assert high - low <= 2
+        lows, highs = selection._weight_bounds(np.array([gap, 0]), coefficient)
+        least, most = exp_bounds(coefficient * gap, 4 * BITS)
+        assert int(lows[0]) << 3 * BITS <= most
+        assert least <= int(highs[0]) << 3 * BITS
+        assert highs[0] - lows[0] <= 17
+        assert lows[1] == highs[1] == 1 << BITS
+
+
+def test_a_product_of_eight_factors_is_short_by_less_than_is_said():
+    """The worst that is known: gaps of 61 bits, all of their bytes in use, at weights near 1."""
+    draw = random.Random(8)
+    gaps = np.array([draw.randrange(2**60, 2**61) for _ in range(2000)])
+    coefficient = Fraction(1, 2**62)
+    lows, highs = selection._weight_bounds(gaps, coefficient)
+    for gap, low, high in zip(gaps.tolist(), lows.tolist(), highs.tolist(), strict=True):
+        least, most = exp_bounds(coefficient * gap, 4 * BITS)
+        assert low << 3 * BITS <= least
+        assert most <= high << 3 * BITS
+        assert least - (low << 3 * BITS) < 17 << 3 * BITS
 
 
 def test_the_integer_between_the_bounds_of_a_weight_is_settled_by_a_coin():
-    """Two candidates, gaps 0 and 1: the second owns [2^64, 2^64 + high), its last ones in doubt."""
-    coefficient = Fraction(1)
-    low, high = selection._weight_bounds(1, selection._factors(coefficient))
-    assert low < 2**64 * math.exp(-1) * (1 + 1e-15)
-    assert high > 2**64 * math.exp(-1) * (1 - 1e-15)
-    assert high - low == 1
-    surplus = -(2**64 + high - 1).bit_length() % 8
-    doubtful = (2**64 + low) << surplus
+    """Two candidates, gaps 0 and 1: the second owns `high` integers, its last ones in doubt."""
+    coefficient, one = Fraction(1), 1 << BITS
+    lows, highs = selection._weight_bounds(np.array([0, 1]), coefficient)
+    low, high, weight = int(lows[1]), int(highs[1]), exp_bounds(coefficient, BITS)[0]
+    assert low <= weight < high
+    surplus = -(one + high - 1).bit_length() % 8
+    doubtful, below, above = ((one + v) << surplus for v in (weight, low - 1, high - 1))
     won = Scripted(doubtful, 0)  # the next 64 bits are 0: below the true weight
     assert selection.exponential([1, 0], coefficient, won) == 1
     lost = Scripted(doubtful, 2**64 - 1, 0)  # above it: starts over, now with the integer 0
     assert selection.exponential([1, 0], coefficient, lost) == 0
-    assert not won.integers
-    assert not lost.integers
+    sure, hopeless = Scripted(below), Scripted(above, 0)  # no coin is needed
+    assert selection.exponential([1, 0], coefficient, sure) == 1
+    assert selection.exponential([1, 0], coefficient, hopeless) == 0
+    assert not any(one.integers for one in (won, lost, sure, hopeless))
+
+
+def test_weights_that_the_first_bits_cannot_tell_apart_are_drawn_right(monkeypatch):
+    """With four bits instead of 31 every other draw is settled by the coin, and none is wrong."""
+    monkeypatch.setattr(selection, "_WEIGHT_BITS", 4)
+    selection._factors.cache_clear()
+    counts = counts_of(selection.exponential, SCORES, COEFFICIENT, 5_000)
+    selection._factors.cache_clear()
+    assert agrees(counts, exponential_pmf(SCORES, COEFFICIENT))
+
+
+def test_a_draw_without_the_coin_is_seen(monkeypatch):
+    """Twin: with four bits and every doubtful integer kept, the law is another one."""
+    monkeypatch.setattr(selection, "_WEIGHT_BITS", 4)
+    monkeypatch.setattr(selection, "falls_below_exp", lambda *_: True)
+    selection._factors.cache_clear()
+    counts = counts_of(selection.exponential, SCORES, COEFFICIENT, 5_000)
+    selection._factors.cache_clear()
+    assert not agrees(counts, exponential_pmf(SCORES, COEFFICIENT))

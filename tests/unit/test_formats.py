@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from docs.make_formats import FOLDER, FORMATS, text_of
+from hedgerow.agreement import validating, verifying
 from hedgerow.cli.main import app
 
 SCHEMA = {
@@ -75,6 +76,58 @@ def test_a_schema_that_is_wrong_is_refused_by_both(name):
     assert not fits("schema", WRONG_SCHEMAS[name])
     with pytest.raises(hr.SpecError):
         hr.Schema.from_dict(WRONG_SCHEMAS[name])
+
+
+MANY_PROBLEMS = """
+classes = ["no"]
+colour = "red"
+[[feature]]
+name = "age"
+low = 0
+[[feature]]
+name = "dose"
+low = false
+high = 9
+bins = 400
+spacing = "wild"
+"""
+
+
+def test_a_check_names_every_problem_of_a_schema_its_place_and_what_is_allowed(tmp_path):
+    (tmp_path / "x.toml").write_text(MANY_PROBLEMS)
+    done = CliRunner().invoke(app, ["schema", "check", f"{tmp_path}/x.toml", "--json"])
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["problems"] == [
+        "classes: ['no'] was found; a list of 2 or more is allowed",
+        "feature[0] ('age'): 'high' is missing and must be there",
+        "feature[1] ('dose').low: False was found; a number or a text is allowed",
+        "feature[1] ('dose').bins: 400 was found; 255 or less is allowed",
+        "feature[1] ('dose').spacing: 'wild' was found; 'uniform', 'log', 'fine' or 'finer' is "
+        "allowed",
+        "the file: 'colour' was found; allowed are classes, classes_confirmed_by, "
+        "classes_confirmed_on, classes_read_from_rows, feature, target",
+    ]
+
+
+def test_a_check_without_the_library_still_names_the_first_problem(tmp_path, monkeypatch):
+    monkeypatch.setattr(validating, "find_spec", lambda name: None)
+    (tmp_path / "x.toml").write_text(MANY_PROBLEMS)
+    done = CliRunner().invoke(app, ["schema", "check", f"{tmp_path}/x.toml"])
+    assert done.exit_code == 1
+    assert "unknown entries ['colour']" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([], "the file: [] was found; a table is allowed"),
+        ({"feature": ["x"]}, "feature[0]: 'x' was found; a table is allowed"),
+        (WRONG_SCHEMAS["classes and a target"], "'classes' and 'target' stand together; only one"),
+    ],
+)
+def test_a_problem_is_told_once_and_in_words(content, words):
+    (said,) = validating.problems_of("schema", content)
+    assert words in said
 
 
 def test_drafts_and_confirmed_schemas_fit():
@@ -139,3 +192,19 @@ def test_the_model_file_of_every_estimator_fits(name, tmp_path):
 )
 def test_a_model_without_something_is_seen(path, tmp_path):
     assert not fits("model", without(saved("TreeClassifier", tmp_path), *path))
+
+
+def test_verify_says_what_is_wrong_with_the_form_of_a_model(tmp_path, monkeypatch):
+    document = saved("TreeClassifier", tmp_path)
+    document["content"]["privacy"]["delta"] = "small"
+    document["content"] |= {"colour": "red"}
+    wrong = json.dumps(document | {"digest": verifying.model_file.digest_of(document["content"])})
+    (tmp_path / "wrong.json").write_text(wrong)
+    form = verifying.verified(tmp_path / "wrong.json", None)[-1]
+    assert (form.what, form.is_right) == ("form", False)
+    assert "content.privacy.delta: 'small' was found; a number is allowed" in form.words
+    assert "content: 'colour' was found; allowed are classes, columns, " in form.words
+    assert CliRunner().invoke(app, ["verify", f"{tmp_path}/wrong.json"]).exit_code == 1
+    monkeypatch.setattr(validating, "find_spec", lambda name: None)
+    checks = {one.what: one for one in verifying.verified(tmp_path / "model.json", None)}
+    assert "pip install 'hedgerow[check]'" in checks["form"].words

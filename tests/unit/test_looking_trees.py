@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hedgerow.learning.forests import looking
-from hedgerow.learning.forests.boosting import DrawnTrees, Rounds
-from hedgerow.learning.forests.random_trees import DrawableFeature, oblivious
+from hedgerow.learning.forests.boosting import Rounds
+from hedgerow.learning.forests.random_trees import DrawableFeature
+from hedgerow.learning.forests.remembering import RememberingTrees
 from hedgerow.learning.leaves.updates import Wiener
 from hedgerow.queries import Answer, Binning
 from hedgerow.values.candidates import Grids
@@ -91,9 +92,8 @@ def test_three_classes_add_up_what_their_outputs_gain():
 def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[looking.LookingTrees, list[Fraction]]:
     """Trees after a look at tables of which only that of x and y says something."""
     monkeypatch.setattr(looking, "RANDOM_TREES", 0.0)
-    features, rounds = known(), Rounds(4, 1, Fraction(1, 2))
-    plain = oblivious(GRIDS, features, 2)
-    trees = looking.looking(GRIDS, features, curves(), plain, rounds, LOSS)
+    others, rounds = RememberingTrees(GRIDS, known(), LOSS, 2), Rounds(4, 1, Fraction(1, 2))
+    trees = looking.looking(GRIDS, others, curves(), rounds)
     assert isinstance(trees, looking.LookingTrees)
     flow = trees.grow(
         range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), np.random.default_rng(0)
@@ -115,12 +115,11 @@ def test_a_drawn_tree_tests_the_pair_and_the_place_that_gained(monkeypatch):
     trees, _ = looked(monkeypatch)
     monkeypatch.setattr(looking, "SHARPNESS", 60.0)  # the best cut, and no other
     x, y = (f.test(GRIDS, cut) for f, cut in zip(trees.tables[0].features, (2, 5), strict=True))
-    drawn = [set(trees._draw(n, np.random.default_rng(n)).tests) for n in range(20)]
+    drawn = [set(trees._tests_of_a_tree(np.random.default_rng(n))) for n in range(20)]
     assert all({x, y} <= tests for tests in drawn)
 
 
 def test_with_one_feature_there_is_no_pair_and_trees_are_random():
-    features = known()[:1]
-    plain = oblivious(GRIDS, features, 2)
-    found = looking.looking(GRIDS, features, curves()[:1], plain, Rounds(4, 1, Fraction(1)), LOSS)
-    assert isinstance(found, DrawnTrees)
+    others = RememberingTrees(GRIDS, known()[:1], LOSS, 2)
+    found = looking.looking(GRIDS, others, curves()[:1], Rounds(4, 1, Fraction(1)))
+    assert found is others

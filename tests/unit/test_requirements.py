@@ -17,7 +17,7 @@ PRODUCT = ROOT / "src/hedgerow"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 CORE = PROJECT["dependencies"]
-PARTS = ("plot", "onnx", "https", "flare", "sql", "dask")
+PARTS = ("plot", "check", "onnx", "https", "flare", "sql", "dask")
 OPTIONAL = [line for extra in PARTS for line in EXTRAS[extra]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
 OWN = {"hedgerow", "studies", "demos", "docs", *(path.stem for path in (ROOT / "tests").rglob("*"))}
@@ -100,13 +100,20 @@ def test_a_requirement_too_many_too_few_or_too_early_is_seen(tmp_path, source, f
 
 
 def test_what_tests_import_is_installed_for_them():
-    assert imported(ROOT / "tests") <= names([*CORE, *OPTIONAL, *EXTRAS["dev"]])
+    assert imported(ROOT / "tests") <= names([*CORE, *OPTIONAL, *EXTRAS["dev"], *EXTRAS["docs"]])
 
 
 def test_what_studies_import_is_in_their_own_list():
     ready = names([*CORE, *FOR_STUDIES])
-    assert imported(ROOT / "studies") - {"pytest", "hypothesis"} <= ready
-    assert names(FOR_STUDIES) <= imported(ROOT / "studies")
+    run = {name for tree in parsed_studies() for name in bought(ast.walk(tree))}
+    assert names(FOR_STUDIES) <= run <= ready
+    assert imported(ROOT / "studies/tests") <= ready | names(EXTRAS["dev"])
+
+
+def parsed_studies() -> Iterator[ast.Module]:
+    """Without their tests, which have what all tests have."""
+    paths = (path for path in (ROOT / "studies").rglob("*.py") if "tests" not in path.parts)
+    return (ast.parse(path.read_text(encoding="utf-8")) for path in paths)
 
 
 FIT = """

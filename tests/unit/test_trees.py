@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hedgerow.errors import SpecError
 from hedgerow.values.packing import Packed, pack
+from hedgerow.values.preorder import children
 from hedgerow.values.regions import EVERYONE, Fold, Region, Split, Step, cells
-from hedgerow.values.trees import MOST_LEAVES, Tree, descend
+from hedgerow.values.trees import MOST_LEAVES, Tree, descend, trees_from_dict
 
 AGE = Split("age", "grid-a", cells(range(3)))
 JOB = Split("job", "grid-j", cells([1, 3, 200]))
@@ -145,22 +149,61 @@ def test_a_split_on_cells_beyond_a_byte_is_refused() -> None:
         Tree.build(FEATURES, {(Step(wide, 0),): [1.0], (Step(wide, 1),): [2.0]})
 
 
+AGE_TEST = {"feature": "age", "grid": "g", "left": "0x1"}
+
+
 @pytest.mark.parametrize(
-    ("tests", "nodes", "complaint"),
+    ("tests", "nodes", "leaves", "complaint"),
     [
-        ([], [], "end inside the tree"),
-        ([{"feature": "age", "grid": "g", "left": "0x1"}], [0, [1.0]], "end inside"),
-        ([], [[1.0], [1.0]], "complete after 1"),
-        ([{"feature": "age", "left": "0x1"}], [[1.0]], "not a tree"),
-        ([], [["much"]], "not a tree"),
-        ([], [0, [1.0], [2.0]], "not a tree"),
-        ([{"feature": "age", "grid": "g", "left": "0x1"}], [-1, [1.0], [2.0]], "not a tree"),
-        ([{"feature": "age", "grid": "g", "left": "0x0"}], [[1.0]], "not a tree"),
+        ([], [], [], "end inside the tree"),
+        ([AGE_TEST], [0, -1], [1.0], "end inside"),
+        ([], [-1, -1], [1.0, 1.0], "complete after 1"),
+        ([{"feature": "age", "left": "0x1"}], [-1], [1.0], "not a tree"),
+        ([], [-1], ["much"], "not a tree"),
+        ([], [0, -1, -1], [1.0, 2.0], "not a tree"),
+        ([AGE_TEST], [-2, -1, -1], [1.0, 2.0], "not a tree"),
+        ([AGE_TEST], [0.0, -1, -1], [1.0, 2.0], "not a tree"),
+        ([AGE_TEST], [2**80, -1, -1], [1.0, 2.0], "not a tree"),
+        ([AGE_TEST], 3, [1.0, 2.0], "not a tree"),
+        ([AGE_TEST | {"left": "0x0"}], [-1], [1.0], "not a tree"),
+        ([AGE_TEST], [0, -1, -1], [1.0], "more or fewer leaves"),
+        ([AGE_TEST], [0, -1, -1], [1.0, [2.0]], "not a tree"),
+        ([AGE_TEST], [0, -1, -1], [[[1.0]], [[2.0]]], "neither a number nor a list"),
+        ([], [-1], [10**400], "not a tree"),
     ],
 )
-def test_a_broken_file_is_refused(tests: list, nodes: list, complaint: str) -> None:
+def test_a_broken_file_is_refused(tests: list, nodes: list, leaves: list, complaint: str) -> None:
+    broken = {"features": list(FEATURES), "tests": tests, "nodes": nodes, "leaves": leaves}
     with pytest.raises(SpecError, match=complaint):
-        Tree.from_dict({"features": list(FEATURES), "tests": tests, "nodes": nodes})
+        Tree.from_dict(broken)
+
+
+def test_the_first_broken_tree_of_a_model_is_told() -> None:
+    good, short = {"nodes": [0, -1, -1], "leaves": [1.0, 2.0]}, {"nodes": [0, -1], "leaves": [1.0]}
+    parts = {"features": list(FEATURES), "tests": [AGE_TEST]}
+    assert len(trees_from_dict(parts | {"trees": [good, good]})) == 2
+    with pytest.raises(SpecError, match="2 nodes end inside"):
+        trees_from_dict(parts | {"trees": [good, short, good]})
+    long = {"nodes": [0, -1, -1, 0, -1], "leaves": [1.0] * 3}
+    with pytest.raises(SpecError, match="complete after 3 nodes; 5 were given"):
+        trees_from_dict(parts | {"trees": [good, long]})
+
+
+@given(st.lists(st.recursive(st.none(), lambda t: st.tuples(t, t), max_leaves=12), min_size=1))
+def test_children_are_those_that_walking_the_tree_finds(shapes: list) -> None:
+    """Trees laid end to end, against a walk of each by itself."""
+
+    def walk(shape: Any, at: int) -> list[tuple[int, int]]:
+        if shape is None:
+            return [(-1, -1)]
+        below = walk(shape[0], at + 1)
+        return [(at + 1, at + 1 + len(below)), *below, *walk(shape[1], at + 1 + len(below))]
+
+    trees = [walk(shape, 0) for shape in shapes]
+    pairs = [pair for tree in trees for pair in tree]
+    starts = np.cumsum([0, *map(len, trees)])
+    left, right = children(np.array([pair != (-1, -1) for pair in pairs]), starts)
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == pairs
 
 
 def test_codes_with_a_column_too_few_are_refused() -> None:
@@ -215,6 +258,7 @@ def test_trees_of_different_models_are_not_packed_together() -> None:
 
 
 def test_a_leaf_number_must_fit_two_bytes() -> None:
-    tests, leaves = [{"feature": "age", "grid": "g", "left": "0x1"}], [[0.0]] * (MOST_LEAVES + 1)
+    nodes, leaves = [0] * MOST_LEAVES + [-1] * (MOST_LEAVES + 1), [0.0] * (MOST_LEAVES + 1)
+    deep = {"features": ["age"], "tests": [AGE_TEST], "nodes": nodes, "leaves": leaves}
     with pytest.raises(SpecError, match="the most is 65536"):
-        Tree.from_dict({"features": ["age"], "tests": tests, "nodes": [0] * MOST_LEAVES + leaves})
+        Tree.from_dict(deep)

@@ -25,9 +25,16 @@ from hedgerow.transport.post import Post
 
 
 def run_study(
-    folder: RunFolder, carrier: Carrier, *, resume: bool = False, listen: Listen = ignore
+    folder: RunFolder,
+    carrier: Carrier,
+    *,
+    resume: bool = False,
+    listen: Listen = ignore,
+    show_trees: bool = False,
 ) -> PrivateEstimator:
     """Trains over the sites that the carrier reaches; the folder then holds the model.
+
+    `listen` hears of every round, with `show_trees` of the newest tree too.
 
     Whatever stops it, the folder holds all that is needed to go on: what was answered is read
     from the record, and the round that was under way is asked again in the same words.
@@ -40,7 +47,14 @@ def run_study(
         with (
             closing(FileJournal(folder.path)) as journal,
             closing(
-                Watch(folder.events_file, folder.stop_file, agreed.rounds, journal.rounds, listen)
+                Watch(
+                    folder.events_file,
+                    folder.stop_file,
+                    agreed.rounds,
+                    journal.rounds,
+                    listen,
+                    show_trees=show_trees,
+                )
             ) as watch,
         ):
             return _trained(folder, agreed, carrier, journal, watch)

@@ -17,13 +17,17 @@ ENDS = ("finished", "ended")
 
 @dataclass(frozen=True)
 class Shown:
-    """One line, what it changes of the facts, the part of the budget, and paths of a tree."""
+    """One line, what it changes of the facts, the part of the budget, and paths of a tree.
+
+    Paths add to the tree that is shown, or begin another one.
+    """
 
     time: float
     words: str
     facts: dict[str, str]
     spent: float | None = None
     paths: tuple[tuple[str, ...], ...] = ()
+    is_new_tree: bool = False
     is_last: bool = False
 
 
@@ -75,7 +79,7 @@ class RunTeller:
             "spent": "without noise" if spent is None else f"{100 * spent:.1f} %",
         }
         paths = tuple(tuple(path) for path in event["paths"])
-        return Shown(event["time"], words, facts, spent, paths)
+        return Shown(event["time"], words, facts, spent, paths, event["is_new_tree"])
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any
 
 from hedgerow.agreement.signing import signed_message
 from hedgerow.agreement.study_file import StudyFile
+from hedgerow.agreement.validating import INSTALL, can_validate, problems_of
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators import model_file
@@ -22,6 +23,8 @@ from hedgerow.study.terms import Study
 
 SUM_TOLERANCE = 1e-9
 """Parts of a budget are told as floats; their sums are right to this."""
+MOST_PROBLEMS = 10
+"""Of a file's form, in one answer."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,12 @@ def verified(path: Path, roster: Path | None) -> list[CheckResult]:
     """All checks that can be made; a file that is torn or changed raises at once."""
     document = model_file.opened(path)
     content, signed = document["content"], document.get("signed")
+    first = [CheckResult("digest", True, model_file.digest_of(content)), _form(document)]
+    if not first[-1].is_right:
+        return first
     model = load(path)
     said: PrivacyStatement = model.privacy_
-    checks = [CheckResult("digest", True, model_file.digest_of(content)), *_arithmetic(said)]
+    checks = [*first, *_arithmetic(said)]
     if document.get("evaluation") is not None:
         checks.append(_evaluation(model, document["evaluation"]))
     if roster is None:
@@ -49,6 +55,15 @@ def verified(path: Path, roster: Path | None) -> list[CheckResult]:
         words = "the file carries none, so it is not a model of this study's sites"
         return [*checks, CheckResult("signatures", False, words)]
     return [*checks, *_signatures(content, said, signed, StudyFile.read(roster))]
+
+
+def _form(document: dict[str, Any]) -> CheckResult:
+    if not can_validate():
+        return CheckResult("form", True, f"not held against the published one; {INSTALL}")
+    found = problems_of("model", document)
+    more = f"; {len(found) - MOST_PROBLEMS} more" if len(found) > MOST_PROBLEMS else ""
+    words = "; ".join(found[:MOST_PROBLEMS]) + more or "that of the published JSON Schema"
+    return CheckResult("form", not found, words)
 
 
 def _evaluation(model: Any, told: dict[str, Any]) -> CheckResult:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.record import Progress
 from hedgerow.errors import RunEnded
+from hedgerow.queries import Leaves, Query, SumQuery
 from hedgerow.report.view import words_on
 from hedgerow.transport.post import Note
 from hedgerow.values.regions import Region, Split
 from hedgerow.values.schema import Schema
+from hedgerow.values.trees import Tree
 
 RunEvent = dict[str, Any]
 Listen = Callable[[RunEvent], None]
-MOST_PATHS = 256
+MOST_PATHS = 64
 """Of one round: a page is for people."""
 
 
@@ -31,11 +33,22 @@ class Watch:
     """
 
     def __init__(
-        self, file: Path, stop_file: Path, rounds: int | None, replayed: int, listen: Listen
+        self,
+        file: Path,
+        stop_file: Path,
+        rounds: int | None,
+        replayed: int,
+        listen: Listen,
+        *,
+        show_trees: bool,
     ) -> None:
-        """`replayed` rounds are those of the record, which were told of before."""
+        """`replayed` rounds are those of the record, which were told of before.
+
+        Words for a tree of many leaves take a hundredth of a second: only where somebody looks.
+        """
         self._file, self._stop_file = file.open("a", encoding="utf-8"), stop_file
         self._rounds, self._replayed, self._listen = rounds, replayed, listen
+        self._show_trees = show_trees
         self._federation: Federation | None = None
         self._began = 0.0
 
@@ -67,7 +80,7 @@ class Watch:
             seconds=round(time.monotonic() - self._began, 3),
             bytes=record.bytes_out + record.bytes_in,
             spent=self._spent(),
-            paths=self._paths(record.number),
+            **(self._tree(event.queries) if self._show_trees else {}),
         )
 
     def say(self, event: str, **content: Any) -> None:
@@ -76,13 +89,21 @@ class Watch:
         self._file.flush()
         self._listen(line)
 
-    def _paths(self, number: int) -> list[list[str]]:
-        """Where this round asked, in words: the nodes that trees have grown so far."""
+    def _tree(self, queries: Sequence[Query]) -> dict[str, Any]:
+        """Where this round asked, in words, and whether that is the beginning of another tree.
+
+        The leaves of an ensemble's newest tree come in one query. A tree that grows by tables of
+        its nodes is asked about node by node; the next one begins at the root again.
+        """
         assert self._federation is not None
         schema = self._federation.study.schema
-        asked = [query for query in self._federation.asked if query.round == number]
-        regions = dict.fromkeys(query.region for query in asked if query.region)
-        return [_path(schema, region) for region in list(regions)[:MOST_PATHS]]
+        whole = [tree for query in queries for tree in _whole_trees(query)]
+        regions = whole[-1].regions() if whole else dict.fromkeys(q.region for q in queries)
+        shown = [region for region in regions if region][:MOST_PATHS]
+        nodes = {part for region in shown for part in _parts(region)}
+        words = {node: _words(schema, node) for node in nodes}
+        paths = [[words[part] for part in _parts(region)] for region in shown]
+        return {"paths": paths, "is_new_tree": bool(whole) or not any(q.region for q in queries)}
 
     def _spent(self) -> float | None:
         """The part of the budget that the most charged site has paid; None where none is kept."""
@@ -99,14 +120,24 @@ class Watch:
             )
 
 
-def _path(schema: Schema, region: Region) -> list[str]:
-    """A phrase for each step; a tree that has records of its own is a step too."""
-    return [
-        words_on(schema, region[: k + 1], step.test.feature)
-        if isinstance(step.test, Split)
-        else f"tree {step.outcome + 1}"
-        for k, step in enumerate(region)
-    ]
+def _whole_trees(query: Query) -> tuple[Tree, ...]:
+    """Those whose leaves are asked about, over all records."""
+    if isinstance(query, SumQuery) and isinstance(query.by, Leaves) and not query.region:
+        return query.by.trees
+    return ()
+
+
+def _parts(region: Region) -> list[Region]:
+    """The way to a region, step by step."""
+    return [region[: k + 1] for k in range(len(region))]
+
+
+def _words(schema: Schema, region: Region) -> str:
+    """Of the last step; a tree that has records of its own is a step too."""
+    last = region[-1]
+    if isinstance(last.test, Split):
+        return words_on(schema, region, last.test.feature)
+    return f"tree {last.outcome + 1}"
 
 
 def event_in_words(event: RunEvent) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from hedgerow import papers
 from hedgerow.audit.measuring import AuditVerdict, verdict
 from hedgerow.audit.watching import watched_fit
 from hedgerow.errors import SpecError
@@ -19,18 +21,33 @@ AUDIT_FEATURES: tuple[Feature, ...] = (
 CLAIM_WIDTH = 40
 
 
-def estimators_named(name: str) -> list[type[Any]]:
-    """The class of that name, or all of them."""
+Maker = Callable[..., Any]
+"""An estimator's class, or a paper's method: takes a schema and parameters."""
+
+
+def estimators_named(name: str) -> dict[str, Maker]:
+    """The class or the paper's method of that name, or all classes."""
     import hedgerow
 
     names = [n for n in hedgerow.__all__ if n.endswith(("Classifier", "Regressor"))]
-    if name != "all" and name not in names:
-        raise SpecError(f"there is no estimator {name!r}; use 'all' or one of {names}.")
-    return [getattr(hedgerow, n) for n in names if name in ("all", n)]
+    classes: dict[str, Maker] = {n: getattr(hedgerow, n) for n in names}
+    if name == "all":
+        return classes
+    known = classes | _paper_methods()
+    if name not in known:
+        raise SpecError(f"there is no estimator {name!r}; use 'all' or one of {sorted(known)}.")
+    return {name: known[name]}
+
+
+def _paper_methods() -> dict[str, Maker]:
+    """Those that take epsilon: what a paper printed is no claim to be held against."""
+    calls = {method.call.split("(")[0] for method in papers.METHODS}
+    made = {f"papers.{call}": attrgetter(call)(papers) for call in sorted(calls)}
+    return {name: one for name, one in made.items() if "_as_" not in name}
 
 
 def audited(
-    kind: type[Any],
+    kind: Maker,
     placement: str = "curator",
     epsilon: float = 8.0,
     delta: float = 1e-6,
@@ -40,9 +57,12 @@ def audited(
     **parameters: Any,
 ) -> AuditVerdict:
     """Audits an estimator on made-up rows; more fits and canaries make the bounds tighter."""
+    for words, count in (("fits", fits), ("canaries", canaries)):
+        if count < 1:
+            raise SpecError(f"{words} is {count}; an audit needs 1 or more.")
     parties = 1 if placement == "curator" else 3
     rng = np.random.default_rng()
-    number = kind()._regression
+    number = getattr(kind, "_regression", False)
     schema = Schema(AUDIT_FEATURES, classes=("no", "yes"))
     if number:
         schema = Schema(AUDIT_FEATURES, target=Target(0.0, 1.0))

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
+
+from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, warnings_as_lines
 
 
 def audit(
     estimator: Annotated[
-        str, typer.Option(help="The class to audit, or 'all'.")
+        str, typer.Option(help="Its class, papers.AUTHOR.METHOD, or 'all'.")
     ] = "TreeClassifier",
     placement: Annotated[str, typer.Option(help="curator, shares or silo.")] = "curator",
     epsilon: Annotated[float, typer.Option(help="The claim; loud claims are measured best.")] = 8.0,
     delta: Annotated[float, typer.Option(help="0 audits Laplace noise.")] = 1e-6,
-    fits: Annotated[int, typer.Option(help="How many fits are watched.")] = 3,
-    canaries: Annotated[int, typer.Option(help="Records that a coin puts in, each fit.")] = 60,
+    fits: Annotated[int, typer.Option(help="How many fits are watched.", min=1)] = 3,
+    canaries: Annotated[
+        int, typer.Option(help="Records that a coin puts in, each fit.", min=1)
+    ] = 60,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Puts canaries into fits of the real pipeline and measures what its releases lose."""
+    """Puts canaries into fits of the real pipeline and measures what its releases lose.
+
+    Exit code 1 if anything is above its claim.
+    """
     from hedgerow.audit.running import audited, estimators_named, lines
     from hedgerow.errors import SpecError, UnsupportedQuery
 
-    sound, kinds = True, estimators_named(estimator)
-    for kind in kinds:
+    told: dict[str, Any] = {}
+    kinds, sound = estimators_named(estimator), True
+    for name, kind in kinds.items():
         try:
-            found = audited(kind, placement, epsilon, delta, canaries=canaries, fits=fits)
+            with warnings_as_lines(quiet):
+                found = audited(kind, placement, epsilon, delta, canaries=canaries, fits=fits)
         except (SpecError, UnsupportedQuery) as refused:
             if len(kinds) == 1:
                 raise
-            print(f"{kind.__name__} does not run so: {refused}")
-            continue
-        print("\n".join(lines(kind.__name__, placement, found)))
-        sound = sound and found.is_sound
-    raise typer.Exit(0 if sound else 1)
+            told[name] = {"refused": str(refused)}
+            words = [f"{name} does not run so: {refused}"]
+        else:
+            told[name] = {"is_sound": found.is_sound, **asdict(found)}
+            words = [*lines(name, placement, found)]
+            sound = sound and found.is_sound
+        if not json and not quiet:
+            print("\n".join(words))
+    if json:
+        say_json(told)
+    raise typer.Exit(0 if sound else FOUND_SOMETHING)

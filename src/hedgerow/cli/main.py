@@ -8,6 +8,7 @@ import typer
 
 from hedgerow.cli import (
     audit,
+    choosing,
     demo,
     export,
     fitting,
@@ -23,13 +24,13 @@ from hedgerow.cli import (
 from hedgerow.cli.console import guarded
 
 app = typer.Typer(
-    help="Trees, forests and boosted trees over records that several sites hold.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 app.command()(demo.demo)
 app.add_typer(schema.app, name="schema")
 app.command()(fitting.fit)
+app.command()(choosing.choose)
 app.command()(models.predict)
 app.command()(models.show)
 app.command()(models.explain)
@@ -64,8 +65,11 @@ def main(
 ) -> None:
     """Trees, forests and boosted trees over records that several sites hold.
 
-    Exit codes: 0 done; 1 a check found something; 2 a mistake in what was asked; 3 a budget said
-    no; 4 a ledger cannot be trusted; 5 a site or a round gave no answer.
+    Exit codes:
+    0 done; 1 a check found something;
+    2 a mistake in what was asked; 3 a budget said no;
+    4 a ledger cannot be trusted;
+    5 a site or a round gave no answer.
     """
 
 

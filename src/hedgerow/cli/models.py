@@ -1,4 +1,4 @@
-"""`hedgerow predict | show | explain`: what a saved model says."""
+"""`hedgerow predict | show | explain | evaluate`: what a saved model says."""
 
 from __future__ import annotations
 
@@ -137,31 +137,16 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """How good a model is, by one private query over records it was not trained on."""
-    import numpy as np
-
     from hedgerow.estimators import model_file
     from hedgerow.estimators.evaluation import evaluate as measured
-    from hedgerow.estimators.files import whole_table
+    from hedgerow.estimators.files import rows_of_sites
     from hedgerow.estimators.saving import load
-    from hedgerow.estimators.sources import Columns, the_other_column
 
     loaded = load(model)
-    label = target or the_other_column(data[0], loaded.schema_, Columns())
-    tables = [whole_table(source, [*loaded.schema_.names, label]) for source in data]
-    sites = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    rows = np.concatenate(tables)
+    rows, truth, whose = rows_of_sites(data, loaded.schema_, target)
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "by": by, "ledger": ledger}
     with warnings_as_lines(quiet):
-        found = measured(
-            loaded,
-            rows[:, :-1],
-            rows[:, -1],
-            epsilon=epsilon,
-            delta=delta,
-            party=None if len(tables) == 1 else sites,
-            parties=None if len(tables) == 1 else range(len(tables)),
-            by=by,
-            ledger=ledger,
-        )
+        found = measured(loaded, rows, truth, **asked, **whose)
     if keep:
         model_file.add(model, "evaluation", found.to_dict())
     if json:

@@ -14,7 +14,7 @@ def plan(
     schema: Annotated[Path, typer.Argument(help="The schema file (.toml).")],
     rows: Annotated[int, typer.Option(help="Records of all sites together, as known in public.")],
     epsilon: Annotated[float, typer.Option(help="The promise.")] = 1.0,
-    delta: Annotated[float, typer.Option()] = 1e-6,
+    delta: Annotated[float, typer.Option(help="How often it may fail.")] = 1e-6,
     parties: Annotated[int, typer.Option(help="Sites.", min=1)] = 1,
     stand_in: Annotated[
         str | None, typer.Option(help="Public rows that resemble yours (.csv, .parquet).")

@@ -54,23 +54,43 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """All that is wrong with a schema, and with rows under it. Exit code 1 if anything is."""
-    from hedgerow.values.schema import Schema
-
-    known = Schema.from_toml(schema)
-    found = [f"{what} was read from rows and is not confirmed" for what in known.unconfirmed]
+    known, found = _read(schema)
     told: dict[str, str] = {}
-    for source in rows or []:
-        problems, report = _problems_of(source, known, target)
-        found += [f"{source}: {problem}" for problem in problems]
-        told[source] = report
+    if known is not None:
+        for source in rows or ():
+            problems, told[source] = _problems_of(source, known, target)
+            found += [f"{source}: {problem}" for problem in problems]
     if json:
-        say_json({"digest": known.digest, "problems": found, "columns": list(known.names)})
+        told_of = {"digest": known.digest, "columns": list(known.names)} if known else {}
+        say_json({**told_of, "problems": found})
     elif not quiet:
         for source, report in told.items():
             print(f"{source}\n{report}\n")
-        print("\n".join(found) or f"Nothing to complain of; digest {known.digest[:16]}.")
+        fine = f"Nothing to complain of; digest {known.digest[:16]}." if known else ""
+        print("\n".join(found) or fine)
     if found:
         raise typer.Exit(FOUND_SOMETHING)
+
+
+def _read(path: Path) -> tuple[Schema | None, list[str]]:
+    """The schema, if the file tells one, and what is wrong with it.
+
+    All problems of form at once, where the library that finds them is there; our reader names one.
+    """
+    from hedgerow.agreement.validating import can_validate, problems_of
+    from hedgerow.errors import SpecError
+    from hedgerow.values.schema import Schema
+    from hedgerow.values.schema_text import parsed_toml
+
+    content = parsed_toml(path)
+    problems = problems_of("schema", content) if can_validate() else []
+    if problems:
+        return None, problems
+    try:
+        known = Schema.from_dict(content)
+    except SpecError as error:
+        return None, [str(error)]
+    return known, [f"{what} was read from rows and is not confirmed" for what in known.unconfirmed]
 
 
 def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[str], str]:

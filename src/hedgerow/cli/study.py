@@ -42,7 +42,7 @@ def init(
     folder: Folder,
     name: Annotated[str | None, typer.Option(help="The study's name.")] = None,
     estimator: Annotated[
-        str | None, typer.Option(help="For example TreeClassifier, or papers.wang.local_rnm.")
+        str | None, typer.Option(help="Such as TreeClassifier, or papers.AUTHOR.METHOD.")
     ] = None,
     schema: Annotated[
         Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
@@ -227,7 +227,7 @@ def _run(
         _told(folder, as_json, watch) as tell,
     ):
         try:
-            model = train(folder, carrier, resume=resume, listen=tell)
+            model = train(folder, carrier, resume=resume, listen=tell, show_trees=watch)
         except KeyboardInterrupt:
             print("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(130) from None

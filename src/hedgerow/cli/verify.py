@@ -19,7 +19,7 @@ def verify(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Checks a model's hashes and arithmetic and, with its study, everybody's signatures."""
+    """Checks a model's form, hashes and sums and, with its study, everybody's signatures."""
     from hedgerow.agreement.verifying import verified
 
     checks = verified(model, roster)

@@ -113,7 +113,7 @@ class Federation:
         self.ledger.reserve(charges, f"round {number}")
         self._note_slack(queries)
         asked = asked_in(number, queries, charges, self.study)
-        self.listener(Progress(number, len(queries), done=False))
+        self.listener(Progress(number, tuple(queries), done=False))
         try:
             collected = self.link.round(number, queries)
         except RoundFailed:
@@ -122,7 +122,7 @@ class Federation:
             raise
         self.asked += asked
         self.record.rounds.append(_recorded(number, manifest, collected))
-        self.listener(Progress(number, len(queries), done=True))
+        self.listener(Progress(number, tuple(queries), done=True))
         return self._replies(queries, collected)
 
     def _require_rounds_left(self, number: int) -> None:

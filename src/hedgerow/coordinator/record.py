@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hedgerow.queries import Query
 from hedgerow.values.notebook import html_table
 
 
@@ -65,7 +66,7 @@ class Progress:
     """A public event: a round was opened or answered."""
 
     round: int
-    queries: int
+    queries: tuple[Query, ...]
     done: bool
 
 

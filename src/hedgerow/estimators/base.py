@@ -112,17 +112,34 @@ class PrivateEstimator(CommonParameters):
         person: Any = None,
         **refused: Any,
     ) -> Self:
-        """Trains on rows held by `party`: one name per row, or None for one holder.
+        """Trains, on rows of one holder or of several.
 
-        Rows may also stay where they are: `X` is then the path of a file, a folder or a pattern,
-        an Arrow dataset or reader, or with `sql` a connection to a database, and `target`,
-        `party` and `person` are names of columns. They are streamed, never held as floats. With
-        `push_down` the database itself makes cells and counts, and integers come back.
+        Parameters
+        ----------
+        X : DataFrame, array, str, Path or connection
+            Rows, as a data frame of any library or as an array. Rows may also stay where they are:
+            the path of a file, a folder or a pattern, an Arrow dataset or reader, or with `sql` a
+            connection to a database. They are streamed, never held as floats.
+        y : array or None, default=None
+            A label for each row; for rows that stay where they are `target` says it.
+        target : str or None, default=None
+            The column of the labels.
+        sql : str or None, default=None
+            What to select from the database.
+        push_down : bool, default=False
+            Whether the database itself makes cells and counts, so that integers come back.
+        party : array, str or None, default=None
+            The holder of each row, or the column that names it; None is one holder of all.
+        parties : sequence of str or None, default=None
+            All sites, those without rows too; the categories of a pandas Categorical say so as
+            well. With neither, the rows tell who takes part, and the statement says so.
+        person : array, str or None, default=None
+            Whose record each row is, or the column that says it. Each holder then keeps
+            `records_per_person` of a person's records, drawn at random; without it nobody counts,
+            and the statement says so.
+        **refused
+            What other estimators take, such as `sample_weight`: refused, with the reason.
 
-        `parties` names all sites, those without rows too. The categories of a pandas Categorical
-        do so as well. With neither, the rows tell who takes part, and the statement says so.
-        `person` tells whose record each row is. Each holder then keeps `records_per_person` of a
-        person's records, drawn at random; without it nobody counts, and the statement says so.
         """
         refuse(refused)
         checked(self)  # before a schema is read from the rows
@@ -362,6 +379,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self.classes_ = like_labels(self.schema_.classes or (), y)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, in the order of `classes_`; reads rows as `fit` does."""
         return self._outputs(X)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
@@ -370,6 +388,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row."""
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
 
@@ -378,6 +397,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     _regression = True
 
     def predict(self, X: Any) -> NDArray[np.float64]:
+        """The number to expect for each row."""
         return self._outputs(X)[:, 0]
 
 

@@ -25,7 +25,7 @@ from hedgerow.recipes.papers.maddock import NAMED, Boosted, BoostedLeaves, Order
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema, Spacing
 
-METHODS = ("default", "components", *NAMED)
+METHOD_NAMES = ("default", "components", *NAMED)
 CANDIDATES: dict[str, CutPoints] = {
     "uniform": DeclaredCuts(),
     "log": DeclaredCuts(spacing=Spacing.LOG),
@@ -64,7 +64,7 @@ class _BoostedTrees(PrivateEstimator):
 
     method: str = parameter(
         default="default",
-        rule=one_of({name: name for name in METHODS}),
+        rule=one_of({name: name for name in METHOD_NAMES}),
         text="'default' is our recipe, which has nothing to tune. 'components' combines the parts "
         "below freely. Any other is a method of Maddock et al. 2022 by its name there.",
     )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from hedgerow.errors import SpecError
+from hedgerow.errors import QualityWarning, SpecError, warn
 from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.checking import check_task, checked_labels, checked_rows
 from hedgerow.estimators.evaluation import compared
@@ -74,7 +74,8 @@ def choose(
         One record in so many is held out, by a secret draw of its own.
     stages : sequence of int, default=()
         Early stopping: boosted trees are compared with their own first trees, so many of them,
-        too. That costs no further training; each stage makes the comparison noisier.
+        too. That costs no further training; each stage makes the comparison noisier. Trees that
+        are dropped were trained and stay paid for: nothing comes back to the budget.
     party, parties, person : as for `fit`
         With `party`, name all sites in `parties`.
     confidence : float, default=0.95
@@ -86,7 +87,7 @@ def choose(
     -------
     Evaluation
         `result.chosen` is the best of the fitted candidates; where noise hides the difference,
-        the first. `result.parts` has the measures of each.
+        the first. `result.names` and `result.parts` have the name and the measures of each.
 
     """
     schemas = [_grid_of(one) for one in candidates]
@@ -94,6 +95,7 @@ def choose(
         raise SpecError("no candidates were given; name at least one estimator.")
     if not isinstance(hold_out, int) or hold_out < 2:
         raise SpecError(f"hold_out is {hold_out!r}; one record in 2 or more can be held out.")
+    _check_stages(stages, candidates)
     joint = joint_schema(schemas)
     X, labels = checked_rows(X), checked_labels(y, joint.target is not None)
     names = declared_parties(party, parties)
@@ -113,14 +115,20 @@ def choose(
     fits = "one fit" if len(fitted) == 1 else f"each of {len(fitted)} fits"
     most = max(one.records_per_person for one in candidates)
     rows, whose = part(held_out)
+    models = {
+        f"{number}. {title}": stage
+        for number, one in enumerate(fitted, 1)
+        for title, stage in _stages(one, stages).items()
+    }
     return compared(
-        [stage for one in fitted for stage in _stages(one, stages)],
+        list(models.values()),
         rows,
         whose,
         {"epsilon": epsilon, "delta": delta, "most": most},
         confidence=confidence,
         ledger=ledger,
         note=DRAWN.format(fits=fits, total=total),
+        names=tuple(models),
     )
 
 
@@ -132,6 +140,17 @@ def _grid_of(candidate: PrivateEstimator) -> Schema:
         raise SpecError(f"{name} has hold_out={read.hold_out}; leave that to `choose`.")
     check_task(read.schema, candidate._regression, name)
     return candidate._recipe(read.schema).grid(read.schema)
+
+
+def _check_stages(stages: Sequence[int], candidates: Sequence[Any]) -> None:
+    """Before anything is spent."""
+    strange = [n for n in stages if not isinstance(n, int) or n < 1]
+    if strange:
+        raise SpecError(f"stages has {strange}; a stage is a number of trees, 1 or more.")
+    if stages and not any(hasattr(one, "staged") for one in candidates):
+        raise SpecError(
+            "stages are for boosted trees, and no candidate is of that kind; drop them."
+        )
 
 
 def _held_out(
@@ -162,9 +181,18 @@ def _some(given: Any, rows: NDArray[np.intp]) -> Any:
     return None if given is None else np.asarray(given, dtype=object)[rows]
 
 
-def _stages(fitted: Any, stages: Sequence[int]) -> list[Any]:
-    """The whole model, and its first trees where it is a sum of them."""
+def _stages(fitted: Any, stages: Sequence[int]) -> dict[str, Any]:
+    """By title: the whole model, and its first trees where it is a sum of them."""
+    name = type(fitted).__name__
     if not hasattr(fitted, "staged"):
-        return [fitted]
-    shorter = [n for n in stages if n < len(fitted.model_.score.trees)]
-    return [fitted, *(fitted.staged(n) for n in shorter)]
+        return {name: fitted}
+    whole = len(fitted.model_.score.trees)
+    late = [n for n in stages if n >= whole]
+    if late:
+        words = (
+            f"{name} has {whole} trees, so stages {late} are the whole model: give smaller ones."
+        )
+        warn(words, QualityWarning)
+    shorter = [n for n in stages if n < whole]
+    titles = {n: f"{name}, first {n} trees" if n > 1 else f"{name}, first tree" for n in shorter}
+    return {name: fitted} | {titles[n]: fitted.staged(n) for n in shorter}

@@ -126,15 +126,16 @@ def compared(
     confidence: float = 0.95,
     ledger: Any = None,
     note: str | None = None,
+    names: tuple[str, ...] = (),
 ) -> Evaluation:
     """All candidates by one query; `told` says whose rows these are, `note` who trained on them."""
     schema = _joint_schema(candidates)
     models = [on_joint_grid(one.model_, one.schema_, schema) for one in candidates]
     X, y = checked_rows(rows[0]), checked_labels(rows[1], schema.target is not None)
     party, person = told["party"], told["person"]
-    names = declared_parties(party, told["parties"])
-    parts = split_by_party(X, y, party, names)
-    persons = split_persons(person, y, party, names)
+    sites = declared_parties(party, told["parties"])
+    parts = split_by_party(X, y, party, sites)
+    persons = split_persons(person, y, party, sites)
     study = _study(schema, len(parts), **promise)
     held = _held_out(candidates, schema, parts, persons)
     total = None
@@ -152,7 +153,7 @@ def compared(
     said = _statement(study, federation, note, person is not None, total)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
     digests = tuple(one.model_.score.digest for one in candidates)
-    return Evaluation(measured, confidence, said, digests, candidates[best])
+    return Evaluation(measured, confidence, said, digests, candidates[best], names)
 
 
 def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:

@@ -9,11 +9,13 @@ from hedgerow.estimators.parameters import checked, estimator, filled, parameter
 from hedgerow.estimators.rules import FLAG, SHARE, Rule, a, either, number, one_of, or_none, whole
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.recipes.papers.liu import ExtraTrees, Lean, Ranges, SplitRule
+from hedgerow.recipes.papers.liu import ExtraTrees, LeanOn, Ranges, SplitRule
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.values.schema import Schema
 
-LEANING = Rule(FLAG.kind, FLAG.allowed, lambda given: Lean.ABOVE if FLAG.read(given) else Lean.NONE)
+LEANING = Rule(
+    FLAG.kind, FLAG.allowed, lambda given: LeanOn.ABOVE if FLAG.read(given) else LeanOn.NONE
+)
 LOOKING = (when(split="best"),)
 """Totally random trees look at nothing but their leaves."""
 
@@ -90,7 +92,7 @@ class _ExtraTrees(PrivateEstimator):
     )
     lean: bool | str = parameter(
         default="all",
-        rule=either(one_of({"all": Lean.ALL}), LEANING),
+        rule=either(one_of({"all": LeanOn.ALL}), LEANING),
         text="What a noisy leaf leans on, the more the noisier it is. 'all': all leaves of its "
         "tree together. True: the nodes above it. False: nothing. Free of charge.",
     )

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.predicting import told_codes
-from hedgerow.estimators.sources import Columns
+from hedgerow.estimators.sources import Columns, the_other_column
 from hedgerow.site.reading.sources import Source, open_table
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.schema import Schema
@@ -44,6 +44,21 @@ def first_rows(source: Source, schema: Schema, count: int) -> Any:
         raise DataError(f"{source} holds no rows; give at least one.")
     arrays = [pa.array(column[:count]) for column in columns]
     return pa.table(dict(zip(schema.names, arrays, strict=True)))
+
+
+def rows_of_sites(
+    sources: Sequence[Source], schema: Schema, target: str | None, person: str | None = None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """(n, F) rows of all sources, their labels, and for `fit` and `evaluate` whose they are."""
+    label = target or the_other_column(sources[0], schema, Columns(person=person))
+    wanted = [*schema.names, label, *([person] if person else [])]
+    tables = [whole_table(source, wanted) for source in sources]
+    rows, columns = np.concatenate(tables), len(schema.names)
+    whose: dict[str, Any] = {"person": rows[:, -1]} if person else {}
+    if len(tables) > 1:
+        whose["party"] = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+        whose["parties"] = range(len(tables))
+    return rows[:, :columns], rows[:, columns], whose
 
 
 def whole_table(source: Source, names: Sequence[str]) -> Any:

@@ -1,9 +1,17 @@
 """The file a model lives in: JSON that says what it is, how it is written, and what it held.
 
-    {"format": "hedgerow-model", "version": 3, "release": "0.1.0", "digest": ..., "content": {...}}
+    {
+    "format":"hedgerow-model",
+    "version":4,
+    "release":"0.1.0",
+    "digest":...,
+    "content":{...}
+    }
 
-`digest` is over the content as it is read, so spelling does not matter and every number does. It
-finds damage and careless edits; it is no signature, since whoever edits can count it anew.
+`digest` is over the content in one spelling of it, which is the line of the file itself: an
+untouched file is checked as it lies there. One that was spelled anew is spelled back first, so
+spelling does not matter and every number does. A digest finds damage and careless edits; it is no
+signature, since whoever edits can count it anew.
 """
 
 from __future__ import annotations
@@ -18,9 +26,10 @@ from hedgerow.errors import DataError, SpecError
 from hedgerow.version import __version__
 
 FORMAT = "hedgerow-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 BESIDE = ("signed", "evaluation")
 FILE_ENTRIES = ("format", "version", "release", "digest", "content")
+CONTENT = b'\n"content":'
 HEAD = 200
 """Characters within which a file says that it is a model, even if the rest is lost."""
 
@@ -33,12 +42,10 @@ def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | 
     """
     check_place(path)
     target = Path(path)
-    document = sealed(content) | {name: one for name, one in beside.items() if one is not None}
+    text = _written(content, {name: one for name, one in beside.items() if one is not None})
     half = target.with_name(target.name + ".part")
     try:
-        half.write_text(
-            json.dumps(document, separators=(",", ":"), allow_nan=False), encoding="utf-8"
-        )
+        half.write_bytes(text)
         os.replace(half, target)
     except OSError as error:
         half.unlink(missing_ok=True)
@@ -62,19 +69,28 @@ def check_place(path: str | Path) -> None:
         )
 
 
-def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "release": __version__,
-        "digest": digest_of(content),
-        "content": content,
-    }
+def _written(content: dict[str, Any], beside: dict[str, Any]) -> bytes:
+    """A line for each entry, so that the content can be found without reading it."""
+    body = _spelled(content)
+    head = {"format": FORMAT, "version": FORMAT_VERSION, "release": __version__}
+    entries = {name: _spelled(one) for name, one in (head | beside).items()}
+    entries |= {"digest": _spelled(_digest(body)), "content": body}
+    names = (*FILE_ENTRIES, *beside)
+    return b"{\n" + b",\n".join(b'"%s":%s' % (n.encode(), entries[n]) for n in names) + b"\n}\n"
+
+
+def _spelled(value: Any) -> bytes:
+    """The one spelling: no spaces, no letters beyond ASCII, entries in the order of their names."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode()
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(b"hedgerow/model/4/" + body).hexdigest()
 
 
 def digest_of(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(b"hedgerow/model/3/" + text.encode()).hexdigest()
+    return _digest(_spelled(content))
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -85,17 +101,37 @@ def read(path: str | Path) -> dict[str, Any]:
 
 def opened(path: str | Path) -> dict[str, Any]:
     """The whole file, whose content is as it was written; else a DataError says what was found."""
-    document = _parsed(path)
+    text = _text(path)
+    untouched = _untouched(text)
+    document = _parsed(path, text) if untouched is None else untouched
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
     _check_version(path, document)
     check_entries(path, document, FILE_ENTRIES)
-    if document["digest"] != digest_of(document["content"]):
+    if untouched is None and document["digest"] != digest_of(document["content"]):
         raise DataError(
             f"{path} was changed after it was written: its content does not match its digest. "
             "Use an untouched copy, or fit and save the model again."
         )
     return document
+
+
+def _untouched(text: bytes) -> dict[str, Any] | None:
+    """The file if it lies there as `write` has written it; its content is not spelled again.
+
+    The content is read from the line that has the digest, and from nowhere else.
+    """
+    before, _, rest = text.partition(CONTENT)
+    line, newline, after = rest.partition(b"\n")
+    body = line.removesuffix(b",")
+    parts = (before, CONTENT, b"null", line[len(body) :], newline, after)
+    try:
+        document = json.loads(b"".join(parts))
+        if document["content"] is None and document["digest"] == _digest(body):
+            return {**document, "content": json.loads(body)}
+    except (ValueError, TypeError, LookupError):
+        pass  # whatever it is, it is read from the start and said there
+    return None
 
 
 def add(path: str | Path, name: str, what: dict[str, Any]) -> None:
@@ -116,17 +152,18 @@ def check_entries(path: str | Path, table: Any, names: tuple[str, ...]) -> None:
 AGAIN = "use an untouched copy, or fit and save the model again."
 
 
-def _parsed(path: str | Path) -> Any:
+def _text(path: str | Path) -> bytes:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no JSON text; give a file written by save().") from error
+
+
+def _parsed(path: str | Path, text: bytes) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text.decode())
     except ValueError as error:
-        if f'"{FORMAT}"' in text[:HEAD]:
+        if f'"{FORMAT}"'.encode() in text[:HEAD]:
             raise DataError(f"{path} is a model file that is cut short or torn; {AGAIN}") from error
         raise DataError(f"{path} is no JSON text; give a file written by save().") from error
 

@@ -93,8 +93,10 @@ def load(path: str | Path) -> Any:
 
 def _restored(content: Mapping[str, Any]) -> Any:
     """Sets what `fit` sets; the class is one of ours by name, never any other."""
-    estimator = _class_named(content["estimator"])(**read_parameters(content["parameters"]))
-    estimator.schema_ = Schema.from_dict(content["schema"])
+    given = read_parameters(content["parameters"])
+    estimator = _class_named(content["estimator"])(**given)
+    is_given = content["parameters"].get("schema") == {"schema": content["schema"]}
+    estimator.schema_ = given["schema"] if is_given else Schema.from_dict(content["schema"])
     estimator.model_ = Model.from_dict(content["model"])
     trees = estimator.model_.score.trees if content["leaves"] else ()
     estimator.grown_ = tuple(

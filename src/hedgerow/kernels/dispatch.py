@@ -84,7 +84,7 @@ class Kernel:
 
     def is_compiled(self) -> bool:
         """In this process, or by an earlier one."""
-        return bool(_compile(self.loop).signatures) or _is_on_disk(self.loop)
+        return bool(_compile(self.loop).overloads) or _is_on_disk(self.loop)
 
 
 def helper(function: _Function) -> _Function:

@@ -107,6 +107,8 @@ def _next_nodes_loop(
 def _sum_sides_loop(
     standing: Int32, feature: Array, left: Words, codes: Codes, stats: IntArray, out: IntArray
 ) -> None:
+    # two channels are what a number has; a loop over so few costs more than what it does
+    pair = out.shape[2] == 2
     for r in range(standing.size):
         at = standing[r]
         for j in range(feature.shape[1] if at >= 0 else 0):
@@ -114,8 +116,12 @@ def _sum_sides_loop(
                 cell = codes[feature[at, j], r]
                 word = left[at, j, cell >> 6] >> np.uint64(cell & 63)
                 side = 2 * at + 1 - int(word & np.uint64(1))
-                for c in range(out.shape[2]):
-                    out[j, side, c] += stats[r, c]
+                if pair:
+                    out[j, side, 0] += stats[r, 0]
+                    out[j, side, 1] += stats[r, 1]
+                else:
+                    for c in range(out.shape[2]):
+                        out[j, side, c] += stats[r, c]
 
 
 def _count_sides_loop(

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.queries.statistics import LATTICE
-from hedgerow.values.arrays import N_CODES
+from hedgerow.values.arrays import N_CODES, IntArray, frozen
 from hedgerow.values.fitting import fits_once, misfit_of_region, misfit_of_split
 from hedgerow.values.regions import Region, Split, Step
 from hedgerow.values.schema import Schema
@@ -123,6 +124,11 @@ class Cuts:
     at: tuple[int, ...]
     also: int | None
 
+    @cached_property
+    def cells(self) -> IntArray:
+        """(k,) `at`, for whoever counts with it."""
+        return frozen(np.array(self.at))
+
     def split(self, i: int) -> Split:
         left = (1 << self.at[i]) - 1
         return Split(self.feature, self.grid, left if self.also is None else left | 1 << self.also)
@@ -173,7 +179,7 @@ class _Choice:
     share: Fraction
     mechanism: Mechanism = Mechanism.PERMUTE_AND_FLIP
 
-    @property
+    @cached_property
     def n_candidates(self) -> int:
         return n_candidates(self.splits)
 

@@ -13,7 +13,7 @@ from hedgerow.recipes.ours.tree import ScreenedTree
 from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
 from hedgerow.recipes.papers.gubler import Accounting, HistogramTree
 from hedgerow.recipes.papers.kary import KaryForest, PrunedKaryForest
-from hedgerow.recipes.papers.liu import ExtraTrees, Lean, SplitRule
+from hedgerow.recipes.papers.liu import ExtraTrees, LeanOn, SplitRule
 from hedgerow.recipes.papers.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.recipes.papers.wang import Finding, PerTable, TopDown
 from hedgerow.recipes.recipe import Recipe
@@ -40,7 +40,7 @@ ALL: tuple[Recipe, ...] = (
     ExtraTrees(n_trees=3, max_depth=4, max_features=2),
     ExtraTrees(n_trees=2, max_depth=2, subsample=2),
     ExtraTrees(n_trees=2, max_depth=3, split=SplitRule.RANDOM),
-    ExtraTrees(n_trees=2, max_depth=3, lean=Lean.ABOVE),
+    ExtraTrees(n_trees=2, max_depth=3, lean=LeanOn.ABOVE),
     KaryForest(n_trees=2, max_depth=2, max_features=2),
     PrunedKaryForest(n_trees=2, max_depth=2, min_samples_split=5.0),
     TopDown(max_splits=4),

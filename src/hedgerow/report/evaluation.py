@@ -39,6 +39,16 @@ class Evaluation:
     digests: tuple[str, ...]
     """Which models these are: the digest of each one's score."""
     chosen: Any = None
+    names: tuple[str, ...] = ()
+    """What the models are called, where somebody said so; like `chosen` it is not kept."""
+
+    @property
+    def chosen_name(self) -> str:
+        """Of `chosen`, among `names`."""
+        return self._title(self.digests.index(self.chosen.model_.score.digest))
+
+    def _title(self, k: int) -> str:
+        return self.names[k] if self.names else f"model {k + 1}"
 
     def of(self, digest: str) -> Evaluation:
         """What was measured of one model, apart from the others of the same query."""
@@ -70,7 +80,7 @@ class Evaluation:
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Evaluation:
-        """From what `to_dict` gave; `chosen` is no value and is not kept."""
+        """From what `to_dict` gave."""
         return Evaluation(
             tuple(tuple(_measured(one) for one in part) for part in d["models"]),
             float(d["confidence"]),
@@ -83,7 +93,7 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         lines = [
-            (f"model {k + 1}", one.group, name, str(value))
+            (self._title(k), one.group, name, str(value))
             for k, part in enumerate(self.parts)
             for one in part
             for name, value in one.measures.items()
@@ -93,7 +103,7 @@ class Evaluation:
     def __str__(self) -> str:
         lines = [f"Evaluation, {self.privacy_.promise}; {self.confidence:.0%} intervals"]
         for k, part in enumerate(self.parts):
-            lines += [f"model {k + 1}"] if len(self.parts) > 1 else []
+            lines += [self._title(k)] if len(self.parts) > 1 else []
             for one in (one for one in part if one.is_told or len(part) == 1):
                 lines += [f"  {one.group}"] if len(part) > 1 else []
                 lines += [f"    {name:<24} {value}" for name, value in one.measures.items()]

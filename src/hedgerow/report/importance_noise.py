@@ -39,7 +39,7 @@ def _moves(model: Readable, n_columns: int) -> Iterator[FloatArray]:
         table, weights = by_cell(model, curve)
         slope = 2.0 * weights[:, None] * (table - weights @ table)
         moved = np.zeros((table.shape[1], n_columns))
-        moved[:, curve.feature] = (np.abs(slope) * np.array(noise)).sum(axis=0)
+        moved[:, curve.feature] = (np.abs(slope) * np.array(noise).T).sum(axis=0)
         yield moved
     for tree in parts.trees:
         if tree.deviations is not None:

@@ -111,7 +111,7 @@ def _noise_of_shape(
     variance = np.zeros((len(cells), model.model_.score.outputs))
     for curve, noise in zip(parts.curves, model.model_.noise.curves, strict=False):
         if curve.feature == column:
-            variance += np.array(noise)[cells] ** 2
+            variance += np.array(noise).T[cells] ** 2
     for tree in parts.trees:
         if tree.deviations is not None and (tree.tree.feature == column).any():
             of_leaf = tree.parts_of_leaves(column, cells)  # (L, K)

@@ -122,7 +122,7 @@ def parts_of_model(model: Readable) -> Parts:
 def _leaf_noise(model: Readable) -> list[FloatArray]:
     """(L, O or 1) of each tree: as the model keeps it, or from what is known of the leaves."""
     if model.model_.noise.trees:
-        return [np.array(one) for one in model.model_.noise.trees]
+        return [np.array(one).T for one in model.model_.noise.trees]
     grown = model.grown_
     if len(grown) != len(model.model_.score.trees) or not all(one.leaves for one in grown):
         return []

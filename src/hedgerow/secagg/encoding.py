@@ -10,7 +10,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.study.consortium import PROTOCOL
@@ -32,15 +32,10 @@ def digest(tag: str, *parts: Buffer) -> bytes:
 
     Lengths make the encoding injective: no two lists of parts hash the same bytes.
     """
-    state = hashlib.sha256(_DOMAIN + tag.encode())
+    pieces: list[Buffer] = [_DOMAIN, tag.encode()]
     for part in parts:
-        state.update(u64(memoryview(part).nbytes))
-        state.update(part)
-    return state.digest()
-
-
-def u8(number: int) -> bytes:
-    return number.to_bytes(1, "big")
+        pieces += (u64(memoryview(part).nbytes), part)
+    return hashlib.sha256(b"".join(pieces)).digest()
 
 
 def u16(number: int) -> bytes:
@@ -89,11 +84,12 @@ class Reader:
         start, self._at = self._at, self._at + length
         return self._data[start : self._at]
 
+    def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Several of fixed widths at once."""
+        return layout.unpack(self.view(layout.size))
+
     def take(self, length: int) -> bytes:
         return bytes(self.view(length))
-
-    def u8(self) -> int:
-        return int.from_bytes(self.view(1), "big")
 
     def u16(self) -> int:
         return int.from_bytes(self.view(2), "big")
@@ -105,10 +101,7 @@ class Reader:
         return int.from_bytes(self.view(8), "big")
 
     def count(self) -> int:
-        """A round or a position: 64 bits wide, the highest of them zero."""
-        number = self.u64()
-        require(number < _LONGEST_COUNT, Code.BAD_MESSAGE)
-        return number
+        return checked_count(self.u64())
 
     def bytes_field(self) -> bytes:
         return self.take(self.u32())
@@ -127,6 +120,12 @@ class Reader:
 
     def finish(self) -> None:
         require(self.remaining == 0, Code.BAD_MESSAGE)
+
+
+def checked_count(number: int) -> int:
+    """A round or a position: 64 bits wide, the highest of them zero."""
+    require(number < _LONGEST_COUNT, Code.BAD_MESSAGE)
+    return number
 
 
 def _require_increasing(sites: Iterable[int]) -> None:

@@ -19,13 +19,14 @@ other, who need not know in which study it was said.
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
 from hedgerow.errors import SpecError
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import DIGEST, SIGNATURE, Buffer, Reader, digest, u8, u16, u64
+from hedgerow.secagg.encoding import DIGEST, SIGNATURE, Buffer, Reader, checked_count, digest
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, is_signed, verify
 from hedgerow.study.consortium import PROTOCOL
 
@@ -48,6 +49,12 @@ class MessageKind(IntEnum):
     UNMASK = 7
     SHARES = 8
     JOIN = 9
+
+
+_KINDS = {int(kind): kind for kind in MessageKind}
+_BEGIN = struct.Struct(f">BB{DIGEST}s{RUN_ID}s{DIGEST}sQHHH")
+"""The header up to the length of what was spent."""
+_END = struct.Struct(f">Q{DIGEST}s")
 
 
 def is_rational(text: str) -> bool:
@@ -99,41 +106,29 @@ class Header:
 
     def to_bytes(self) -> bytes:
         spent = b"" if self.sender == COORDINATOR else self.ledger.spent.encode("ascii")
-        return b"".join(
-            (
-                u8(PROTOCOL),
-                u8(self.kind),
-                self.study_hash,
-                self.run_id,
-                self.epoch_id,
-                u64(self.round),
-                u16(self.sender),
-                u16(self.receiver),
-                u16(len(spent)),
-                spent,
-                _head_bytes(self.ledger.position),
-            )
-        )
+        names = (self.study_hash, self.run_id, self.epoch_id)
+        ends = (self.round, self.sender, self.receiver, len(spent))
+        begin = _BEGIN.pack(PROTOCOL, self.kind, *names, *ends)
+        return begin + spent + _head_bytes(self.ledger.position)
 
     @classmethod
     def read(cls, reader: Reader) -> Header:
-        require(reader.u8() == PROTOCOL, Code.BAD_MESSAGE)
-        kind = reader.u8()
-        require(kind in MessageKind.__members__.values(), Code.BAD_MESSAGE)
+        version, kind, study, run, epoch, round, sender, receiver, length = reader.fields(_BEGIN)
+        require(version == PROTOCOL and kind in _KINDS, Code.BAD_MESSAGE)
         return cls(
-            kind=MessageKind(kind),
-            study_hash=reader.take(DIGEST),
-            run_id=reader.take(RUN_ID),
-            epoch_id=reader.take(DIGEST),
-            round=reader.count(),
-            sender=(sender := reader.u16()),
-            receiver=reader.u16(),
-            ledger=_read_ledger(reader, sender),
+            kind=_KINDS[kind],
+            study_hash=study,
+            run_id=run,
+            epoch_id=epoch,
+            round=checked_count(round),
+            sender=sender,
+            receiver=receiver,
+            ledger=_read_ledger(reader, sender, length),
         )
 
 
-def _read_ledger(reader: Reader, sender: int) -> LedgerHead:
-    spent = reader.take(reader.u16()).decode("ascii", errors="replace")
+def _read_ledger(reader: Reader, sender: int, length: int) -> LedgerHead:
+    spent = reader.take(length).decode("ascii", errors="replace")
     require(spent == "" if sender == COORDINATOR else is_rational(spent), Code.BAD_MESSAGE)
     seq, head = _read_head(reader)
     require((seq == 0) == (head == bytes(DIGEST)), Code.BAD_MESSAGE)
@@ -141,11 +136,12 @@ def _read_ledger(reader: Reader, sender: int) -> LedgerHead:
 
 
 def _head_bytes(head: Position) -> bytes:
-    return u64(head[0]) + head[1]
+    return _END.pack(*head)
 
 
 def _read_head(reader: Reader) -> Position:
-    return reader.count(), reader.take(DIGEST)
+    seq, head = reader.fields(_END)
+    return checked_count(seq), head
 
 
 # ------------------------------------------------------------------------ what is signed

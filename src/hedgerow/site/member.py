@@ -178,7 +178,7 @@ def without_labels(rows: Rows) -> Rows:
     return rows.with_labels(np.zeros(rows.n, np.uint8))
 
 
-MECHANISMS: dict[Mechanism, Callable[[Sequence[int], Fraction, SecretRandomness], int]] = {
+MECHANISMS: dict[Mechanism, Callable[[IntArray, Fraction, SecretRandomness], int]] = {
     Mechanism.EXPONENTIAL: selection.exponential,
     Mechanism.PERMUTE_AND_FLIP: selection.permute_and_flip,
     Mechanism.REPORT_NOISY_MAX: selection.report_noisy_max,

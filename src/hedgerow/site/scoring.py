@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -30,12 +29,12 @@ Counting = Callable[[Selecting, Sequence[int]], IntArray]
 """Makes the tables of some features for a query, as `tables_of` does from rows."""
 
 
-def scores(query: Selecting, rows: Rows, schema: Schema) -> list[int]:
+def scores(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
     """Of rows that are at hand."""
     return scores_by(query, lambda asked, features: tables_of(asked, rows, features), schema)
 
 
-def scores_by(query: Selecting, count: Counting, schema: Schema) -> list[int]:
+def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     """One score per candidate of the query's region."""
     children = _children(query, count, schema)
     held = children[..., 0] if is_of_target(query) else children.sum(axis=2)
@@ -49,7 +48,7 @@ def scores_by(query: Selecting, count: Counting, schema: Schema) -> list[int]:
             loss = LATTICE * (2 * largest - held.sum(axis=1))
         case Score.SQUARED_ERROR:
             loss = _squared_error_units(children).sum(axis=1)
-    return [-v for v in (loss + query.scoring.balance * largest).tolist()]
+    return np.asarray(-(loss + query.scoring.balance * largest))
 
 
 # --------------------------------------------------------------------------- sums of the children
@@ -62,7 +61,8 @@ def _children(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     features = list(families.features)
     tables = count(query, [schema.index(feature) for feature in features])
     m = max((part.sets.shape[1] for part in families.tests), default=1)
-    children = np.zeros((query.n_candidates, m + 1, tables.shape[2]), np.int64)
+    # in memory the candidates lie side by side: sums over a few children or classes are then fast
+    children = np.zeros((m + 1, tables.shape[2], query.n_candidates), np.int64).transpose(2, 0, 1)
     for part in families.tests:
         children[part.members, : part.sets.shape[1]] = part.sets @ tables[part.table]
     if families.cuts is not None:
@@ -131,7 +131,7 @@ def _cuts(runs: list[tuple[int, int, Cuts]]) -> _AllCuts | None:
     return _AllCuts(
         members=starts + np.arange(len(starts)) - firsts,
         tables=np.repeat([table for _, table, _ in runs], sizes),
-        at=np.fromiter(chain.from_iterable(run.at for _, _, run in runs), np.int64),
+        at=np.concatenate([run.cells for _, _, run in runs]),
         also=np.repeat([-1 if run.also is None else run.also for _, _, run in runs], sizes),
     )
 

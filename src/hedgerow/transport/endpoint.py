@@ -26,7 +26,8 @@ from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.queries import Query
 from hedgerow.secagg.codes import Code
-from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
+from hedgerow.secagg.encoding import Reader
+from hedgerow.secagg.envelope import Header, LedgerHead, MessageKind
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.secagg.site import Fresh, Resend, Site
 from hedgerow.site.log import LOG
@@ -155,7 +156,7 @@ class Endpoint:
 def kind_named_by(message: bytes) -> MessageKind | None:
     """What a message says that it is; None if it is none."""
     try:
-        return Envelope.parse(message).header.kind
+        return Header.read(Reader(message)).kind
     except Exception:  # whatever strange bytes do to a parser
         return None
 

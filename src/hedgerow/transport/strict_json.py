@@ -23,9 +23,7 @@ def pack_blobs(blobs: Sequence[bytes]) -> bytes:
 
 def parse(text: bytes) -> Any:
     """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting."""
-    content = json.loads(
-        text, object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
-    )
+    content = _DECODER.decode(text.decode())
     _check_depth(content, MOST_DEPTH)
     return content
 
@@ -45,6 +43,11 @@ def _integer(digits: str) -> int:
 
 def _no_constant(name: str) -> Any:
     raise SpecError(f"{name} is no number.")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
+)
 
 
 def _check_depth(content: Any, left: int) -> None:

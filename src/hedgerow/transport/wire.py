@@ -63,6 +63,7 @@ _VALUES: dict[str, type[Any]] = {
         queries.LocalChoice,
     )
 }
+_FIELDS = {name: tuple(f.name for f in fields(kind)) for name, kind in _VALUES.items()}
 _ENUMS: dict[str, type[Enum]] = {
     e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
 }
@@ -181,7 +182,7 @@ class Sender:
     def _content(self, value: Any) -> Any:
         if isinstance(value, Tree):
             return {"!": "Tree", "tree": value.to_dict()}
-        parts = {f.name: self._plain(getattr(value, f.name)) for f in fields(value)}
+        parts = {name: self._plain(getattr(value, name)) for name in _FIELDS[type(value).__name__]}
         return {"!": type(value).__name__, **parts}
 
 
@@ -279,7 +280,7 @@ class _Reading:
         if special is not None:
             return special(self, plain)
         parts = {k: self.value(v) for k, v in plain.items() if k != "!"}
-        if set(parts) != {f.name for f in fields(_VALUES[kind])}:
+        if parts.keys() != set(_FIELDS[kind]):
             raise SpecError(f"a {kind} came with other fields.")
         return _VALUES[kind](**parts)
 

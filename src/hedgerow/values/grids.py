@@ -67,7 +67,7 @@ class Grid:
     low: float = -math.inf
     high: float = math.inf
 
-    @property
+    @cached_property
     def n_cells(self) -> int:
         if self.kind is ColumnKind.NUMERIC:
             return len(self.edges) + 2
@@ -145,9 +145,10 @@ class Grid:
         return self._ranges(chosen) if self.kind is ColumnKind.NUMERIC else self._membership(chosen)
 
     def _ranges(self, chosen: list[int]) -> str:
-        known = [code for code in chosen if code != self.missing]
+        missing = self.missing
+        known = [code for code in chosen if code != missing]
         words = [self._range(first, last) for first, last in _runs(known)]
-        if self.missing in chosen:
+        if missing in chosen:
             words.append("missing" if words else f"{self.feature} is missing")
         return " or ".join(words)
 

@@ -6,19 +6,18 @@ Knows nothing of how they were grown. A model reads cell codes (F, n), never raw
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from hedgerow.values.arrays import N_CODES, Codes, FloatArray
+from hedgerow.values.arrays import Codes, FloatArray
 from hedgerow.values.losses import sigmoid, softmax
 from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.packing import Packed, pack
+from hedgerow.values.runs import by_cell, runs_of
 from hedgerow.values.trees import Tree, trees_from_dict, trees_to_dict, without_caches
 
 
@@ -97,7 +96,7 @@ class Additive:
         """Plain values, to the last bit; what trees share and what cells repeat stands once."""
         return {
             "base": list(self.base),
-            "curves": [{"feature": c.feature, "runs": _runs(c.values)} for c in self.curves],
+            "curves": [{"feature": c.feature, **runs_of(c.values)} for c in self.curves],
             **trees_to_dict(self.trees),
             "clip": self.clip,
         }
@@ -107,28 +106,15 @@ class Additive:
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Additive:
-        curves = tuple(Curve(c["feature"], _cells(c["runs"])) for c in d["curves"])
+        curves = tuple(Curve(c["feature"], _cells(c)) for c in d["curves"])
         trees = trees_from_dict(d)
         clip = None if d["clip"] is None else (float(d["clip"][0]), float(d["clip"][1]))
         return Additive(tuple(float(b) for b in d["base"]), curves, trees, clip)
 
 
-_Cells = tuple[tuple[float, ...], ...]
-
-
-def _runs(values: _Cells) -> list[list[float]]:
-    """Neighbouring cells of one value: how many there are, then the value of each output."""
-    alike = (list(run) for _, run in groupby(values, key=repr))  # 0.0 equals -0.0
-    return [[len(run), *run[0]] for run in alike]
-
-
-def _cells(runs: Sequence[Sequence[float]]) -> _Cells:
-    found = list[tuple[float, ...]]()
-    for count, *row in runs:
-        if type(count) is not int or not 0 < count <= N_CODES - len(found):
-            raise ValueError(f"a curve has {count!r} cells")
-        found += [tuple(float(value) for value in row)] * count
-    return tuple(found)
+def _cells(runs: dict[str, Any]) -> tuple[tuple[float, ...], ...]:
+    outputs = (map(float, one) for one in runs["values"])
+    return by_cell(runs["cells"], list(zip(*outputs, strict=True)))
 
 
 class Output(Enum):
@@ -198,7 +184,7 @@ class Model:
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Model:
-        parts = tuple(tuple(float(p) for p in parts) for parts in d.get("parts", ()))
+        parts = tuple(tuple(map(float, parts)) for parts in d.get("parts", ()))
         score = Additive.from_dict(d["score"])
         noise = ScoreNoise.from_dict(d["noise"])
         return Model(score, Output[d["output"]], float(d["sharpness"]), parts, noise)

@@ -10,20 +10,21 @@ they are said to be.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from hedgerow.values.arrays import N_CODES, FloatArray
+from hedgerow.values.arrays import FloatArray
+from hedgerow.values.runs import by_cell, runs_of
 from hedgerow.values.trees import Tree
 
 NOISE_DIGITS = 2
 MOST_OF_A_PART = 0.5
 """No number between 0 and 1 has a larger deviation."""
 Deviations = tuple[tuple[float, ...], ...]
+"""By output, then by leaf or cell."""
 
 
 def of_proportions(
@@ -54,7 +55,7 @@ class NoisyTree:
 class ScoreNoise:
     """Deviations of the numbers of an additive score, in its own units.
 
-    Of every tree (L, O) and of every curve (cells, O), or one column if all outputs have the same.
+    Of every tree (O, L) and of every curve (O, cells), or one row if all outputs have the same.
     Noise of different trees and leaves is independent, noise of one curve is not. `common` is the
     deviation of a factor that all numbers share, as a part of it. Nothing is kept of a model
     without noise.
@@ -78,24 +79,24 @@ class ScoreNoise:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "trees": [_flat(part) for part in self.trees],
-            "curves": [_runs(part) for part in self.curves],
+            "trees": [list(map(list, part)) for part in self.trees],
+            "curves": [runs_of(zip(*part, strict=True)) for part in self.curves],
             "common": self.common,
         }
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> ScoreNoise:
-        return ScoreNoise(
-            tuple(_read(part) for part in d["trees"]),
-            tuple(_cells(part) for part in d["curves"]),
-            float(d["common"]),
+        curves = tuple(
+            tuple(by_cell(curve["cells"], one) for one in _read(curve["values"]))
+            for curve in d["curves"]
         )
+        return ScoreNoise(tuple(map(_read, d["trees"])), curves, float(d["common"]))
 
 
 def _rounded_up(values: FloatArray) -> Deviations:
     """To a few digits, never down: a band must not become narrower. Equal outputs stand once."""
     alike = bool((values == values[:, :1]).all())
-    return tuple(tuple(map(_up, row)) for row in (values[:, :1] if alike else values).tolist())
+    return tuple(tuple(map(_up, one)) for one in (values[:, :1] if alike else values).T.tolist())
 
 
 def _up(value: float) -> float:
@@ -107,27 +108,11 @@ def _up(value: float) -> float:
     )
 
 
-def _flat(part: Deviations) -> list[Any]:
-    return [row[0] for row in part] if len(part[0]) == 1 else [list(row) for row in part]
-
-
-def _runs(part: Deviations) -> list[list[float]]:
-    """Neighbouring cells of one bin have one deviation: how many there are, then what it is."""
-    alike = (list(run) for _, run in groupby(part))
-    return [[len(run), *run[0]] for run in alike]
-
-
-def _cells(runs: Sequence[Sequence[float]]) -> Deviations:
-    if not all(type(run[0]) is int and 0 < run[0] <= N_CODES for run in runs):
-        raise ValueError("deviations of a curve have no number of cells")
-    return _read([list(row) for count, *row in runs for _ in range(int(count))])
-
-
-def _read(part: Sequence[Any]) -> Deviations:
-    rows = [row if isinstance(row, list) else [row] for row in part]
-    found = tuple(tuple(float(value) for value in row) for row in rows)
-    if len({len(row) for row in found}) > 1 or not all(
-        0.0 <= value < math.inf for row in found for value in row
+def _read(part: Iterable[Iterable[Any]]) -> Deviations:
+    found = tuple(tuple(map(float, one)) for one in part)
+    lengths = {len(one) for one in found}
+    if len(lengths) != 1 or not all(
+        all(map(math.isfinite, one)) and min(one) >= 0 for one in found
     ):
-        raise ValueError("deviations of leaves are no table of numbers above zero")
+        raise ValueError("deviations are no table of numbers above zero")
     return found

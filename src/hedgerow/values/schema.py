@@ -222,6 +222,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
+        """The schema that a mapping tells, in the words of a schema file."""
         check_keys("the schema", content, {"feature"}, WHOLE)
         features, target = content["feature"], content.get("target")
         if not isinstance(features, list):
@@ -235,6 +236,7 @@ class Schema:
         return cls(tuple(made), content.get("classes"), bound, mark)
 
     def to_toml(self) -> str:
+        """The text of a schema file, for `from_toml`."""
         return schema_text.toml_of(self.to_dict())
 
     @classmethod

@@ -9,20 +9,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hedgerow.errors import SpecError
-from hedgerow.values.arrays import N_CODES, Codes, FloatArray, Int32, Words, frozen, int32
+from hedgerow.values.arrays import (
+    N_CODES,
+    Codes,
+    FloatArray,
+    Int32,
+    IntArray,
+    Words,
+    frozen,
+    int32,
+)
+from hedgerow.values.preorder import Node, children, preorder
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 
 MOST_LEAVES = 2**16  # a leaf number is two bytes
 WORD = 64
+LEAF = -1
+"""Kind of a node that is no test."""
 
 
 class Routing(Protocol):
@@ -60,10 +73,10 @@ class Tree:
         """The tree whose leaves are these regions. Values may be empty until `with_values`."""
         if not leaves:
             raise SpecError("a tree needs at least one leaf; a stump is {EVERYONE: value}.")
-        return _assemble(tuple(features), _preorder(leaves.items()))
+        return _assemble(tuple(features), preorder(leaves.items()))
 
     @staticmethod
-    def of_preorder(features: Sequence[str], nodes: Sequence[Split | tuple[float, ...]]) -> Tree:
+    def of_preorder(features: Sequence[str], nodes: Sequence[Node]) -> Tree:
         """The tree whose nodes, each before its left and its right subtree, are these."""
         return _assemble(tuple(features), nodes)
 
@@ -129,27 +142,15 @@ class Tree:
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings; `from_dict` gives the equal tree back, to the last bit.
 
-        A node is the number of its test, or the list of its values: deep trees repeat few tests.
+        `nodes` in preorder, each the number of its test or -1 for a leaf: deep trees repeat few
+        tests. `leaves` from the left, each its one number or the list of its numbers.
         """
-        tests = [test for test in dict.fromkeys(self.tests) if test is not None]
-        return {
-            "features": list(self.features),
-            "tests": [_test_to_dict(test) for test in tests],
-            "nodes": _preorder_of(self, {test: i for i, test in enumerate(tests)}),
-        }
+        whole = trees_to_dict((self,))
+        return {**whole, **whole.pop("trees")[0]}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Tree:
-        try:
-            features = tuple(str(name) for name in data["features"])
-            tests = [_test_from_dict(test) for test in data["tests"]]
-            nodes = [_node_from_dict(node, tests) for node in data["nodes"]]
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise SpecError(
-                f"not a tree: {error!r}. Expected 'features', 'tests' with 'feature', 'grid' and "
-                "'left', and a preorder list 'nodes' of test numbers and lists of values."
-            ) from error
-        return _assemble(features, nodes)
+        return trees_from_dict({**data, "trees": [data]})[0]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tree) and self.digest == other.digest
@@ -182,27 +183,45 @@ def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:
     if len(features) > 1:
         raise SpecError("the trees of one model read different columns; give all the same.")
     tests = [test for test in dict.fromkeys(t for tree in trees for t in tree.tests) if test]
-    place = {test: i for i, test in enumerate(tests)}
+    place: dict[Split | None, int] = {test: i for i, test in enumerate(tests)} | {None: LEAF}
     return {
         "features": list(features.pop()) if trees else [],
         "tests": [_test_to_dict(test) for test in tests],
-        "trees": [_preorder_of(tree, place) for tree in trees],
+        "trees": [
+            {"nodes": [place[test] for test in tree.tests], "leaves": _plain(tree.values)}
+            for tree in trees
+        ],
     }
 
 
 def trees_from_dict(data: Mapping[str, Any]) -> tuple[Tree, ...]:
-    features = tuple(str(name) for name in data["features"])
-    tests = [_test_from_dict(test) for test in data["tests"]]
-    return tuple(
-        _assemble(features, [_node_from_dict(node, tests) for node in nodes])
-        for nodes in data["trees"]
-    )
+    try:
+        features = tuple(str(name) for name in data["features"])
+        tests = [_test_from_dict(test) for test in data["tests"]]
+        nodes = [list(tree["nodes"]) for tree in data["trees"]]
+        leaves = [list(tree["leaves"]) for tree in data["trees"]]
+        if [one.count(LEAF) for one in nodes] != list(map(len, leaves)):
+            raise ValueError("a tree has more or fewer leaves than values")
+        return _trees(features, tests, nodes, _read_leaves(leaves)) if nodes else ()
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise SpecError(
+            f"not a tree: {error!r}. Expected 'features', 'tests' with 'feature', 'grid' and "
+            "'left', and of each tree its 'nodes' in preorder, test numbers and -1 for a leaf, and "
+            "the values of its 'leaves'."
+        ) from error
 
 
-def _preorder_of(tree: Tree, place: Mapping[Split, int]) -> list[Any]:
-    """A node is the number of its test, or the list of its values."""
-    values = iter(tree.values.tolist())
-    return [next(values) if test is None else place[test] for test in tree.tests]
+def _read_leaves(leaves: Sequence[Sequence[Any]]) -> FloatArray:
+    """(L, O) values of the leaves of all trees."""
+    values = np.array(list(chain.from_iterable(leaves)), dtype=np.float64)
+    if values.ndim > 2:
+        raise ValueError("a leaf is neither a number nor a list of numbers")
+    return values if values.ndim == 2 else values[:, None]
+
+
+def _plain(values: FloatArray) -> list[Any]:
+    found: list[Any] = (values[:, 0] if values.shape[1] == 1 else values).tolist()
+    return found
 
 
 def descend(nodes: Routing, start: Int32, codes: Codes) -> Int32:
@@ -219,90 +238,65 @@ def descend(nodes: Routing, start: Int32, codes: Codes) -> Int32:
     return node.reshape(start.shape)
 
 
-_Node = Split | tuple[float, ...]  # a test, or the value of a leaf
-_Leaves = list[tuple[Region, Sequence[float]]]
+def _assemble(features: tuple[str, ...], nodes: Sequence[Node]) -> Tree:
+    """The tree with these nodes in preorder, each a test or the values of a leaf."""
+    tests = tuple(dict.fromkeys(node for node in nodes if not isinstance(node, tuple)))
+    place = {test: i for i, test in enumerate(tests)}
+    kinds = [LEAF if isinstance(node, tuple) else place[node] for node in nodes]
+    return _trees(features, tests, [kinds], _table([n for n in nodes if isinstance(n, tuple)]))[0]
 
 
-def _preorder(leaves: Iterable[tuple[Region, Sequence[float]]]) -> list[_Node]:
-    """Nodes of the tree with these leaves: leaves that share a path part at its next test."""
-    nodes: list[_Node] = []
-    waiting = [(0, list(leaves))]  # subtrees still to come; the next one in preorder is last
-    while waiting:
-        depth, group = waiting.pop()
-        region, value = group[0]
-        if len(group) == 1 and len(region) == depth:
-            nodes.append(tuple(float(v) for v in value))
-        else:
-            test, left, right = _parted(group, depth)
-            nodes.append(test)
-            waiting += [(depth + 1, right), (depth + 1, left)]
-    return nodes
-
-
-def _parted(group: _Leaves, depth: int) -> tuple[Split, _Leaves, _Leaves]:
-    """The test after `depth` steps of all leaves of a group, and the leaves on either side."""
-    steps = [region[depth] if len(region) > depth else None for region, _ in group]
-    test = steps[0].test if steps[0] else None
-    sides: tuple[_Leaves, _Leaves] = [], []
-    for step, leaf in zip(steps, group, strict=True):
-        if isinstance(test, Split) and step and step.test == test:
-            sides[step.outcome].append(leaf)
-    if not isinstance(test, Split) or not all(sides) or sum(map(len, sides)) < len(group):
-        raise SpecError(
-            f"the {len(group)} leaves below step {depth} are not the two sides of one split; "
-            "give every leaf of one tree exactly once, without the steps above its root."
-        )
-    return test, *sides
-
-
-def _assemble(features: tuple[str, ...], nodes: Sequence[_Node]) -> Tree:
-    """Arrays from a preorder list. The second child starts where the first child's nodes end."""
-    left, right = _children(nodes)
-    tests = tuple(None if isinstance(node, tuple) else node for node in nodes)
-    is_leaf = np.array([test is None for test in tests])
-    if is_leaf.sum() > MOST_LEAVES:
-        raise SpecError(f"the tree has {is_leaf.sum()} leaves; the most is {MOST_LEAVES}.")
-    column = {name: j for j, name in enumerate(features)}
-    distinct = {test: i for i, test in enumerate(dict.fromkeys(tests))}
-    kind = np.array([distinct[test] for test in tests])  # a deep tree repeats few tests often
-    return Tree(
-        features=features,
-        tests=tests,
-        feature=int32([-1 if test is None else _column(column, test) for test in distinct], kind),
-        cut=int32([-1 if test is None else _prefix(test.left) for test in distinct], kind),
-        left_bits=frozen(np.array([_words(test) for test in distinct], dtype=np.uint64)[kind]),
-        left=int32(left),
-        right=int32(right),
-        leaf=int32(np.where(is_leaf, np.cumsum(is_leaf) - 1, -1)),
-        value=frozen(_finite(_values(nodes))),
-    )
-
-
-def _children(nodes: Sequence[_Node]) -> tuple[list[int], list[int]]:
-    """Numbers of both children of every node of a preorder list."""
-    left, right = [-1] * len(nodes), [-1] * len(nodes)
-    open_tests: list[int] = []  # tests whose second child has not begun
-    for q, node in enumerate(nodes):
-        if not isinstance(node, tuple):
-            left[q] = q + 1
-            open_tests.append(q)
-        elif open_tests:
-            right[open_tests.pop()] = q + 1
-        elif q + 1 < len(nodes):
-            raise SpecError(f"the tree is complete after {q + 1} nodes; {len(nodes)} were given.")
-    if open_tests or not nodes or max(right) >= len(nodes):
-        raise SpecError(f"{len(nodes)} nodes end inside the tree; every test needs two children.")
-    return left, right
-
-
-def _values(nodes: Sequence[_Node]) -> FloatArray:
-    outputs = {len(node) for node in nodes if isinstance(node, tuple)}
-    if len(outputs) != 1:
+def _table(leaves: Sequence[Sequence[float]]) -> FloatArray:
+    """(L, O) values of leaves."""
+    outputs = {len(leaf) for leaf in leaves}
+    if len(outputs) > 1:
         raise SpecError(f"leaves have {sorted(outputs)} outputs; give every leaf the same number.")
-    nothing = (0.0,) * outputs.pop()
-    return np.array(
-        [node if isinstance(node, tuple) else nothing for node in nodes], dtype=np.float64
-    )
+    return np.array(leaves, dtype=np.float64).reshape(len(leaves), *outputs)
+
+
+def _trees(
+    features: tuple[str, ...],
+    tests: Sequence[Split],
+    nodes: Sequence[Sequence[int]],
+    values: FloatArray,
+) -> tuple[Tree, ...]:
+    """Trees from the kinds of their nodes in preorder: the number of a test, or LEAF.
+
+    Arrays are made once for all trees, whose own are pieces of them: a model of a hundred trees
+    is read in one go. `values` (L, O) are those of all leaves, tree by tree.
+    """
+    kind, sizes = _kinds(nodes, len(tests)), [len(one) for one in nodes]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    child = children(kind != LEAF, starts)
+    leaves = [(size + 1) // 2 for size in sizes]
+    if max(leaves) > MOST_LEAVES:
+        raise SpecError(f"the tree has {max(leaves)} leaves; the most is {MOST_LEAVES}.")
+    is_leaf, column = kind == LEAF, {name: j for j, name in enumerate(features)}
+    before = np.repeat(np.cumsum([0, *leaves[:-1]]), sizes)  # leaves of the trees before
+    leaf = int32(np.where(is_leaf, np.cumsum(is_leaf) - 1 - before, -1))
+    value = np.zeros((len(kind), values.shape[1]))
+    value[is_leaf] = _finite(values)
+    frozen(value)
+    # the last entry of each table stands for a leaf, whose kind is -1
+    feature = int32([*(_column(column, test) for test in tests), -1], kind)
+    cut = int32([*(_prefix(test.left) for test in tests), -1], kind)
+    left_bits, left, right = frozen(_words(tests)[kind]), int32(child[0]), int32(child[1])
+    test_of = (*tests, None)
+
+    def piece(nodes: Sequence[int], of: slice) -> Tree:
+        told = tuple([test_of[k] for k in nodes])
+        routing = (feature[of], cut[of], left_bits[of], left[of], right[of])
+        return Tree(features, told, *routing, leaf[of], value[of])
+
+    places = starts.tolist()
+    return tuple(map(piece, nodes, map(slice, places, places[1:])))
+
+
+def _kinds(nodes: Sequence[Sequence[int]], tests: int) -> IntArray:
+    kind = np.array(list(chain.from_iterable(nodes)) or [LEAF])[: sum(map(len, nodes))]
+    if kind.dtype != np.int64 or not ((kind >= LEAF) & (kind < tests)).all():
+        raise ValueError(f"a node is neither {LEAF} nor the number of one of {tests} tests")
+    return kind
 
 
 def _column(column: Mapping[str, int], test: Split) -> int:
@@ -318,9 +312,11 @@ def _prefix(left: int) -> int:
     return left.bit_length() if left & (left + 1) == 0 else -1
 
 
-def _words(test: Split | None) -> list[int]:
-    left = 0 if test is None else test.left
-    return [left >> shift & (2**WORD - 1) for shift in range(0, N_CODES, WORD)]
+def _words(tests: Sequence[Split]) -> Words:
+    """(tests + 1, 4) bit sets of the cells that go left; a leaf, the last, sends none."""
+    sets = [*(test.left for test in tests), 0]
+    packed = b"".join(left.to_bytes(N_CODES // 8, "little") for left in sets)
+    return np.frombuffer(packed, dtype="<u8").astype(np.uint64).reshape(len(sets), -1)
 
 
 def levels(tree: Tree) -> Iterator[Int32]:
@@ -338,14 +334,6 @@ def _test_to_dict(test: Split) -> dict[str, str]:
 
 def _test_from_dict(test: Mapping[str, Any]) -> Split:
     return Split(str(test["feature"]), str(test["grid"]), int(test["left"], 16))
-
-
-def _node_from_dict(node: Any, tests: Sequence[Split]) -> _Node:
-    if isinstance(node, (list, tuple)):
-        return tuple(map(float, node))
-    if not isinstance(node, int) or node < 0:
-        raise ValueError(f"a node is {node!r}")
-    return tests[node]
 
 
 def _finite(value: FloatArray) -> FloatArray:

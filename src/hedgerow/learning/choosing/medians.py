@@ -63,7 +63,7 @@ class MedianRules:
         return sorted(islice(able, k))
 
     def _n_known(self, region: Region, feature: int) -> int:
-        return int(self.grids.reachable(region, feature)[:-1].sum())
+        return int(np.count_nonzero(self.grids.reachable(region, feature)[:-1]))
 
     def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> BoolArray:
         """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""

@@ -20,6 +20,7 @@ from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Additive
 from hedgerow.values.noise import NoisyTree
 from hedgerow.values.regions import EVERYONE
+from hedgerow.values.trees import Tree
 
 
 class Splitting(Protocol):
@@ -64,11 +65,37 @@ def boost(
 
 
 @dataclass(frozen=True)
-class DrawnTrees:
-    """Splits by public randomness; the leaves of a batch are one query.
+class AskedLeaves:
+    """Trees whose leaves were asked for, the sums (L, C) of each, and the variance of the noise."""
+
+    trees: list[NoisyTree]
+    sums: list[FloatArray]
+    variance: float
+
+
+def asked_leaves(
+    trees: tuple[Tree, ...], update: Update, at: Additive, share: Fraction
+) -> Flow[AskedLeaves]:
+    """The leaves of a batch of trees, as one query.
 
     A record is in one leaf of every tree, so the trees of a batch add up in its sensitivity.
     """
+    answer = yield from ask(SumQuery(EVERYONE, update.statistic(at), Leaves(trees), share))
+    left = answer.variance / len(trees)  # of the noise, in the mean of the batch
+    sums = [own[: tree.n_leaves] for tree, own in zip(trees, answer.values, strict=True)]
+    noisy = [
+        NoisyTree(
+            tree.with_values(update.values(own, left)),
+            update.deviations(own, left, answer.variance),
+        )
+        for tree, own in zip(trees, sums, strict=True)
+    ]
+    return AskedLeaves(noisy, sums, answer.variance)
+
+
+@dataclass(frozen=True)
+class DrawnTrees:
+    """Splits by public randomness; the leaves of a batch are one query."""
 
     draw: TreeDraw
 
@@ -81,16 +108,4 @@ class DrawnTrees:
         rng: np.random.Generator,
     ) -> Flow[list[NoisyTree]]:
         trees = tuple(self.draw(number, rng) for number in numbers)
-        query = SumQuery(EVERYONE, update.statistic(at), Leaves(trees), share)
-        answer = yield from ask(query)
-        left = answer.variance / len(trees)  # of the noise, in the mean of the batch
-        known = [
-            (tree, sums[: tree.n_leaves]) for tree, sums in zip(trees, answer.values, strict=True)
-        ]
-        return [
-            NoisyTree(
-                tree.with_values(update.values(sums, left)),
-                update.deviations(sums, left, answer.variance),
-            )
-            for tree, sums in known
-        ]
+        return (yield from asked_leaves(trees, update, at, share)).trees

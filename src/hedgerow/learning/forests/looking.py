@@ -6,7 +6,8 @@ by what the table says they would gain, less what noise and sampling alone would
 hides the tables, the draw is close to an even one and little is lost. Knows no row.
 
 Why half of the trees stay random, and why the others get two random tests besides: trees that only
-follow the tables resemble each other too much (docs/decisions/0034).
+follow the tables resemble each other too much (docs/decisions/0034). What is random is drawn by
+what earlier trees gained (`remembering`).
 
 Shapes: F features looked at, A and B groups of a pair, O outputs.
 """
@@ -22,14 +23,10 @@ import numpy as np
 
 from hedgerow.learning.bins.by_count import merge
 from hedgerow.learning.flow import Flow, ask
-from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting
-from hedgerow.learning.forests.random_trees import (
-    DrawableFeature,
-    TreeDraw,
-    cut_by_mass,
-    oblivious_tree,
-)
-from hedgerow.learning.leaves.updates import Update, sampling_variance
+from hedgerow.learning.forests.boosting import Rounds, Splitting
+from hedgerow.learning.forests.random_trees import DrawableFeature, cut_by_mass
+from hedgerow.learning.forests.remembering import RememberingTrees, posterior_gain
+from hedgerow.learning.leaves.updates import Update
 from hedgerow.queries import Answer, Leaves, SumQuery
 from hedgerow.values.arrays import FloatArray, IntArray
 from hedgerow.values.candidates import Grids
@@ -48,7 +45,6 @@ RANDOM_TREES = 0.5  # part of the trees that do not follow the tables
 RANDOM_TESTS = 2  # of a tree that follows them, besides those of two pairs
 PAIRS_A_TREE = 2
 SHARPNESS = 1.5  # power of the gain by which the cuts of a pair are drawn
-QUADRANT_DEVIATION = 0.2  # how far a quadrant's value is expected to lie from zero
 
 Nodes = list[Split | tuple[float, ...]]
 
@@ -111,17 +107,14 @@ class PairTable:
     def gains(self, sums: FloatArray, variance: float, loss: Loss) -> FloatArray:
         """(A - 1, B - 1) what a step in each of four quadrants gains, beyond noise's own gain.
 
-        In a quadrant of c cells with sums G and H, noise v a cell and sampling variance s, the
-        expected gain of a posterior step is (G^2 - c v - s) H / (H^2 + (c v + s) / deviation^2).
+        A quadrant of c cells has c times the noise of one.
         """
         shape = [feature.n_groups for feature in self.features]
         table = sums[: shape[0] * shape[1]].reshape(*shape, -1)
         g = _quadrants(table[..., : loss.outputs] * loss.gradient_scale)
         h = _quadrants(table[..., loss.outputs :] / loss.hessian_scale)
         cells = _quadrants(np.ones((*shape, 1)))
-        h = np.maximum(h, 0.0)
-        spread = cells * variance * loss.gradient_scale**2 + sampling_variance(loss, h)
-        gain = (g**2 - spread) * h / (h**2 + spread / QUADRANT_DEVIATION**2 + 1e-12)
+        gain = posterior_gain(g, np.maximum(h, 0.0), cells * variance, loss)
         return np.asarray(gain.sum(axis=(0, -1)))
 
 
@@ -147,16 +140,14 @@ def _quadrants(table: FloatArray) -> FloatArray:
 class LookingTrees:
     """A `Splitting`: looks at the tables now and then, and draws trees by what it saw.
 
-    Of what `boost` hands out for a batch the looks' part is kept back; the looks spend it. `plain`
-    draws the random trees.
+    Of what `boost` hands out for a batch the looks' part is kept back; the looks spend it. `others`
+    draws the random trees and tests, and remembers what all trees gained.
     """
 
     grids: Grids
-    known: Sequence[DrawableFeature]
     tables: Sequence[PairTable]
-    plain: TreeDraw
+    others: RememberingTrees
     rounds: Rounds
-    loss: Loss
     gains: list[FloatArray] = field(default_factory=list)
 
     def grow(
@@ -173,8 +164,8 @@ class LookingTrees:
             each = self.rounds.share * LOOK_PART / len(looks)
             answer = yield from ask(SumQuery(EVERYONE, statistic, by, each))
             self.gains = self._gains(answer)
-        drawn = DrawnTrees(self._draw).grow(numbers, update, at, share * (1 - LOOK_PART), rng)
-        return (yield from drawn)
+        drawn = [self._tests_of_a_tree(rng) for _ in numbers]
+        return (yield from self.others.grown(drawn, update, at, share * (1 - LOOK_PART)))
 
     @property
     def _looks(self) -> set[int]:
@@ -183,20 +174,17 @@ class LookingTrees:
         return {self.rounds.batch * (n_batches * look // LOOKS) for look in range(LOOKS)}
 
     def _gains(self, answer: Answer) -> list[FloatArray]:
-        pairs = zip(self.tables, answer.values, strict=True)
-        return [table.gains(sums, answer.variance, self.loss) for table, sums in pairs]
+        pairs, loss = zip(self.tables, answer.values, strict=True), self.others.loss
+        return [table.gains(sums, answer.variance, loss) for table, sums in pairs]
 
-    def _draw(self, number: int, rng: np.random.Generator) -> Tree:
+    def _tests_of_a_tree(self, rng: np.random.Generator) -> list[Split]:
         if rng.random() < RANDOM_TREES:
-            return self.plain(number, rng)
+            return self.others.tests_of_a_tree(rng)
         best = np.maximum([float(gain.max()) for gain in self.gains], 1e-9)
         n_pairs = min(PAIRS_A_TREE, len(best))
         drawn = rng.choice(len(best), n_pairs, replace=False, p=best / best.sum())
         tests = [test for pair in drawn.tolist() for test in self._tests(pair, rng)]
-        weights = np.array([k.weight for k in self.known])
-        others = rng.choice(len(weights), RANDOM_TESTS, p=weights / weights.sum())
-        tests += [cut_by_mass(self.grids, self.known[i], rng) for i in others.tolist()]
-        return oblivious_tree(self.grids.schema.names, tests)
+        return [*tests, *self.others.some_tests(RANDOM_TESTS, rng)]
 
     def _tests(self, pair: int, rng: np.random.Generator) -> tuple[Split, ...]:
         """A cut of each feature, drawn by what both together gain; at random if nothing does."""
@@ -211,14 +199,9 @@ class LookingTrees:
 
 
 def looking(
-    grids: Grids,
-    known: Sequence[DrawableFeature],
-    values: Sequence[FloatArray],
-    plain: TreeDraw,
-    rounds: Rounds,
-    loss: Loss,
+    grids: Grids, others: RememberingTrees, values: Sequence[FloatArray], rounds: Rounds
 ) -> Splitting:
     """Trees that look; random ones if there is no pair to look at."""
-    pairs = combinations(strongest(grids, known, values), 2)
+    pairs = combinations(strongest(grids, others.known, values), 2)
     tables = [PairTable.of(grids, first, second) for first, second in pairs]
-    return LookingTrees(grids, known, tables, plain, rounds, loss) if tables else DrawnTrees(plain)
+    return LookingTrees(grids, tables, others, rounds) if tables else others

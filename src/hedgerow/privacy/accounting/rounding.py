@@ -68,6 +68,14 @@ def float_above(number: Fraction) -> float:
     return result
 
 
+def float_below(number: Fraction) -> float:
+    """The largest float that reads as at most `number` >= 0."""
+    result = float(number)
+    while exact(result) > number:
+        result = math.nextafter(result, 0.0)
+    return result
+
+
 def printed(number: float, digits: int = 4) -> str:
     """A number >= 0 to so many digits, rounded up: no statement promises more than was kept."""
     if math.isinf(number):

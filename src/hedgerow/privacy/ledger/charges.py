@@ -9,7 +9,7 @@ Proof: docs/proofs/ledger.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
@@ -84,17 +84,18 @@ def worst_total(charges: Iterable[Charge]) -> Cost:
 
 
 # ------------------------------------------------------------------------------ keeping the total
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Part:
     """A node, whose total is a sum over tests, or a test, whose total is its worst outcome."""
 
+    above: _Part | None
     total: Cost = Fraction(0)
     parts: dict[Hashable, _Part] = field(default_factory=dict)
 
     def part(self, key: Hashable) -> _Part:
         found = self.parts.get(key)
         if found is None:
-            found = self.parts[key] = _Part()
+            found = self.parts[key] = _Part(self)
         return found
 
 
@@ -102,10 +103,15 @@ Change = tuple[_Part, Cost]
 
 
 class Tally:
-    """The worst record's charge, kept as charges arrive: a step of work per step of a region."""
+    """The worst record's charge, kept as charges arrive.
+
+    A charge takes a step of work for every step of its region whose total it raises, and no more:
+    best-first trees ask about regions of a hundred steps, round after round.
+    """
 
     def __init__(self) -> None:
-        self._root = _Part()
+        self._root = _Part(None)
+        self._nodes: dict[tuple[str, Region], _Part] = {}
 
     @property
     def total(self) -> Cost:
@@ -117,38 +123,43 @@ class Tally:
 
     def add(self, charges: Iterable[Charge]) -> list[Change]:
         """Adds charges; the result takes them back by `undo`."""
-        return [change for charge in charges for change in self._add(charge)]
+        changes: list[Change] = []
+        for charge in charges:
+            self._add(charge, changes)
+        return changes
 
     def undo(self, changes: list[Change]) -> None:
         for part, before in reversed(changes):
             part.total = before
 
-    def _add(self, charge: Charge) -> Iterator[Change]:
-        path = [self._root]
-        for test, outcome in _path(charge):
-            path.append(path[-1].part(test))
-            path.append(path[-1].part(outcome))
-        yield from _raise(path[-1], charge.cost)
-        while len(path) > 1:
-            node, test_part, parent = path.pop(), path.pop(), path[-1]
-            # Totals only grow, so a worse outcome is always a positive and finite-or-new step.
-            gain = node.total - test_part.total if node.total > test_part.total else Fraction(0)
-            if not gain:
-                return
-            yield from _raise(test_part, gain)
-            yield from _raise(parent, gain)
+    def _add(self, charge: Charge, changes: list[Change]) -> None:
+        """A worst outcome's total is that of its test, the same object: no need to compare."""
+        node, gain = self._node(charge.study, charge.region), charge.cost
+        before = node.total
+        changes.append((node, before))
+        node.total = before + gain
+        while gain and (test := node.above) is not None and (parent := test.above) is not None:
+            if test.total is not before:
+                if not node.total > test.total:
+                    return
+                gain = node.total - test.total
+            before = parent.total
+            changes += ((test, test.total), (parent, before))
+            test.total = node.total
+            node, parent.total = parent, before + gain
 
-
-def _raise(part: _Part, gain: Cost) -> Iterator[Change]:
-    yield part, part.total
-    part.total += gain
-
-
-def _path(charge: Charge) -> Iterator[tuple[Hashable, int]]:
-    """A study is a first test with one outcome: so studies share no node, and add."""
-    yield charge.study, 0
-    for step in charge.region:
-        yield step.test, step.outcome
+    def _node(self, study: str, region: Region) -> _Part:
+        """A study is a first test with one outcome: so studies share no node, and add."""
+        found = self._nodes.get((study, region))
+        if found is None:
+            found = self._root.part(study).part(0)
+            above, steps = self._nodes.get((study, region[:-1])), region
+            if above is not None:
+                found, steps = above, region[-1:]
+            for step in steps:
+                found = found.part(step.test).part(step.outcome)
+            self._nodes[study, region] = found
+        return found
 
 
 # ------------------------------------------------------------------------------------- refusing

@@ -13,50 +13,49 @@ epsilon / range makes each mechanism here epsilon-DP. Proofs: docs/proofs/sample
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
-from operator import index
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.privacy.noise.coins import bernoulli_exp, falls_below_exp, laplace
 from hedgerow.privacy.noise.fixed_point import exp_bounds
 from hedgerow.privacy.noise.randomness import Randomness, uniform_below
 
-_WEIGHT_BITS: Final = 64
-_PRODUCT_BITS: Final = 128
-_PRODUCT_ERROR: Final = 1 << 16  # a product of eight factors loses far less than this
+Scores = Sequence[int] | NDArray[np.int64]
+_WEIGHT_BITS: Final = 31  # a product of two stays below 2^63
+_SHORT: Final = 17  # a product of eight factors is too small by less than this
+_FACTOR_BITS: Final = 128
 _LARGEST_SCORE: Final = 2**61
 
 
-def exponential(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
+def exponential(scores: Scores, coefficient: Fraction, secret: Randomness) -> int:
     """Index r with probability proportional to exp(coefficient * scores[r]), exactly.
 
     McSherry and Talwar 2007. Each candidate owns `high` of the integers below the sum, where
-    low <= 2^64 weight <= high. A uniform integer names a candidate; it stands if it is among
+    low <= 2^31 weight <= high. A uniform integer names a candidate; it stands if it is among
     the first `low`, else a lazily refined coin decides, and a lost coin starts over.
     """
     gaps = _gaps(scores, coefficient)
-    factors = _factors(coefficient)
-    bounds = [_weight_bounds(gap, factors) for gap in gaps]
-    ends = list(accumulate(high for _, high in bounds))
+    low, high = _weight_bounds(gaps, coefficient)
+    ends = high.cumsum()
     while True:
-        point = uniform_below(ends[-1], secret)
-        chosen = bisect_right(ends, point)
-        low, high = bounds[chosen]
-        offset = point - (ends[chosen] - high)
-        if offset < low or falls_below_exp(
-            offset, _WEIGHT_BITS, coefficient * gaps[chosen], secret
+        point = uniform_below(int(ends[-1]), secret)
+        chosen = int(ends.searchsorted(point, side="right"))
+        offset = point - int(ends[chosen] - high[chosen])
+        if offset < low[chosen] or falls_below_exp(
+            offset, _WEIGHT_BITS, coefficient * int(gaps[chosen]), secret
         ):
             return chosen
 
 
-def permute_and_flip(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
+def permute_and_flip(scores: Scores, coefficient: Fraction, secret: Randomness) -> int:
     """McKenna and Sheldon 2020, Algorithm 1: in random order, keep r with exp(-coefficient gap)."""
-    gaps = _gaps(scores, coefficient)
+    gaps = _gaps(scores, coefficient).tolist()
     waiting = list(range(len(gaps)))
     while True:
         place = uniform_below(len(waiting), secret)
@@ -67,61 +66,48 @@ def permute_and_flip(scores: Sequence[int], coefficient: Fraction, secret: Rando
         waiting.pop()
 
 
-def report_noisy_max(scores: Sequence[int], coefficient: Fraction, secret: Randomness) -> int:
+def report_noisy_max(scores: Scores, coefficient: Fraction, secret: Randomness) -> int:
     """The largest of scores[r] + Z_r, P(Z_r = z) proportional to exp(-coefficient |z|), exactly.
 
     Dwork and Roth 2014, with integer noise; among equals the lowest index wins.
     """
-    gaps = _gaps(scores, coefficient)
+    gaps = _gaps(scores, coefficient).tolist()
     noisy = [laplace(coefficient, secret) - gap for gap in gaps]
     return max(range(len(noisy)), key=noisy.__getitem__)
 
 
-def _gaps(scores: Sequence[int], coefficient: Fraction) -> list[int]:
+def _gaps(scores: Scores, coefficient: Fraction) -> NDArray[np.int64]:
     """How far each score lies below the best; refuses anything that is not exact."""
     if not (isinstance(coefficient, Fraction) and coefficient > 0):
         raise SpecError(f"the coefficient is {coefficient!r}; use a Fraction above 0.")
-    try:
-        whole = [index(score) for score in scores]
-    except TypeError:
-        raise SpecError("a score is not an integer; floor scores on a public lattice.") from None
-    if not whole:
+    whole = np.asarray(scores)
+    if not whole.size:
         raise SpecError("there is no candidate to choose from; the candidate set is public.")
-    if max(map(abs, whole)) > _LARGEST_SCORE:
+    if whole.dtype.kind not in "iu" and not all(isinstance(score, int) for score in scores):
+        raise SpecError("a score is not an integer; floor scores on a public lattice.")
+    best, worst = int(np.maximum.reduce(whole)), int(np.minimum.reduce(whole))
+    if max(best, -worst) > _LARGEST_SCORE:
         raise SpecError("a score is beyond 2^61; use a coarser lattice.")
-    best = max(whole)
-    return [best - score for score in whole]
+    return np.asarray(best - whole.astype(np.int64))
 
 
-def _weight_bounds(gap: int, factors: _Factors) -> tuple[int, int]:
-    """Bounds low <= 2^64 exp(-coefficient gap) <= high: one factor per byte of gap."""
-    if gap == 0:
-        return 1 << _WEIGHT_BITS, 1 << _WEIGHT_BITS
-    product = 1 << _PRODUCT_BITS
-    for place in range((gap.bit_length() - 1) & ~7, -8, -8):
-        part = gap >> place << place  # the largest first: it is the one that may reach 0
-        if part:
-            product = product * factors[part] >> _PRODUCT_BITS
-            if not product:
-                break
-            gap -= part
-    drop = _PRODUCT_BITS - _WEIGHT_BITS
-    return product >> drop, (product + _PRODUCT_ERROR >> drop) + 1
+def _weight_bounds(
+    gaps: NDArray[np.int64], coefficient: Fraction
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bounds low <= 2^31 exp(-coefficient gap) <= high: one factor per byte of a gap."""
+    product = np.full(len(gaps), 1 << _WEIGHT_BITS)
+    for place in range(0, int(np.maximum.reduce(gaps)).bit_length(), 8):
+        factors = _factors(coefficient, place)
+        product = product * factors[gaps >> place & 255] >> _WEIGHT_BITS
+    return product, product + _SHORT * (gaps > 0)
 
 
-class _Factors(dict[int, int]):
-    """2^128 exp(-coefficient part), rounded down, for gaps of one byte that is not zero."""
-
-    def __init__(self, coefficient: Fraction) -> None:
-        super().__init__()
-        self._coefficient = coefficient
-
-    def __missing__(self, part: int) -> int:
-        """Found when first met: at most 255 for each place of a byte."""
-        found = self[part] = exp_bounds(self._coefficient * part, _PRODUCT_BITS)[0]
-        return found
-
-
-@lru_cache(maxsize=64)
-def _factors(coefficient: Fraction) -> _Factors:
-    return _Factors(coefficient)
+@lru_cache(maxsize=256)
+def _factors(coefficient: Fraction, place: int) -> NDArray[np.int64]:
+    """(256,) 2^31 exp(-coefficient 2^place byte), rounded down, from two halves of the byte."""
+    halves = [
+        [exp_bounds(coefficient * (half << at), _FACTOR_BITS)[0] for half in range(16)]
+        for at in (place + 4, place)
+    ]
+    drop = 2 * _FACTOR_BITS - _WEIGHT_BITS
+    return np.array([high * low >> drop for high in halves[0] for low in halves[1]], np.int64)

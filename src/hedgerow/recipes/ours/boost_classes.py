@@ -9,7 +9,8 @@ Our own recipe; each stage is a component of `learning` that other recipes use a
     then      random oblivious trees with Wiener leaves, one round per batch, if the signal is
               strong enough to pay for them
     between   where it is stronger still, ten looks at tables of pairs of features, after which
-              half of the trees test what the tables say
+              half of the trees test what the tables say; there, and for three classes and more,
+              features whose tests gained in earlier trees are drawn more often
 
 All constants are functions of public facts and of noisy answers; nothing is left to tune. Shares
 after round 1 depend on the noisy number of records, which the additive filter allows.
@@ -32,6 +33,7 @@ from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests import random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
 from hedgerow.learning.forests.looking import looking
+from hedgerow.learning.forests.remembering import RememberingTrees
 from hedgerow.learning.forests.unguided import HOPELESS
 from hedgerow.learning.goal import declared_goal, full_noise
 from hedgerow.learning.leaves.updates import Wiener
@@ -62,6 +64,9 @@ TREE_GATE = (200.0, 600.0)
 TREE_GATE_OF_MANY = (70.0, 200.0)
 """The same for three classes and more, whose curves are not stacked: trees pay sooner there."""
 LOOK_FROM = 3000.0  # signal to noise from which trees look at pairs of features
+DEEPER = 2  # levels that random trees have more from there on
+MANY_CLASSES, MANY_DEVIATION = 4, 0.3
+"""From so many classes on, how far leaves are expected to lie from zero: log-odds reach further."""
 LEAST_CHANCE = 0.05  # of a feature whose curve is flat, before chances are made to sum to 1
 
 
@@ -79,6 +84,16 @@ class StageShares:
         additive = 1 - by_count.BINNING_SHARE - trees
         stacking = additive * STACK_PART if stacks else Fraction(0)
         return StageShares(additive - stacking, stacking, trees)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What trees are drawn by: bins, features, their weighted curves (B, O), and the signal."""
+
+    grids: Grids
+    features: Sequence[random_trees.DrawableFeature]
+    said: Sequence[FloatArray]
+    strength: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,17 +146,25 @@ class SmoothedBoost:
         score, of_trees = started(found, grids, stacked), list[FloatArray]()
         if shares.trees:
             rounds = Rounds(self.n_trees, self.batch, shares.trees)
-            loss, features = loss_for(n_classes), known(found, stacked)
-            draw = random_trees.oblivious(grids, features, self.max_depth)
-            splitting: Splitting = DrawnTrees(draw)
-            if strength >= LOOK_FROM:
-                said = [w * v for w, v in zip(stacked.weights, found.values, strict=True)]
-                splitting = looking(grids, features, said, draw, rounds, loss)
-            score, of_trees = yield from boost(rounds, splitting, Wiener(loss), score, rng)
+            said = [w * v for w, v in zip(stacked.weights, found.values, strict=True)]
+            start = Start(grids, known(found, stacked), said, strength)
+            splitting = self._splitting(start, rounds, n_classes)
+            update = leaves_for(n_classes)
+            score, of_trees = yield from boost(rounds, splitting, update, score, rng)
         of_curves = found.noise(grids, stacked.weights, stacked.deviations)
         noise = ScoreNoise.of(of_trees, of_curves)
         parts = found.parts(grids)
         return Trained(Model(score, output_for(n_classes), parts=parts, noise=noise))
+
+    def _splitting(self, start: Start, rounds: Rounds, n_classes: int) -> Splitting:
+        """Trees that look where the signal is strong; else such as remember, or plain ones."""
+        grids, features, loss = start.grids, start.features, loss_for(n_classes)
+        if start.strength >= LOOK_FROM:
+            deeper = RememberingTrees(grids, features, loss, self.max_depth + DEEPER)
+            return looking(grids, deeper, start.said, rounds)
+        if n_classes > 2:
+            return RememberingTrees(grids, features, loss, self.max_depth)
+        return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))
 
 
 def active_features(grids: Grids) -> tuple[int, ...]:
@@ -182,6 +205,11 @@ def known(found: Shapes, stacked: Stacked) -> list[random_trees.DrawableFeature]
 
 def loss_for(n_classes: int) -> Loss:
     return LogLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+
+
+def leaves_for(n_classes: int) -> Wiener:
+    loss = loss_for(n_classes)
+    return Wiener(loss, deviation=MANY_DEVIATION) if n_classes >= MANY_CLASSES else Wiener(loss)
 
 
 def output_for(n_classes: int) -> Output:

@@ -44,7 +44,7 @@ class Ranges(Enum):
     OBSERVED = "observed"
 
 
-class Lean(Enum):
+class LeanOn(Enum):
     """What a noisy leaf leans on, beside its own counts."""
 
     NONE = "none"
@@ -84,7 +84,7 @@ class ExtraTrees:
     leaf_share: Fraction = Fraction(1, 2)
     subsample: int | None = None
     spare: int = 4
-    lean: Lean = Lean.ALL
+    lean: LeanOn = LeanOn.ALL
 
     def __post_init__(self) -> None:
         if self.split is SplitRule.RANDOM and self.ranges is Ranges.OBSERVED:
@@ -158,9 +158,9 @@ class ExtraTrees:
             share *= self.leaf_share
         answer = yield from ask(SumQuery(region, goal.statistic, Leaves((tree,)), share))
         masses, noise = answer.values[0], answer.variance
-        if self.lean is Lean.ALL:
+        if self.lean is LeanOn.ALL:
             return _leaning(tree, goal, masses, noise)
-        lean = lean_of(goal) if self.lean is Lean.ABOVE else None
+        lean = lean_of(goal) if self.lean is LeanOn.ABOVE else None
         leaves = leaf_values(tree, masses, noise, goal, lean).values()
         values = np.array([leaf.value for leaf in leaves])
         moved = np.array([leaf.deviations for leaf in leaves])

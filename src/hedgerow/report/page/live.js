@@ -10,6 +10,7 @@
     return element;
   };
   const below = new Map();
+  let isOver = false; // whether the next paths are of another tree; the last one stays until then
   const grow = (path) => {
     let place = tree, key = "";
     for (const words of path) {
@@ -31,8 +32,14 @@
     list.prepend(line);
     for (const [name, words] of Object.entries(event.facts)) byId(`live-${name}`).textContent = words;
     if (event.spent !== null) byId("live-bar").setAttribute("width", 620 * event.spent);
+    isOver = isOver || event.is_new_tree;
     if (tree && event.paths.length) {
       tree.previousElementSibling.hidden = true;
+      if (isOver) {
+        tree.replaceChildren();
+        below.clear();
+        isOver = false;
+      }
       event.paths.forEach(grow);
     }
     if (event.is_last) source.close();

@@ -8,10 +8,7 @@ from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.page import LOGO, POLICY
 
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
-NO_TREE = (
-    "No question has been asked below the first. Trees that are drawn in public, as boosted ones "
-    "are, show here when the model is done."
-)
+NO_TREE = "No tree has begun. Of several trees the newest is shown."
 
 
 def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) -> str:
@@ -30,7 +27,7 @@ def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) ->
         'aria-label="Part of the budget that is spent"><rect class="left" width="620" height="22"/>'
         '<rect class="c1" id="live-bar" width="0" height="22"/></svg>'
     )
-    tree = [tag("p", NO_TREE, class_="small"), tag("ul", "", id="live-tree")]
+    tree = [tag("p", NO_TREE, class_="small"), tag("ul", "", id="live-tree", aria_live="off")]
     parts = [
         tag("section", tag("h2", budget), bar),
         *([tag("section", tag("h2", "The tree so far"), *tree)] if has_tree else []),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hedgerow.report.importance_noise import importance_deviations
@@ -16,6 +18,10 @@ WIDE, HIGH, MARGIN = 280.0, 120.0, 8.0
 MOST_SHAPES = 12
 MOST_BARS = 20
 TICKS = (0.3, 0.5, 0.7)
+MOST_NAMES = 4
+"""Of categories under a picture."""
+LETTERS = 44
+"""That fit beside each other under a picture."""
 BAND_ROOM = 1.6
 """How far bands may stretch the scale of the curves; what is wider runs to the edge."""
 
@@ -72,7 +78,7 @@ def _figure(one: ColumnShape, grid: Grid, reach: float) -> Html:
         f"{inner}</svg>"
     )
     missing = [(one.values[-1, k], DEVIATIONS * one.deviations[-1, k]) for k in _outputs(one)]
-    said = "missing: " + ", ".join(f"{value:+.2g} ± {noise:.1g}" for value, noise in missing)
+    said = "missing: " + ", ".join(f"{value:+.2g} ± {_noise(noise)}" for value, noise in missing)
     return tag("figure", tag("figcaption", one.feature), picture, tag("div", said, class_="small"))
 
 
@@ -80,12 +86,34 @@ def _axis(one: ColumnShape, grid: Grid) -> str:
     """What the bins begin with: they are as wide as each other, whatever they hold."""
     known = max(len(one.cells) - 1, 1)
     if grid.kind is not ColumnKind.NUMERIC:
-        ends = ("first category", "last") if known > 1 else ("all categories", "")
-        return _tick(0.0, ends[0], "start") + _tick(1.0, ends[1], "end")
+        return _categories(one, known)
+    ends = _number(grid.low, grid), _number(grid.high, grid)
     inner = sorted({round(known * part) for part in TICKS} - {0, known})
-    edges = [(k / known, f"{grid.edges[one.cells[k] - 1]:.3g}") for k in inner]
-    between = "".join(_tick(place, words, "middle") for place, words in edges)
-    return _tick(0.0, f"{grid.low:g}", "start") + between + _tick(1.0, f"{grid.high:g}", "end")
+    edges = {_number(grid.edges[one.cells[k] - 1], grid): k / known for k in inner}
+    between = [_tick(at, words, "middle") for words, at in edges.items() if words not in ends]
+    return _tick(0.0, ends[0], "start") + "".join(between) + _tick(1.0, ends[1], "end")
+
+
+def _number(value: float, grid: Grid) -> str:
+    """As fine as a picture is: a thousandth of the range is zero."""
+    unit = 10.0 ** math.floor(math.log10((grid.high - grid.low) / 1000.0))
+    return f"{round(value / unit) * unit + 0.0:.4g}"
+
+
+def _categories(one: ColumnShape, known: int) -> str:
+    """Names under their bins if there is room, else those of the first and the last."""
+    names = [words.removeprefix(f"{one.feature} = ") for words in one.words[:known]]
+    if known > MOST_NAMES:
+        return _tick(0.0, _short(names[0], 18), "start") + _tick(1.0, _short(names[-1], 18), "end")
+    room = round(LETTERS / known)
+    places = ((k + 0.5) / known for k in range(known))
+    return "".join(
+        _tick(at, _short(name, room), "middle") for at, name in zip(places, names, strict=True)
+    )
+
+
+def _short(words: str, letters: int) -> str:
+    return words if len(words) <= letters else f"{words[: letters - 1]}…"
 
 
 def _tick(place: float, words: str, anchor: str) -> str:
@@ -95,7 +123,12 @@ def _tick(place: float, words: str, anchor: str) -> str:
 
 def _words(one: ColumnShape) -> str:
     bins = zip(one.words, one.values[:, -1], DEVIATIONS * one.deviations[:, -1], strict=True)
-    return "; ".join(f"{said} {value:+.2g} ± {noise:.1g}" for said, value, noise in list(bins)[:8])
+    return "; ".join(f"{w} {value:+.2g} ± {_noise(noise)}" for w, value, noise in list(bins)[:8])
+
+
+def _noise(deviation: float) -> str:
+    """One digit, and never a power of ten for a number that people can read."""
+    return f"{deviation:.1g}" if deviation < 9.5 else f"{deviation:.0f}"
 
 
 def _drawn(one: ColumnShape, reach: float) -> str:

@@ -1,0 +1,135 @@
+"""`hedgerow choose`: several estimators on one promise, compared by one private query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, warnings_as_lines
+
+if TYPE_CHECKING:
+    from hedgerow.estimators.base import PrivateEstimator
+    from hedgerow.values.schema import Schema
+
+SAID_FOR_ALL = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
+"""Parameters that are one for all candidates, and flags of this command or its own business."""
+
+
+def choose(
+    candidates: Annotated[
+        list[str],
+        typer.Argument(
+            help="Such as ForestClassifier, or with parameters in quotes: 'TreeClassifier "
+            "max_depth=4'."
+        ),
+    ],
+    data: Annotated[
+        list[str], typer.Option("--data", "-d", help="Rows of one site, a file each; repeat.")
+    ],
+    schema: Annotated[Path, typer.Option(help="The schema file (.toml).")],
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="The promise to every record: candidates share it, and records that are held out "
+            "pay it for the comparison alone."
+        ),
+    ] = 1.0,
+    delta: Annotated[float, typer.Option(help="Shared by the candidates.")] = 1e-6,
+    hold_out: Annotated[
+        int, typer.Option(help="One record in so many is held out, by a secret draw.", min=2)
+    ] = 5,
+    stage: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Early stopping: compare boosted trees with their own first trees too, so many of "
+            "them; repeat. Trees that are dropped were paid for.",
+            min=1,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The column to be predicted, if the schema leaves several.")
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option(help="The column that says whose record a row is.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="A file in which fits and comparison add up.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the best goes.")] = Path(
+        "model.json"
+    ),
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Trains some estimators, compares them by one private query, and writes the best."""
+    from hedgerow.estimators.choosing import choose as best_of
+    from hedgerow.estimators.files import rows_of_sites
+    from hedgerow.estimators.model_file import check_place
+    from hedgerow.values.schema import Schema
+
+    check_place(output)  # before anything is spent
+    known = Schema.from_toml(schema)
+    with warnings_as_lines(quiet):
+        made = _candidates(candidates, known, epsilon, delta, ledger)
+    if len(made) == 1 and not stage:
+        raise _mistake("one candidate was given; name two or more, or stages of it: --stage 10")
+    for one in made:
+        one.progress = on_terminal(quiet)
+    with warnings_as_lines(quiet):
+        rows, labels, whose = rows_of_sites(data, known, target, person)
+        asked: dict[str, Any] = {"epsilon": epsilon, "hold_out": hold_out, "ledger": ledger}
+        found = best_of(made, rows, labels, stages=stage or (), **asked, **whose)
+    best = found.chosen.keep(found)
+    best.progress = False
+    best.save(output)
+    if json:
+        told = found.to_dict() | {"names": list(found.names), "chosen": found.chosen_name}
+        say_json({"model": str(output), "comparison": told, "privacy": best.privacy_.to_dict()})
+        return
+    print(f"{found}\nThe best: {found.chosen_name}")
+    if not quiet:
+        words = f"{found.chosen_name}; its own fit has {best.privacy_.promise}"
+        print(f"\n{found.privacy_}\n\n{output}: {words}.")
+
+
+def _candidates(
+    texts: list[str], schema: Schema, epsilon: float, delta: float, ledger: Path | None
+) -> list[PrivateEstimator]:
+    """Each with an equal part of the promise, so that all of them together keep it."""
+    from hedgerow.privacy.accounting.budget import exact
+    from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+    from hedgerow.privacy.accounting.rounding import float_below
+
+    parts = {"epsilon": exact(epsilon, "epsilon"), "delta": exact(delta, "delta")}
+    check_promise(**parts)
+    warn_if_weak(parts["delta"])
+    share = {name: float_below(total / len(texts)) for name, total in parts.items()}
+    return [_candidate(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]
+
+
+def _candidate(text: str, common: dict[str, Any]) -> PrivateEstimator:
+    from hedgerow.agreement.drafting import typed_parameter
+    from hedgerow.agreement.study_file import estimator_named
+    from hedgerow.estimators.parameters import declared
+
+    if not text.strip():
+        raise _mistake("a candidate is empty; name an estimator, such as ForestClassifier")
+    name, *given = text.split()
+    parameters = dict(typed_parameter(one) for one in given)
+    kind = estimator_named(name)
+    said = sorted(set(parameters) & set(SAID_FOR_ALL))
+    if said:
+        raise _mistake(f"candidate {text!r} sets {said}, which is one for all; leave it out")
+    if isinstance(kind, type):  # a paper's method knows its own
+        known = {one.name for one in declared(kind)} - set(SAID_FOR_ALL)
+        for strange in sorted(set(parameters) - known):
+            raise _mistake(f"{strange} is no parameter of {name}; use some of {sorted(known)}")
+    return kind(**common, **parameters)
+
+
+def _mistake(words: str) -> Exception:
+    from hedgerow.errors import SpecError
+
+    return SpecError(f"{words}.")

@@ -1,0 +1,167 @@
+"""What fits of the studies give when the noise is held fixed, on rows that need no file.
+
+`python -m studies.tests.answers` writes `answers.json`. A row of an earlier code may stand on a
+page as today's only where that code gives the same answers: `studies/earlier_code.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from fractions import Fraction
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hedgerow.estimators import holders
+from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
+from hedgerow.privacy.noise import randomness
+from hedgerow.values.schema import Categorical, Numeric, Schema
+from studies import simulation
+
+ANSWERS = Path(__file__).with_name("answers.json")
+Answers = dict[str, dict[str, float]]
+
+
+@contextmanager
+def fixed_noise(first: int = 0) -> Iterator[None]:
+    """The noise's and the folds' bytes in a fixed order. Others may ask the system for more."""
+    calls = count(first)
+
+    def known(n: int) -> bytes:
+        return hashlib.shake_256(str(next(calls)).encode()).digest(n)
+
+    system = SimpleNamespace(urandom=known)
+    with ExitStack() as patched:
+        for module in (randomness, simulation, holders):
+            patched.enter_context(mock.patch.object(module, "os", system))
+        yield
+
+
+def of_gubler() -> Answers:
+    """Every method of the study, at two depths; shares; permuted labels."""
+    from studies.gubler import fits, mixture
+    from studies.gubler.run import MIXTURE_METHODS
+
+    def with_fixed_noise(
+        cell: Callable[..., Mapping[str, float]], *values: Any
+    ) -> dict[str, float]:
+        mixture.mixture.cache_clear()
+        with fixed_noise():
+            return dict(cell(*values))
+
+    found = {
+        f"depth {depth}, epsilon {epsilon:g}, {method}": with_fixed_noise(
+            fits.on_mixture, 1, 100, 5, 0.3, depth, epsilon, method
+        )
+        for method in MIXTURE_METHODS
+        for depth, epsilon in ((4, 1.0), (7, 10.0))
+    }
+    found["shares"] = with_fixed_noise(fits.on_shares, 1, 0.3, 0.25, 5.0)
+    found["permuted"] = with_fixed_noise(fits.on_permuted, 1, 100, 5, 5.0, True)
+    return found
+
+
+ROWS = 400
+CLASSES = ("no", "yes")
+
+
+def small_table() -> tuple[pd.DataFrame, NDArray[Any], Schema]:
+    """Two numbers and a category, and what they say of a class."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.random(ROWS), rng.random(ROWS), rng.integers(0, 3, ROWS).astype(str)
+    y = np.where(a + 0.3 * b + 0.2 * (c == "1") > 0.7, "yes", "no")
+    columns = (Numeric("a", 0.0, 1.0), Numeric("b", 0.0, 1.0), Categorical("c", ("0", "1", "2")))
+    return pd.DataFrame({"a": a, "b": b, "c": c}), y, Schema(columns, classes=CLASSES)
+
+
+def digits(said: NDArray[np.float64]) -> float:
+    """All probabilities in one number, which changes if one of them does."""
+    return round(float(said[:, 1] @ np.arange(len(said))), 6)
+
+
+def of_topdown() -> Answers:
+    """Every line of the study on a small table."""
+    from studies.topdown.methods import METHODS, PRINTED, Sized
+
+    X, y, plain = small_table()
+    schema, found = plain.with_grid(bins=6), Answers()
+    for name, line in (METHODS | PRINTED).items():
+        with fixed_noise():
+            sites = simulation.Sites(X, y, np.arange(len(y)) % line.parties, schema)
+            recipe = line.recipe(Sized(schema, "decay", Fraction(1, 2), 1024))
+            study = simulation.study_of(recipe, sites, 4.0, line.delta, placement=line.placement)
+            trained, spent = simulation.train(recipe, study, sites, 0)
+        said = simulation.probabilities(trained, X, schema)
+        leaves = float(trained.grown[0].tree.n_leaves)
+        found[name] = {"leaves": leaves, "spent": float(spent), "said": digits(said)}
+    return found
+
+
+def of_boosted() -> Answers:
+    """A recipe of each kind of the study, with few trees; the last one from three sites."""
+    from studies.boosted import recipes
+    from studies.boosted.fits import options, promise
+
+    X, y, schema = small_table()
+    kinds = (
+        recipes.components("totally_random", "newton", 5),
+        recipes.components("totally_random", "newton", 5, leaves=recipes.PULLED),
+        recipes.components("histogram", "gradient", 3),
+        recipes.components("partially_random", "averaging", 3),
+        recipes.placed("iterative_hessian", 6, rounds=2),
+        recipes.placed("quantile", 5),
+        recipes.batched(2, trees=4),
+        *(recipes.named(name, 4) for name in ("DP-EBM", "DP-RF", "DP-TR Batch IH EBM p=0.25")),
+    )
+    found = Answers()
+    for recipe, parties in [*((kind, 1) for kind in kinds), (kinds[-1], 3)]:
+        given = options(recipe) | promise(4.0, parties, len(y)) | {"delta": 1e-3}
+        with fixed_noise(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = BoostedTreesClassifier(schema, random_state=0, **given)
+            model.fit(X, y, party=None if parties == 1 else np.arange(len(y)) % parties)
+        found[f"{recipe}, {parties}"] = {"said": digits(model.predict_proba(X))}
+    return found
+
+
+def of_diprime() -> Answers:
+    """Every private method of the study, with and without folds where both are drawn."""
+    from hedgerow.learning.bins.public_grids import fine_schema
+    from studies.diprime.data import PARTIES, Halves
+    from studies.diprime.methods import ALL_ROWS, RECIPES, Setting, train
+
+    X, y, plain = small_table()
+    schema, found = fine_schema(plain), Answers()
+    setting = Setting("banknote", 8.0, 2, 3, Fraction(1, 2), 2)
+    makes = [(name, name, make) for name, make in RECIPES.items()]
+    makes += [(f"{name}, all rows", name, make) for name, make in ALL_ROWS.items()]
+    for words, name, make in makes:
+        with fixed_noise():
+            one, many = np.zeros(len(y), np.int64), np.arange(len(y)) % PARTIES
+            pooled, divided = (simulation.Sites(X, y, owner, schema) for owner in (one, many))
+            rows = Halves(schema, pooled, divided, X, y, X, y)
+            trained = train(name, make(setting, rows), setting, rows, 0)
+        found[words] = {"said": digits(simulation.probabilities(trained, X, schema))}
+    return found
+
+
+MODULES = {
+    "studies.gubler.fits": of_gubler,
+    "studies.topdown.fits": of_topdown,
+    "studies.boosted.fits": of_boosted,
+    "studies.diprime.fits": of_diprime,
+}
+
+if __name__ == "__main__":
+    made = {module: answers() for module, answers in MODULES.items()}
+    ANSWERS.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,135 @@
+"""Mistakes in the papers' methods by name: in what makes them and in what they are said to cost."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+FACTOR: Final = (
+    "contract/test_papers.py::test_the_honest_epsilon_is_the_printed_one_times_its_factor"
+)
+FORESTS: Final = "unit/test_paper_forests.py"
+TREES: Final = "unit/test_paper_trees.py"
+
+PAPERS: Final = (
+    Slip(
+        "what makes a method can be changed under its name",
+        "papers/presets.py",
+        "if name in given and given[name] != value:",
+        "if name in given and given[name] is None:",
+        "contract/test_papers.py::test_what_makes_a_method_cannot_be_changed_under_its_name",
+    ),
+    Slip(
+        "the paper's numbers stand above what was typed",
+        "papers/presets.py",
+        "return kind(**{**usual, **given, **makes})",
+        "return kind(**{**given, **usual, **makes})",
+        f"{TREES}::test_algorithm_5_without_noise_is_algorithm_2_and_spends_as_printed",
+    ),
+    Slip(
+        "a printed epsilon that does not hold can be claimed",
+        "papers/presets.py",
+        'if "epsilon" in given:',
+        'if "epsilon" in given and honest < 1:',
+        "contract/test_papers.py::test_a_printed_epsilon_that_does_not_hold_cannot_be_claimed",
+    ),
+    Slip(
+        "the statement of a printed method says the paper's epsilon",
+        "papers/presets.py",
+        'return float(exact(printed, "printed_epsilon") * honest)',
+        'return float(exact(printed, "printed_epsilon"))',
+        FACTOR,
+    ),
+    Slip(
+        "K medians are charged as one",
+        "papers/consul.py",
+        "return 1 - rho + rho * (k + Fraction(1, 2)) / 2",
+        "return 1 - rho + rho * (1 + Fraction(1, 2)) / 2",
+        FACTOR,
+    ),
+    Slip(
+        "a printed median forest pays for features that its schema does not have",
+        "papers/consul.py",
+        'k = min(given.get("max_features", _LOOKING["max_features"]) or n, n)',
+        'k = given.get("max_features", _LOOKING["max_features"]) or n',
+        f"{FORESTS}::test_what_is_printed_of_diprime_exp_keeps_the_paper_s_epsilons",
+    ),
+    Slip(
+        "leaves of a printed median forest have their part of the honest epsilon",
+        "papers/consul.py",
+        '"leaf_share": float((1 - part) / factor),',
+        '"leaf_share": float(1 - part),',
+        f"{FORESTS}::test_what_is_printed_of_diprime_exp_keeps_the_paper_s_epsilons",
+    ),
+    Slip(
+        "DiPriMeFlip is DiPriMeExp by another name",
+        "papers/consul.py",
+        'FLIP = {"split": "medians", "mechanism": "permute_and_flip"}',
+        'FLIP = {"split": "medians", "mechanism": "exponential"}',
+        f"{FORESTS}::test_diprime_exp_and_flip_take_the_median_that_the_target_likes_best",
+    ),
+    Slip(
+        "as released is as printed",
+        "papers/gubler.py",
+        "return _told(Accounting.RELEASED, schema, printed_epsilon, given)",
+        "return _told(Accounting.PRINTED, schema, printed_epsilon, given)",
+        f"{TREES}::test_algorithm_6_as_released_has_bounds_of_zero_and_asks_for_none",
+    ),
+    Slip(
+        "bounds of Algorithm 6 have half of a node's budget",
+        "papers/gubler.py",
+        'SAVING = {**_USUAL, "bounds_share": 0.25}',
+        'SAVING = {**_USUAL, "bounds_share": 0.5}',
+        f"{TREES}::test_bounds_spend_what_each_account_gives_them",
+    ),
+    Slip(
+        "saved budget is spent again without its bounds",
+        "recipes/papers/gubler.py",
+        "below, slope = below + slope * level, bounds + hists * (1 - saved + saved * slope)",
+        "below, slope = below + slope * level, bounds + hists",
+        f"{TREES}::test_the_honest_epsilon_of_algorithm_6_is_that_of_its_dearest_path",
+    ),
+    Slip(
+        "entities of NoisyCounts share their noise",
+        "papers/wang.py",
+        'usual = {**_USUAL, "placement": "silo"}',
+        "usual = {**_USUAL}",
+        f"{TREES}::test_every_entity_adds_enough_noise_for_itself",
+    ),
+    Slip(
+        "LocalRNM runs no noisy max",
+        "papers/wang.py",
+        'makes = {"split": "local_choice", "mechanism": "report_noisy_max"}',
+        'makes = {"split": "local_choice", "mechanism": "permute_and_flip"}',
+        f"{TREES}::test_half_of_a_node_is_for_a_real_noisy_max_and_half_for_fresh_counts",
+    ),
+    Slip(
+        "a part p of all trees is one tree",
+        "papers/maddock.py",
+        '"batch": max(1, int(p * n_trees)),',
+        '"batch": 1,',
+        f"{FORESTS}::test_leaves_of_boosted_trees_are_the_steps_of_the_paper[dp_tr_batch]",
+    ),
+    Slip(
+        "leaves of the paper's boosted trees are pulled unasked",
+        "papers/maddock.py",
+        '"leaves": "printed"}',
+        '"leaves": "pulled"}',
+        f"{FORESTS}::test_a_printed_leaf_whose_noisy_hessian_is_not_positive_says_nothing",
+    ),
+    Slip(
+        "records of the LDP baseline share their noise",
+        "papers/maddock.py",
+        'makes = {"method": "DP-TR Newton", "placement": "silo"}',
+        'makes = {"method": "DP-TR Newton", "placement": "shares"}',
+        f"{FORESTS}::test_every_record_of_the_ldp_baseline_adds_noise_for_all_trees",
+    ),
+    Slip(
+        "clients of FET-GDP share their noise",
+        "papers/liu.py",
+        'makes = {**_LOOKING, "placement": "silo"}',
+        'makes = {**_LOOKING, "placement": "shares"}',
+        f"{FORESTS}::test_every_client_of_fet_gdp_adds_laplace_noise_for_itself",
+    ),
+)
