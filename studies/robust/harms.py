@@ -133,7 +133,7 @@ def uneven(task: Task, train: NDArray[np.int64], rng: np.random.Generator) -> Ha
     """Three sites by chance, one that holds a single class, and one of two rows."""
     party = rng.integers(0, 3, len(train))
     label = _labels(task)[train]
-    party[(label == label.min()) & (rng.random(len(train)) < 0.5)] = 3
+    party[(label == np.unique(label)[0]) & (rng.random(len(train)) < 0.5)] = 3
     party[rng.choice(len(train), 2, replace=False)] = 4
     return Harmed(task, train, party)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,23 @@ def test_a_plan_recommends_one_of_those_it_tried_and_says_why(schema):
     assert list(planned.curve) == [0.5, 2.0, 8.0]
     assert "noise on each sum" in str(planned)
     assert json.dumps(planned.to_dict(), allow_nan=False)
+    assert {spread for _, spread in planned.curve.values()} == {None}
+    assert str(planned).count("in one run") == 5
+
+
+def test_the_curve_says_how_far_runs_are_apart(monkeypatch):
+    """Between all of them, at every epsilon; one run has no spread."""
+    drawn = iter([0.8, 0.6, 0.5, 0.7, 0.9, 0.9])
+    one = planning.Trial("TreeClassifier", 0.0, 0.0, (), 3, 100, 0.1)
+    monkeypatch.setattr(
+        planning, "_trial", lambda name, s, r, e, *_: replace(one, epsilon=e, quality=next(drawn))
+    )
+    found = hr.plan(TWO, 100, 2.0, estimators=["TreeClassifier"]).curve
+    means = {0.5: 0.6, 2.0: 0.7, 8.0: 0.9}
+    assert {e: pytest.approx(mean) for e, (mean, _) in found.items()} == means
+    assert [spread for _, spread in found.values()] == pytest.approx(
+        [0.1414, 0.1414, 0.0], abs=1e-4
+    )
 
 
 def test_too_few_records_are_told_that_nothing_helps():

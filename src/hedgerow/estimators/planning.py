@@ -102,14 +102,14 @@ class Plan:
         return self.chosen.noise
 
     @property
-    def curve(self) -> dict[float, tuple[float, float]]:
+    def curve(self) -> dict[float, tuple[float, float | None]]:
         epsilons = sorted({t.epsilon for t in self.trials if t.estimator == self.estimator})
         return {e: self.quality(self.estimator, e) for e in epsilons}
 
-    def quality(self, estimator: str, epsilon: float) -> tuple[float, float]:
-        """Of an estimator's runs at an epsilon: mean and spread."""
+    def quality(self, estimator: str, epsilon: float) -> tuple[float, float | None]:
+        """Of an estimator's runs at an epsilon: mean, and deviation if there were several."""
         found = [t.quality for t in self.trials if self._is(t, estimator, epsilon)]
-        return float(np.mean(found)), float(np.std(found))
+        return float(np.mean(found)), float(np.std(found, ddof=1)) if len(found) > 1 else None
 
     @staticmethod
     def _is(trial: Trial, estimator: str, epsilon: float) -> bool:
@@ -146,14 +146,17 @@ class Plan:
             for n in self.noise
         ]
         lines += ["", f"  {self.measure} on {self.stand_in}; mean +- spread over runs"]
-        lines += [f"    epsilon {e:<8g} {q:.3f} +- {s:.3f}" for e, (q, s) in self.curve.items()]
+        lines += [f"    epsilon {e:<16g} {_told(*found)}" for e, found in self.curve.items()]
         for name in self.names:
-            q, s = self.quality(name, self.epsilon)
-            lines.append(f"    {name:<24} {q:.3f} +- {s:.3f}")
+            lines.append(f"    {name:<24} {_told(*self.quality(name, self.epsilon))}")
         took = (
             f"{one.rounds} rounds, {one.bytes_per_site} bytes per site, {one.seconds:.1f} seconds"
         )
         return "\n".join([*lines, "", f"  {took} on this machine, the network not counted."])
+
+
+def _told(mean: float, spread: float | None) -> str:
+    return f"{mean:.3f}" + (" in one run" if spread is None else f" +- {spread:.3f}")
 
 
 def vars_of(noise: PlannedNoise) -> dict[str, Any]:
@@ -215,7 +218,7 @@ def plan(
         for seed in range(repeats)
     ]
     factors = [factor for factor in FACTORS if factor != 1.0]
-    with counted_steps(progress, "rehearsals", len(names) * repeats + len(factors)) as step:
+    with counted_steps(progress, "rehearsals", (len(names) + len(factors)) * repeats) as step:
         first = [
             step(_trial(name, schema, one, epsilon, delta, parties))
             for name in names
@@ -223,8 +226,9 @@ def plan(
         ]
         best = by_rule or _best(names, first)
         others = [
-            step(_trial(best, schema, rows[0], factor * epsilon, delta, parties))
+            step(_trial(best, schema, one, factor * epsilon, delta, parties))
             for factor in factors
+            for one in rows
         ]
     words = "the public rows you named" if stand_in else "rows made up from the schema"
     measure = "AUC" if _is_binary(schema) else "R2" if schema.target is not None else "accuracy"
