@@ -137,15 +137,13 @@ def _batches(cells: Cells) -> Iterator[dict[str, str]]:
 
 def _codes(cells: Cells) -> str:
     """Which code made the rows of these two tables."""
-    table, judged = cells.table, set[str]()
-    for leaves in LEAVES:
-        judged |= {batched(b, leaves) for b in (NEWTON, BEST_BATCH)}
-        judged.add(components("totally_random", "newton", leaves=leaves))
+    table = cells.table[(cells.table["parties"] == 1) & cells.table["dataset"].isin(JUDGED_SETS)]
+    batches = {batched(b, leaves) for b, leaves in product((NEWTON, BEST_BATCH), LEAVES)}
+    newton = components("totally_random", "newton")
+    epsilons = {*JUDGED_EPSILONS, *_louder()}
     rows = table[
-        table["recipe"].isin(judged)
-        & table["dataset"].isin(JUDGED_SETS)
-        & table["epsilon"].isin({*JUDGED_EPSILONS, *_louder()})
-        & (table["parties"] == 1)
+        (table["recipe"].isin(batches) & (table["epsilon"] == SMALL))
+        | ((table["recipe"] == newton) & table["epsilon"].isin(epsilons))
     ]
     if "code" not in rows:
         return f"{len(rows)}"
