@@ -16,7 +16,7 @@ from hedgerow.values import models
 from hedgerow.values.models import Additive, Curve, Model, Output
 from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.regions import Split, Step, cells
-from hedgerow.values.runs import by_cell, runs_of
+from hedgerow.values.runs import alike_runs, spread_over_cells
 from hedgerow.values.schema import Numeric, Schema
 from hedgerow.values.trees import Tree
 
@@ -102,13 +102,13 @@ def test_deviations_that_are_no_table_of_numbers_are_refused(bad):
 
 def test_cells_that_repeat_stand_once_and_come_back_to_the_last_bit():
     rows = ((0.0, 1.0), (-0.0, 1.0), (-0.0, 1.0), (0.1, -2.0))
-    told = json.loads(json.dumps(runs_of(rows)))
+    told = json.loads(json.dumps(alike_runs(rows)))
     assert told == {"cells": [1, 2, 1], "values": [[0.0, -0.0, 0.1], [1.0, 1.0, -2.0]]}
-    again = [by_cell(told["cells"], one) for one in told["values"]]
+    again = [spread_over_cells(told["cells"], one) for one in told["values"]]
     assert repr(tuple(zip(*again, strict=True))) == repr(rows)
 
 
 @pytest.mark.parametrize("cells_told", [[], [0], [1.0], [True], [257], [1, 1], ["1"]])
 def test_runs_that_are_no_cells_are_refused(cells_told):
     with pytest.raises(ValueError, match="a column has"):
-        by_cell(cells_told, [0.5])
+        spread_over_cells(cells_told, [0.5])

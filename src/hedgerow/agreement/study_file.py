@@ -8,16 +8,12 @@ what people say of the model: who publishes it, for what, where and when.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-import hedgerow
-from hedgerow import papers
 from hedgerow.agreement.places import line_of, line_of_name
 from hedgerow.coordinator.about import About, Curator
 from hedgerow.errors import HedgerowError, SpecError
@@ -26,6 +22,7 @@ from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import declared
 from hedgerow.estimators.saving import read_parameters
+from hedgerow.papers.by_name import Maker, estimator_named
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.secagg.keys import Roster
@@ -272,33 +269,6 @@ class StudyFile(_Table):
     @property
     def timing(self) -> Timing:
         return Timing(**self.timing_.model_dump())
-
-
-Maker = Callable[..., PrivateEstimator]
-"""An estimator's class, or a method of a paper."""
-
-
-def estimator_named(name: str) -> Maker:
-    """One of ours, by name, never anything else."""
-    kinds: dict[str, Maker] = {**estimators(), **paper_methods()}
-    if name not in kinds:
-        raise SpecError(f"estimator is {name!r}; use one of {sorted(kinds)}.")
-    return kinds[name]
-
-
-def paper_methods() -> dict[str, Maker]:
-    """`papers.wang.local_rnm` and so on."""
-    names = {method.call.split("(")[0] for method in papers.METHODS}
-    return {f"papers.{name}": attrgetter(name)(papers) for name in sorted(names)}
-
-
-def estimators() -> dict[str, type[PrivateEstimator]]:
-    found = {name: getattr(hedgerow, name) for name in hedgerow.__all__}
-    return {
-        name: kind
-        for name, kind in found.items()
-        if isinstance(kind, type) and issubclass(kind, PrivateEstimator)
-    }
 
 
 def _check_parameters(kind: Maker, given: dict[str, Any]) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from operator import attrgetter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from hedgerow import papers
 from hedgerow.audit.measuring import AuditVerdict, verdict
 from hedgerow.audit.watching import watched_fit
 from hedgerow.errors import SpecError
+from hedgerow.papers.by_name import Maker, estimators, paper_methods
 from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
 
 AUDIT_FEATURES: tuple[Feature, ...] = (
@@ -21,29 +20,20 @@ AUDIT_FEATURES: tuple[Feature, ...] = (
 CLAIM_WIDTH = 40
 
 
-Maker = Callable[..., Any]
-"""An estimator's class, or a paper's method: takes a schema and parameters."""
-
-
 def estimators_named(name: str) -> dict[str, Maker]:
     """The class or the paper's method of that name, or all classes."""
-    import hedgerow
-
-    names = [n for n in hedgerow.__all__ if n.endswith(("Classifier", "Regressor"))]
-    classes: dict[str, Maker] = {n: getattr(hedgerow, n) for n in names}
+    classes = estimators()
     if name == "all":
-        return classes
-    known = classes | _paper_methods()
+        return {**classes}
+    known: dict[str, Maker] = {**classes, **_methods_with_a_claim()}
     if name not in known:
         raise SpecError(f"there is no estimator {name!r}; use 'all' or one of {sorted(known)}.")
     return {name: known[name]}
 
 
-def _paper_methods() -> dict[str, Maker]:
+def _methods_with_a_claim() -> dict[str, Maker]:
     """Those that take epsilon: what a paper printed is no claim to be held against."""
-    calls = {method.call.split("(")[0] for method in papers.METHODS}
-    made = {f"papers.{call}": attrgetter(call)(papers) for call in sorted(calls)}
-    return {name: one for name, one in made.items() if "_as_" not in name}
+    return {name: one for name, one in paper_methods().items() if "_as_" not in name}
 
 
 def audited(

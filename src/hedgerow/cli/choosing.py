@@ -111,8 +111,8 @@ def _candidates(
 
 def _candidate(text: str, common: dict[str, Any]) -> PrivateEstimator:
     from hedgerow.agreement.drafting import typed_parameter
-    from hedgerow.agreement.study_file import estimator_named
     from hedgerow.estimators.parameters import declared
+    from hedgerow.papers.by_name import estimator_named
 
     if not text.strip():
         raise _mistake("a candidate is empty; name an estimator, such as ForestClassifier")

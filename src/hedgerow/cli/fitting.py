@@ -111,7 +111,7 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
 
 def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> PrivateEstimator:
     import hedgerow
-    from hedgerow.agreement.study_file import estimator_named
+    from hedgerow.papers.by_name import estimator_named
 
     if schema is None:
         raise _asked_for("no schema was given", "draft one: hedgerow schema draft rows.csv")

@@ -40,7 +40,7 @@ from hedgerow.transport.flare_locks import CONTROLLER, EXECUTOR, SOCKET_FILE
 from hedgerow.transport.limits import LONGEST_ANSWER, LONGEST_LETTER
 from hedgerow.transport.socket import SocketSite, listen_at, receive_message, send_message
 
-LETTER = "m"
+LETTER_KEY = "m"
 HELLO = "hedgerow.hello"
 TASK = "hedgerow"
 LONGEST_NOTE = 1 << 20
@@ -216,9 +216,9 @@ class PipeController(Controller):  # type: ignore[misc]
         asked = {name: _task(letter, tag) for name, letter in letters.items()}
         replies = self._each(asked, ReservedTopic.DO_TASK, head["timeout"])
         answers = {
-            name: reply[LETTER]
+            name: reply[LETTER_KEY]
             for name, reply in replies.items()
-            if reply.get_return_code() == ReturnCode.OK and isinstance(reply.get(LETTER), bytes)
+            if reply.get_return_code() == ReturnCode.OK and isinstance(reply.get(LETTER_KEY), bytes)
         }
         if len(answers) < len(asked):
             time.sleep(ABORT_SECONDS)
@@ -257,7 +257,7 @@ def _waits(pipe: socket.socket, abort_signal: Any) -> bool:
 
 def _task(letter: bytes, tag: str) -> Any:
     task = Shareable()
-    task[LETTER] = letter
+    task[LETTER_KEY] = letter
     task.set_header(ReservedHeaderKey.TASK_NAME, TASK)
     task.set_header(ReservedHeaderKey.TASK_ID, tag)
     return task
@@ -285,11 +285,11 @@ class PipeExecutor(Executor):  # type: ignore[misc]
         try:
             if self._site is None:
                 raise OSError("the job has not begun")
-            answer = self._site.handle(shareable[LETTER])
+            answer = self._site.handle(shareable[LETTER_KEY])
         except (OSError, KeyError, TypeError):
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         reply = make_reply(ReturnCode.OK)
-        reply[LETTER] = answer
+        reply[LETTER_KEY] = answer
         return reply
 
 

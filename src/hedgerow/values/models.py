@@ -17,7 +17,7 @@ from hedgerow.values.arrays import Codes, FloatArray
 from hedgerow.values.losses import sigmoid, softmax
 from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.packing import Packed, pack
-from hedgerow.values.runs import by_cell, runs_of
+from hedgerow.values.runs import alike_runs, spread_over_cells
 from hedgerow.values.trees import Tree, trees_from_dict, trees_to_dict, without_caches
 
 
@@ -96,7 +96,7 @@ class Additive:
         """Plain values, to the last bit; what trees share and what cells repeat stands once."""
         return {
             "base": list(self.base),
-            "curves": [{"feature": c.feature, **runs_of(c.values)} for c in self.curves],
+            "curves": [{"feature": c.feature, **alike_runs(c.values)} for c in self.curves],
             **trees_to_dict(self.trees),
             "clip": self.clip,
         }
@@ -114,7 +114,7 @@ class Additive:
 
 def _cells(runs: dict[str, Any]) -> tuple[tuple[float, ...], ...]:
     outputs = (map(float, one) for one in runs["values"])
-    return by_cell(runs["cells"], list(zip(*outputs, strict=True)))
+    return spread_over_cells(runs["cells"], list(zip(*outputs, strict=True)))
 
 
 class Output(Enum):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.values.arrays import FloatArray
-from hedgerow.values.runs import by_cell, runs_of
+from hedgerow.values.runs import alike_runs, spread_over_cells
 from hedgerow.values.trees import Tree
 
 NOISE_DIGITS = 2
@@ -80,14 +80,14 @@ class ScoreNoise:
     def to_dict(self) -> dict[str, Any]:
         return {
             "trees": [list(map(list, part)) for part in self.trees],
-            "curves": [runs_of(zip(*part, strict=True)) for part in self.curves],
+            "curves": [alike_runs(zip(*part, strict=True)) for part in self.curves],
             "common": self.common,
         }
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> ScoreNoise:
         curves = tuple(
-            tuple(by_cell(curve["cells"], one) for one in _read(curve["values"]))
+            tuple(spread_over_cells(curve["cells"], one) for one in _read(curve["values"]))
             for curve in d["curves"]
         )
         return ScoreNoise(tuple(map(_read, d["trees"])), curves, float(d["common"]))

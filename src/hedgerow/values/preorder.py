@@ -14,13 +14,13 @@ from hedgerow.errors import SpecError
 from hedgerow.values.arrays import BoolArray, IntArray
 from hedgerow.values.regions import Region, Split
 
-Node = Split | tuple[float, ...]  # a test, or the value of a leaf
+TreeNode = Split | tuple[float, ...]  # a test, or the value of a leaf
 _Leaves = list[tuple[Region, Sequence[float]]]
 
 
-def preorder(leaves: Iterable[tuple[Region, Sequence[float]]]) -> list[Node]:
+def preorder(leaves: Iterable[tuple[Region, Sequence[float]]]) -> list[TreeNode]:
     """Nodes of the tree with these leaves: leaves that share a path part at its next test."""
-    nodes: list[Node] = []
+    nodes: list[TreeNode] = []
     waiting = [(0, list(leaves))]  # subtrees still to come; the next one in preorder is last
     while waiting:
         depth, group = waiting.pop()

@@ -11,14 +11,14 @@ from hedgerow.values.arrays import N_CODES
 _One = TypeVar("_One")
 
 
-def runs_of(rows: Iterable[tuple[float, ...]]) -> dict[str, Any]:
+def alike_runs(rows: Iterable[tuple[float, ...]]) -> dict[str, Any]:
     """`cells`: how many cells are alike, run by run; `values`: by output, one number for each."""
     alike = [list(run) for _, run in groupby(rows, key=repr)]  # 0.0 equals -0.0
     outputs = zip(*(run[0] for run in alike), strict=True)
     return {"cells": [len(run) for run in alike], "values": [list(one) for one in outputs]}
 
 
-def by_cell(cells: Sequence[int], values: Sequence[_One]) -> tuple[_One, ...]:
+def spread_over_cells(cells: Sequence[int], values: Sequence[_One]) -> tuple[_One, ...]:
     """In loops of the interpreter's own: a model has thousands of cells."""
     if set(map(type, cells)) != {int} or min(cells) < 1 or sum(cells) > N_CODES:
         raise ValueError(f"a column has {cells!r} cells")

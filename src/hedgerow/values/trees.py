@@ -29,7 +29,7 @@ from hedgerow.values.arrays import (
     frozen,
     int32,
 )
-from hedgerow.values.preorder import Node, children, preorder
+from hedgerow.values.preorder import TreeNode, children, preorder
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
 
 MOST_LEAVES = 2**16  # a leaf number is two bytes
@@ -76,7 +76,7 @@ class Tree:
         return _assemble(tuple(features), preorder(leaves.items()))
 
     @staticmethod
-    def of_preorder(features: Sequence[str], nodes: Sequence[Node]) -> Tree:
+    def of_preorder(features: Sequence[str], nodes: Sequence[TreeNode]) -> Tree:
         """The tree whose nodes, each before its left and its right subtree, are these."""
         return _assemble(tuple(features), nodes)
 
@@ -238,7 +238,7 @@ def descend(nodes: Routing, start: Int32, codes: Codes) -> Int32:
     return node.reshape(start.shape)
 
 
-def _assemble(features: tuple[str, ...], nodes: Sequence[Node]) -> Tree:
+def _assemble(features: tuple[str, ...], nodes: Sequence[TreeNode]) -> Tree:
     """The tree with these nodes in preorder, each a test or the values of a leaf."""
     tests = tuple(dict.fromkeys(node for node in nodes if not isinstance(node, tuple)))
     place = {test: i for i, test in enumerate(tests)}

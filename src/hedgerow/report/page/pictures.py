@@ -18,9 +18,9 @@ WIDE, HIGH, MARGIN = 280.0, 120.0, 8.0
 MOST_SHAPES = 12
 MOST_BARS = 20
 TICKS = (0.3, 0.5, 0.7)
-MOST_NAMES = 4
+MOST_SHOWN_NAMES = 4
 """Of categories under a picture."""
-LETTERS = 44
+ROOM_FOR_NAMES = 44
 """That fit beside each other under a picture."""
 BAND_ROOM = 1.6
 """How far bands may stretch the scale of the curves; what is wider runs to the edge."""
@@ -103,9 +103,9 @@ def _number(value: float, grid: Grid) -> str:
 def _categories(one: ColumnShape, known: int) -> str:
     """Names under their bins if there is room, else those of the first and the last."""
     names = [words.removeprefix(f"{one.feature} = ") for words in one.words[:known]]
-    if known > MOST_NAMES:
+    if known > MOST_SHOWN_NAMES:
         return _tick(0.0, _short(names[0], 18), "start") + _tick(1.0, _short(names[-1], 18), "end")
-    room = round(LETTERS / known)
+    room = round(ROOM_FOR_NAMES / known)
     places = ((k + 0.5) / known for k in range(known))
     return "".join(
         _tick(at, _short(name, room), "middle") for at, name in zip(places, names, strict=True)
