@@ -21,6 +21,7 @@ from hedgerow.coordinator.record import RunRecord
 from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
 from hedgerow.report.reading import importances
 from hedgerow.report.text import explain
+from hedgerow.report.wrapping import hanging
 from hedgerow.values.schema import Schema
 
 SIZES = (1500, 1000, 800, 500, 400)
@@ -97,7 +98,7 @@ def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
     auc = _compared(together, X, y, hospital, test)
     _print_comparison(console, auc)
     _print_model(console, together, test[0][:1])
-    console.print(str(together.privacy_))
+    console.print(hanging(str(together.privacy_), console.width))
     _print_manifest(console, together.run_)
     return DemoResult(together, auc)
 

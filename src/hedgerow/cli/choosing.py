@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, warnings_as_lines
+from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, warnings_as_lines
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
@@ -91,7 +91,7 @@ def choose(
     print(f"{found}\nThe best: {found.chosen_name}")
     if not quiet:
         words = f"{found.chosen_name}; its own fit has {best.privacy_.promise}"
-        print(f"\n{found.privacy_}\n\n{output}: {words}.")
+        say(f"\n{found.privacy_}\n\n{output}: {words}.")
 
 
 def _candidates(

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,6 +67,13 @@ def guarded(command: Callable[[], Any]) -> None:
 
 def complain(words: str) -> None:
     print(f"hedgerow: {words}", file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """Lines as wide as the terminal; whole ones where a program reads them."""
+    from hedgerow.report.wrapping import hanging
+
+    print(hanging(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
 
 def say_json(value: Any) -> None:

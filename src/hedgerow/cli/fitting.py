@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, warnings_as_lines
+from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, warnings_as_lines
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
@@ -76,7 +76,7 @@ def fit(
     if json:
         say_json({"model": str(output), "privacy": model.privacy_.to_dict()})
     elif not quiet:
-        print(f"{model.privacy_}\n\n{output}: {type(model).__name__}, {model.privacy_.promise}.")
+        say(f"{model.privacy_}\n\n{output}: {type(model).__name__}, {model.privacy_.promise}.")
 
 
 def _selected(data: list[str], sql: str | None) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say_json, warnings_as_lines
+from hedgerow.cli.console import Json, Quiet, say, say_json, warnings_as_lines
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, written by save().")]
 RowsPath = Annotated[str, typer.Argument(help="A .csv or .parquet file.")]
@@ -81,7 +81,7 @@ def show(
     if is_one_tree(loaded):
         print(f"\n{show_tree(loaded, depth)}")
     if not quiet:
-        print(f"\n{loaded.privacy_}")
+        say(f"\n{loaded.privacy_}")
 
 
 def _bars(found: dict[str, float]) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hedgerow.cli.console import say
+
 if TYPE_CHECKING:
     from hedgerow.agreement.run_folder import RunFolder
     from hedgerow.agreement.watching import Listen
@@ -309,7 +311,7 @@ def _listener(as_json: bool) -> Listen:
 
 def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:
     print(f"{folder.model_file} holds the model, with this statement:\n")
-    print(model.privacy_)
+    say(str(model.privacy_))
 
 
 # ------------------------------------------------------------------------------------------ asking
