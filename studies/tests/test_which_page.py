@@ -70,7 +70,7 @@ def test_the_page_names_the_best_and_what_is_close_to_it(tmp_path):
 
 def test_differences_are_paired_and_a_clear_loss_is_named(tmp_path):
     said = written(tmp_path, fresh([0.90, 0.91]), fresh([0.92, 0.931]))
-    assert "-0.0205 (0.0005; 2)" in said
+    assert "-0.0205 ± 0.0005 (2 pairs)" in said
     assert "standard errors: Adult at epsilon 8 (1 holders)" in said
 
 

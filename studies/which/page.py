@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import pandas as pd
 
 from studies.boosted.recipes import TITLES
+from studies.claims import Lead, lead
 from studies.harness import Computation
 from studies.ours.tasks import DELTA
 from studies.pages import markdown_table, write_page
@@ -110,8 +110,8 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
     for dataset, parties, epsilon in sorted(groups.groups, key=_in_order):
         mine = groups.get_group((dataset, parties, epsilon))
         plain, gap = _limit(mine, limits)
-        leads = {title: Lead.of(mine, other) for title, other in others.items()}
-        if BEFORE in leads and leads[BEFORE].is_clearly_behind:
+        leads = {title: _lead(mine, other) for title, other in others.items()}
+        if BEFORE in leads and _is_behind(leads[BEFORE]):
             worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({parties} holders)")
         rows.append(
             {
@@ -120,7 +120,7 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
                 "epsilon": f"{epsilon:g}",
                 "AUC": f"{mine['auc'].mean():.4f}",
                 "splits": len(mine),
-                **{title: str(lead) for title, lead in leads.items()},
+                **{title: found.shown(4) for title, found in leads.items()},
                 "log-loss": f"{mine['log_loss'].mean():.4f}",
                 "LightGBM": f"{plain:.4f}",
                 "below it": f"{gap:+.4f}{_verdict(epsilon, parties, gap)}",
@@ -161,28 +161,12 @@ def _limit(mine: pd.DataFrame, limits: pd.DataFrame) -> tuple[float, float]:
     return float(both["auc_limit"].mean()), float((both["auc_limit"] - both["auc"]).mean())
 
 
-@dataclass(frozen=True)
-class Lead:
+def _lead(mine: pd.DataFrame, other: pd.DataFrame) -> Lead:
     """How far ours is ahead of another on the splits that both were run on."""
+    both = mine.merge(other, on=[key for key in KEYS if key in other], suffixes=("", "_other"))
+    return lead(both["auc"] - both["auc_other"])
 
-    mean: float
-    error: float
-    pairs: int
 
-    @classmethod
-    def of(cls, mine: pd.DataFrame, other: pd.DataFrame) -> Lead:
-        keys = [key for key in KEYS if key in other]
-        both = mine.merge(other, on=keys, suffixes=("", "_other"))
-        differences = both["auc"] - both["auc_other"]
-        n = len(differences)
-        error = float(differences.std()) / math.sqrt(n) if n > 1 else math.nan
-        return cls(float(differences.mean()) if n else math.nan, error, n)
-
-    @property
-    def is_clearly_behind(self) -> bool:
-        return self.pairs > 1 and self.mean < -2.0 * self.error
-
-    def __str__(self) -> str:
-        if self.pairs < 2:
-            return f"{self.mean:+.4f} (one split)" if self.pairs else "-"
-        return f"{self.mean:+.4f} ({self.error:.4f}; {self.pairs})"
+def _is_behind(found: Lead) -> bool:
+    """By more than two standard errors."""
+    return found.n > 1 and found.mean < -2.0 * found.error
