@@ -230,3 +230,12 @@ def test_a_schema_read_from_rows_makes_epsilon_infinite_in_every_face():
     assert said.epsilon == math.inf
     assert "epsilon = infinity" in str(said)
     assert said.to_dict()["epsilon"] == "infinity"
+
+
+INFINITE = "epsilon infinity, of what was asked 1"
+
+
+@pytest.mark.parametrize("name", ["curator", "shares"])
+def test_nobody_is_promised_less_than_infinity_where_ranges_were_read_from_rows(name):
+    for one, begins in ((STUDIES[name], "epsilon 1"), (read_from_rows(STUDIES[name]), INFINITE)):
+        assert {what[: len(begins)] for _, what in stated(one).trust} == {begins}

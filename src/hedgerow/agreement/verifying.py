@@ -95,7 +95,7 @@ def _arithmetic(said: PrivacyStatement) -> Iterator[CheckResult]:
     yield CheckResult(
         "promise",
         said.spent_epsilon <= said.epsilon * (1.0 + SUM_TOLERANCE),
-        f"what was released has epsilon {said.spent_epsilon:.4g}; {said.epsilon:.4g} is promised",
+        f"what was asked has epsilon {said.spent_epsilon:.4g}; {said.epsilon:.4g} is promised",
     )
 
 

@@ -56,7 +56,10 @@ def _at_one_site(study: Study) -> str:
 
 
 def trust(study: Study, epsilon: float, asked: Sequence[Asked]) -> list[tuple[str, str]]:
+    """Against whom what holds. Ranges that were read from rows are seen by everybody."""
     shown = f"epsilon {printed(epsilon)}"
+    if study.schema.unconfirmed:
+        shown = f"epsilon infinity, of what was asked {printed(epsilon)}"
     everybody = [("the public", shown)]
     if study.parties == 1 or study.placement is Placement.NOWHERE:
         return everybody

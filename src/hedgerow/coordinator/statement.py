@@ -175,7 +175,7 @@ class PrivacyStatement:
         part = f"{self.spent_fraction:.1%} of the budget, by the most charged record"
         if self.spent_fraction == 1.0:
             return part
-        return f"{part}; what was released has epsilon {printed(self.spent_epsilon)}"
+        return f"{part}; what was asked has epsilon {printed(self.spent_epsilon)}"
 
     @staticmethod
     def _held_out_words(line: Spending) -> str:

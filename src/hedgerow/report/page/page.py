@@ -147,7 +147,7 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
     return sections.section(
         "tree",
         "The tree" if single else "The trees",
-        tag("p", words),
+        tag("p", *([tag("span", BY_HAND, class_="by-hand")] if single else []), words),
         tag("div", *tools, class_="tools"),
         *([_legend(form)] if single and form.classes is not None else []),
         tag("div", tag("div", "", id="tree-view"), class_="panel"),
@@ -155,13 +155,14 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
     )
 
 
+BY_HAND = "Open and close branches by mouse or by keyboard. "
+"""Not printed: nobody opens a branch on paper."""
 ONE_TREE = (
-    "Open and close branches by mouse or by keyboard. Records are shown with two deviations of "
-    "their noise; pale bars with a question mark say that noise alone could change the class."
+    "Records are shown with two deviations of their noise; pale bars with a question mark say that "
+    "noise alone could change the class."
 )
 ONE_TREE_OF_A_NUMBER = (
-    "Open and close branches by mouse or by keyboard. Records, and the means of leaves, are shown "
-    "with two deviations of their noise."
+    "Records, and the means of leaves, are shown with two deviations of their noise."
 )
 MANY_TREES = (
     "{} trees add up. Choose one: its leaves say what they add to the score, to the right for "

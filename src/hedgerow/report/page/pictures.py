@@ -17,7 +17,8 @@ from hedgerow.values.grids import ColumnKind, Grid
 WIDE, HIGH, MARGIN = 280.0, 120.0, 8.0
 MOST_SHAPES = 12
 MOST_BARS = 20
-TICKS = (0.3, 0.5, 0.7)
+TICKS = (0.5, 0.3, 0.7)
+"""Where numbers stand under a picture, if there is room: those that come first have it first."""
 MOST_SHOWN_NAMES = 4
 """Of categories under a picture."""
 ROOM_FOR_NAMES = 44
@@ -87,11 +88,21 @@ def _axis(one: ColumnShape, grid: Grid) -> str:
     known = max(len(one.cells) - 1, 1)
     if grid.kind is not ColumnKind.NUMERIC:
         return _categories(one, known)
-    ends = _number(grid.low, grid), _number(grid.high, grid)
-    inner = sorted({round(known * part) for part in TICKS} - {0, known})
-    edges = {_number(grid.edges[one.cells[k] - 1], grid): k / known for k in inner}
-    between = [_tick(at, words, "middle") for words, at in edges.items() if words not in ends]
-    return _tick(0.0, ends[0], "start") + "".join(between) + _tick(1.0, ends[1], "end")
+    first, last = _number(grid.low, grid), _number(grid.high, grid)
+    ticks = _tick(0.0, first, "start") + _tick(1.0, last, "end")
+    taken = [(0.0, _room(first)), (1.0 - _room(last), 1.0)]
+    for k in (round(known * part) for part in TICKS if known > 1):
+        words = _number(grid.edges[one.cells[k] - 1], grid)
+        left, right = k / known - _room(words) / 2.0, k / known + _room(words) / 2.0
+        if all(right < begin or end < left for begin, end in taken):
+            taken.append((left, right))
+            ticks += _tick(k / known, words, "middle")
+    return ticks
+
+
+def _room(words: str) -> float:
+    """The part of a picture's width that words and a gap beside them take."""
+    return (len(words) + 1) / ROOM_FOR_NAMES
 
 
 def _number(value: float, grid: Grid) -> str:

@@ -49,7 +49,7 @@ def spent(said: PrivacyStatement, signed: dict[str, Any] | None) -> Html:
         for s in said.held_out
     ]
     words = (
-        f"{said.spent_fraction:.1%} of the budget, by the most charged record; what was released "
+        f"{said.spent_fraction:.1%} of the budget, by the most charged record; what was asked "
         f"has epsilon {printed(said.spent_epsilon)}."
     )
     return section(
