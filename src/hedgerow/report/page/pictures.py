@@ -89,15 +89,17 @@ def _axis(one: ColumnShape, grid: Grid) -> str:
     if grid.kind is not ColumnKind.NUMERIC:
         return _categories(one, known)
     first, last = _number(grid.low, grid), _number(grid.high, grid)
-    ticks = _tick(0.0, first, "start") + _tick(1.0, last, "end")
-    taken = [(0.0, _room(first)), (1.0 - _room(last), 1.0)]
+    taken = {first: (0.0, _room(first)), last: (1.0 - _room(last), 1.0)}
+    between = list[tuple[float, str]]()
     for k in (round(known * part) for part in TICKS if known > 1):
         words = _number(grid.edges[one.cells[k] - 1], grid)
         left, right = k / known - _room(words) / 2.0, k / known + _room(words) / 2.0
-        if all(right < begin or end < left for begin, end in taken):
-            taken.append((left, right))
-            ticks += _tick(k / known, words, "middle")
-    return ticks
+        is_free = all(right < begin or end < left for begin, end in taken.values())
+        if is_free and words not in taken:
+            taken[words] = (left, right)
+            between.append((k / known, words))
+    inner = "".join(_tick(place, words, "middle") for place, words in sorted(between))
+    return _tick(0.0, first, "start") + inner + _tick(1.0, last, "end")
 
 
 def _room(words: str) -> float:
