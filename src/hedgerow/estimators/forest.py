@@ -66,7 +66,7 @@ class ForestRegressor(_Forest, PrivateRegressor):
     >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
     >>> y = [10, 20, 80, 90] * 500
     >>> model = hr.ForestRegressor(schema, epsilon=10.0, random_state=0).fit(X, y)
-    >>> low, high = model.predict([[25, 1], [75, 9]])
+    >>> low, high = model.predict([[20, 1], [80, 9]])
     >>> bool(low < high)
     True
 

@@ -98,7 +98,7 @@ class MedianForestClassifier(_MedianForest, PrivateClassifier):
     >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
     >>> y = ["no", "no", "yes", "yes"] * 500
     >>> model = hr.MedianForestClassifier(schema, epsilon=10.0).fit(X, y)
-    >>> model.predict([[25, 1], [75, 9]])
+    >>> model.predict([[20, 1], [80, 9]])
     array(['no', 'yes'], dtype='<U3')
 
     """
@@ -116,7 +116,7 @@ class MedianForestRegressor(_MedianForest, PrivateRegressor):
     >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
     >>> y = [10, 20, 80, 90] * 500
     >>> model = hr.MedianForestRegressor(schema, epsilon=10.0).fit(X, y)
-    >>> low, high = model.predict([[25, 1], [75, 9]])
+    >>> low, high = model.predict([[20, 1], [80, 9]])
     >>> bool(low < high)
     True
 
