@@ -1,4 +1,4 @@
-"""How much is tried: the long suite tries more than `make test`."""
+"""How much is tried, and how long is waited: the long suite tries more than `make test`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hypothesis import settings
 VARIABLE: Final = "HEDGEROW_TESTS"
 """Set by conftest.py, before any test is read."""
 IS_LONG: Final = os.environ.get(VARIABLE) == "long"
+LONG: Final = 120.0
+"""Seconds that no test waits for, unless something is wrong: machines of tests are shared."""
 
 
 def either(few: int, many: int) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from contract.durable_link import DurableLink
 from contract.worlds import TWO, holders, sample, study
+from effort import LONG
 from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import (
     HedgerowError,
@@ -298,19 +299,22 @@ def test_without_the_lock_the_vault_still_decides(noisy, monkeypatch):
 class Impatient:
     """A lock that says so instead of waiting for ever."""
 
-    def __init__(self):
-        self.lock = threading.RLock()
+    def __init__(self, seconds):
+        self.lock, self.seconds = threading.RLock(), seconds
 
     def __enter__(self):
-        if not self.lock.acquire(timeout=1.0):
+        if not self.lock.acquire(timeout=self.seconds):
             raise TimeoutError("two threads wait for each other")
 
     def __exit__(self, *error):
         self.lock.release()
 
 
-def opened_while_the_next_is_masked(link, monkeypatch, mask):
-    """One thread masks round 2 inside the vault's transaction; then another opens round 1."""
+def opened_while_the_next_is_masked(link, monkeypatch, mask, seconds=LONG):
+    """One thread masks round 2 inside the vault's transaction; then another opens round 1.
+
+    Who has waited so many `seconds` for the site's lock gives up.
+    """
     questions = link.sender.encode([COUNT]).questions
     first = link.coordinator.start(questions, 1)
     for answer in link.send(first.requests()).values():
@@ -319,11 +323,11 @@ def opened_while_the_next_is_masked(link, monkeypatch, mask):
     opening, asking = first.unmask()[0], link.coordinator.start(questions, 1).requests()[0]
     site, failed = link.endpoints[0].site, []
     masking, opening_now = threading.Event(), threading.Event()
-    site.lock, received = Impatient(), site._received
+    site.lock, received = Impatient(seconds), site._received
 
     def mask_once_the_other_has_begun(*given):
         masking.set()
-        opening_now.wait(timeout=2.0)
+        opening_now.wait(LONG)
         return mask(*given)
 
     def receive(message, kind):
@@ -341,7 +345,7 @@ def opened_while_the_next_is_masked(link, monkeypatch, mask):
     monkeypatch.setattr(site, "_received", receive)
     thread = threading.Thread(target=attempt, args=(link.endpoints[0]._answer, asking))
     thread.start()
-    masking.wait(timeout=5.0)
+    masking.wait(LONG)
     attempt(site.unmask, opening)
     thread.join()
     return failed
@@ -354,7 +358,7 @@ def test_a_round_is_opened_while_the_next_one_is_masked(noisy, monkeypatch):
 def test_a_mask_that_waited_for_other_steps_would_stop_both(noisy, monkeypatch):
     """The twin."""
     waiting = one_at_a_time(Site.mask)
-    failed = opened_while_the_next_is_masked(noisy, monkeypatch, waiting)
+    failed = opened_while_the_next_is_masked(noisy, monkeypatch, waiting, seconds=1.0)
     assert failed == ["two threads wait for each other"]
 
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from contract.network_world import Processes, World, processes, tree_of
+from effort import LONG
 from hedgerow.agreement.approving import ledger_of
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.kernels.warming import warm
@@ -78,6 +79,6 @@ def test_three_processes_grow_the_tree_of_one_and_nothing_listens_at_a_site(runn
     assert listening(psutil.Process()) != []  # twin: the door of this process is seen
     for process in running.sites:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(LONG) == 0
     for k in range(3):
         assert [line["event"] for line in running.world.lines(k, "stopped")] == ["stopped"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from effort import LONG
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.secagg import codes, epoch
 from hedgerow.secagg.envelope import Envelope, MessageKind
@@ -361,18 +362,21 @@ def test_without_the_lock_two_threads_would_mask_one_round_twice(group, vectors,
     """The twin."""
     group.sites[0]._membership.joined.lock = nullcontext()
     fresh = group.sites[0].begin(group.coordinator.start(b"bundle", 3).requests()[0])
-    made = masked_by_two_threads(group.sites[0], fresh, vectors[0], monkeypatch)
+    made = masked_by_two_threads(group.sites[0], fresh, vectors[0], monkeypatch, LONG)
     assert made == ["masked", "masked"]
 
 
-def masked_by_two_threads(site, fresh, vector, monkeypatch):
-    """Each thread that looks whether the round is new waits a while for the other to look too."""
+def masked_by_two_threads(site, fresh, vector, monkeypatch, seconds=0.3):
+    """Each thread that looks whether the round is new waits a while for the other to look too.
+
+    Where the lock holds the other back, all of the `seconds` pass; without it they end at once.
+    """
     both, done = threading.Barrier(2), []
 
     def looked(condition, code, party=None):
         if code is codes.Code.OLD_ROUND:
             with suppress(threading.BrokenBarrierError):
-                both.wait(timeout=0.3)
+                both.wait(timeout=seconds)
         codes.require(condition, code, party)
 
     def mask():
