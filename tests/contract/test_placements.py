@@ -37,12 +37,13 @@ def opened(placement, parties, n=3000, **options):
         (Placement.NOWHERE, 4),
     ],
 )
-def test_class_counts_come_back_within_eight_deviations(placement, parties):
+def test_class_counts_come_back_within_twelve_deviations(placement, parties):
+    """Laplace noise is beyond them with a chance of exp(-12 sqrt(2)) < 1e-7; beyond 8, of 1e-5."""
     fed, y = opened(placement, parties, epsilon="4")
     (answer,) = fed.ask([COUNTS])
     truth = np.array([(y == c).sum() for c in THREE.classes])
     # Randomised labels also vary where labels differ; bound by the largest cell.
-    spread = 8.0 * np.sqrt(answer.variance * (3 if placement is Placement.LABEL else 1)) + 1e-9
+    spread = 12.0 * np.sqrt(answer.variance * (3 if placement is Placement.LABEL else 1)) + 1e-9
     assert np.abs(answer.values[0, 0] - truth).max() <= spread
 
 
