@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from contract.lossy import unhurried_post
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.secagg.coordinator import Coordinator
 from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
@@ -20,7 +21,6 @@ from hedgerow.site.vault import Vault
 from hedgerow.study.terms import Study
 from hedgerow.transport.endpoint import Endpoint
 from hedgerow.transport.link import SecureLink
-from hedgerow.transport.post import Post
 from hedgerow.transport.timing import Timing
 
 IMPATIENT = Timing(answer_seconds=1, asks=1, patience_seconds=0, return_seconds=0)
@@ -64,9 +64,13 @@ class DurableLink(SecureLink):
         self.enter()
 
     def link_to(self, coordinator: Coordinator) -> None:
-        """As a coordinator that was started now, which knows nothing but what it is given."""
+        """As a coordinator that was started now, which knows nothing but what it is given.
+
+        Its clock is not the machine's: how long a site has been silent is for tests to say.
+        """
         names = [str(k) for k in range(len(self.rows))]
-        SecureLink.__init__(self, self.study, coordinator, Post(self, names, IMPATIENT))
+        post = unhurried_post(self, names, IMPATIENT)
+        SecureLink.__init__(self, self.study, coordinator, post)
 
     def _served(self, k: int) -> Endpoint:
         memory, pins = self.vaults[k].memory(self.study.account), self.roster.fingerprints

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from contract.carriers import https
-from contract.lossy import Lossy, patient_post
+from contract.lossy import Lossy, unhurried_post
 from contract.test_recipes import CASES, IDS
 from contract.worlds import TWO, holders, sample, study
 from hedgerow.coordinator.federation import Federation
@@ -47,7 +47,7 @@ def handles(link):
 
 def over(carrier, inner):
     """The same sites and coordinator, with another way between them."""
-    return SecureLink(inner.study, inner.coordinator, patient_post(carrier, NAMES))
+    return SecureLink(inner.study, inner.coordinator, unhurried_post(carrier, NAMES))
 
 
 def grown(recipe, link):
