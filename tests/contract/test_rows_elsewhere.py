@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import dask
 import duckdb
 import numpy as np
 import pandas as pd
@@ -87,7 +88,7 @@ def test_a_private_model_of_a_file_s_rows(tmp_path):
 @pytest.mark.parametrize(
     ("words", "given"),
     [
-        ("labels that are told at random", {"placement": "label"}),
+        ("placement 'label' tells labels at random", {"placement": "label"}),
         ("a person's records are chosen", {"records_per_person": 2}),
     ],
 )
@@ -115,6 +116,62 @@ def test_what_does_not_fit_is_said(words, error, given, connection):
     asked = {"sql": SELECT, "target": "y", "push_down": True, **given}
     with pytest.raises(error, match=words):
         hr.TreeClassifier(SCHEMA).fit(connection, **asked)
+
+
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        (r"3 label\(s\) are missing", "UPDATE records SET y = NULL WHERE rowid < 3"),
+        (r"2 label\(s\) are .* no class", "UPDATE records SET y = 'perhaps' WHERE rowid < 2"),
+        (r"4 value\(s\) are not among .*a, b", "UPDATE records SET kind = 'd' WHERE rowid < 4"),
+        ("holds no rows", "DELETE FROM records"),
+    ],
+)
+def test_rows_that_a_reader_refuses_are_refused_by_an_engine_too(
+    words, change, connection, tmp_path
+):
+    connection.execute("UPDATE records SET kind = 'a'")
+    connection.execute(change)
+    ledger = tmp_path / "ledger.sqlite"
+    strict = hr.Categorical("kind", ("a", "b"), other=False)
+    schema = hr.Schema((SCHEMA.features[0], strict), classes=SCHEMA.classes)
+    model = hr.TreeClassifier(schema, ledger=ledger)
+    with pytest.raises(DataError):
+        model.fit(connection, sql=SELECT, target="y")
+    with pytest.raises(DataError, match=words):
+        model.fit(connection, sql=SELECT, target="y", push_down=True)
+    assert not ledger.exists()
+
+
+def test_a_connection_without_a_query_is_asked_for_one(connection):
+    with pytest.raises(DataError, match="sql='SELECT"):
+        hr.TreeClassifier(SCHEMA).fit(connection, target="y")
+
+
+def test_a_target_that_was_misspelled_is_to_be_corrected(connection):
+    for push_down in (False, True):
+        with pytest.raises(DataError, match=r"'Y', which `target` names.*Correct `target`"):
+            hr.TreeClassifier(SCHEMA).fit(connection, sql=SELECT, target="Y", push_down=push_down)
+    with pytest.raises(DataError, match=r"'Y', which `target` names.*Correct `target`"):
+        hr.TreeClassifier(SCHEMA).fit(dask_frame(), target="Y")
+
+
+def test_labels_keep_their_type_wherever_they_are(connection):
+    numbers = "SELECT age, kind, CASE WHEN y = 'no' THEN 0 ELSE 1 END AS y FROM records"
+    schema = known(hr.Schema(SCHEMA.features, classes=(0, 1)))
+    model = hr.TreeClassifier(schema, **NOWHERE)
+    for push_down in (False, True):
+        model.fit(connection, sql=numbers, target="y", push_down=push_down)
+        assert model.classes_.dtype.kind == "i"
+    frame = dask_frame().assign(y=lambda rows: (rows["y"] == "yes").astype("int8"))
+    with dask.config.set(scheduler="synchronous"):
+        assert model.fit(frame, target="y").classes_.dtype == np.int8
+
+
+def test_a_server_that_lets_nobody_in_is_said():
+    nobody = "postgresql://nobody@127.0.0.1:1/nothing"
+    with pytest.raises(DataError, match="Check the address, and that the server runs"):
+        hr.TreeClassifier(SCHEMA).fit(nobody, sql=SELECT, target="y")
 
 
 def test_push_down_without_a_query_is_refused(connection):

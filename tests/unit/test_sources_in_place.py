@@ -147,3 +147,83 @@ def test_integers_of_128_bits_are_numbers_like_any_other():
     plain = pd.DataFrame({"x": [2.0, 1e20, np.nan], "kind": ["a"] * 3})
     codes = [encoding.encode(frame, SCHEMA).codes for frame in (wide, plain)]
     assert np.array_equal(*codes)
+
+
+# ------------------------------------------------------------------------------- types of labels
+COUNTED = hr.Schema({"x": (-3, 3), "kind": ["a", "b"]}, classes=(0, 1))
+LABELS = {
+    "whole": (np.int64, "i"),
+    "short": (np.int8, "i"),
+    "float": (np.float64, "f"),
+    "truth": (np.bool_, "b"),
+    "text": (str, "U"),
+    "nullable": ("Int64", "i"),
+    "category": ("category", "i"),
+    "objects": (object, "i"),
+}
+
+
+def frame_with(kind):
+    return FRAME.assign(y=(FRAME["y"] == "yes").astype(int).astype(kind))
+
+
+def in_a_file(frame, folder):
+    frame.to_parquet(folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+def in_batches(frame, folder):
+    return pa.RecordBatchReader.from_stream(pa.Table.from_pandas(frame))
+
+
+@pytest.mark.parametrize("made", [lambda frame, folder: frame, in_a_file, in_batches])
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_that_are_read_by_name_keep_their_type(kind, made, tmp_path):
+    asked, letter = LABELS[kind]
+    frame = frame_with(asked)
+    model = hr.TreeClassifier(COUNTED, placement="nowhere").fit(made(frame, tmp_path), target="y")
+    assert model.classes_.dtype.kind == letter
+    labels = frame["y"].to_numpy(dtype=None if kind in ("text", "truth") else int)
+    assert model.score(frame, labels) > 0.4  # raises where types are mixed
+
+
+def test_labels_of_a_csv_file_are_what_the_schema_s_classes_print_as(tmp_path):
+    frame = frame_with(int)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model = hr.TreeClassifier(COUNTED, placement="nowhere")
+    assert model.fit(tmp_path / "rows.csv", target="y").classes_.tolist() == [0, 1]
+    frame.assign(y=frame["y"].map({0: "00", 1: "1"})).to_csv(tmp_path / "rows.csv", index=False)
+    odd = hr.Schema({"x": (-3, 3), "kind": ["a", "b"]}, classes=("00", "1"))
+    model.set_params(schema=odd)
+    assert model.fit(tmp_path / "rows.csv", target="y").classes_.tolist() == ["00", "1"]
+
+
+def test_one_label_of_another_type_changes_no_code():
+    """A token for each value alone: what the labels are called in the end is another matter."""
+    mixed = frame_with(object)
+    mixed.loc[7, "y"] = str(mixed.loc[7, "y"])
+    one, two = (encoding.encode(f, COUNTED, target="y") for f in (frame_with(int), mixed))
+    assert np.array_equal(one.y, two.y)
+    assert (one.label_type.kind, two.label_type.kind) == ("i", "U")
+
+
+def test_types_of_several_holders_become_one(tmp_path):
+    model = hr.TreeClassifier(COUNTED, placement="nowhere")
+    model.fit(in_a_file(frame_with(int), tmp_path), target="y", party="clinic")
+    assert model.classes_.tolist() == [0, 1]
+
+
+# ---------------------------------------------------------------------------- names that are wrong
+@pytest.mark.parametrize("what", ["target", "party", "person"])
+def test_a_name_that_no_column_has_is_to_be_corrected_where_it_was_given(what, tmp_path):
+    given = {"target": "y", what: "Y"}
+    for source in (FRAME, parquet(tmp_path)):
+        with pytest.raises(DataError, match=rf"'Y', which `{what}` names; it has .*'clinic'.*Corr"):
+            hr.TreeClassifier(SCHEMA).fit(source, **given)
+
+
+@pytest.mark.parametrize("place", ["rows.duckdb", "postgresql://reader@db/clinic"])
+@pytest.mark.parametrize("given", [{"target": "y"}, {}])
+def test_a_database_is_asked_for_something(place, given):
+    with pytest.raises(DataError, match="sql='SELECT"):
+        hr.TreeClassifier(SCHEMA).fit(place, **given)

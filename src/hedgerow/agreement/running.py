@@ -7,8 +7,6 @@ import time
 from contextlib import closing
 from dataclasses import replace
 
-import numpy as np
-
 from hedgerow.agreement.run_folder import RunFolder, coordinator_of
 from hedgerow.agreement.signing import sign_model
 from hedgerow.agreement.study_file import StudyFile
@@ -16,7 +14,7 @@ from hedgerow.agreement.watching import Listen, Watch, ignore
 from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.estimators.assembling import Circumstances, train
-from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator
+from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.transport.carrier import Carrier
 from hedgerow.transport.journal import FileJournal
@@ -90,7 +88,7 @@ def _trained(
         watch.say("ended", why=str(error))
         raise
     model.privacy_ = replace(model.privacy_, about=agreed.about)
-    _name(model)
+    model._named()
     model.save(folder.model_file)
     sign_model(folder, agreed, identity)
     folder.statement_file.write_text(f"{model.privacy_}\n", encoding="utf-8")
@@ -100,10 +98,3 @@ def _trained(
     model.report(folder.report_file)
     watch.say("finished", model=folder.model_file.name)
     return model
-
-
-def _name(model: PrivateEstimator) -> None:
-    """Columns and classes by their names in the schema: nobody here has seen a label."""
-    model.feature_names_in_ = np.asarray(model.schema_.names, dtype=object)
-    if isinstance(model, PrivateClassifier):
-        model.classes_ = np.asarray(model.schema_.classes, dtype=object)

@@ -28,6 +28,7 @@ from hedgerow.estimators.checking import (
     checked_rows,
     like_labels,
     name_columns,
+    type_of_classes,
     warn_of_marks,
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
@@ -180,7 +181,7 @@ class PrivateEstimator(CommonParameters):
             parties_met=got.parties_met,
             persons_told=columns.person is not None,
         )
-        return self._named()
+        return self._named(encoding.common_type(part.label_type for part in got.parts))
 
     def _fit_elsewhere(self, source: Any, columns: Columns) -> Self:
         """Trains on rows that an engine holds and sums where they are."""
@@ -189,13 +190,13 @@ class PrivateEstimator(CommonParameters):
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         self._fit_held(study, recipe, [held], Circumstances(total=self._reserve(study, False)))
-        return self._named()
+        return self._named(held.told.label_type)
 
-    def _named(self) -> Self:
-        """Columns and classes by the names in the schema: nobody held the rows to say others."""
+    def _named(self, label_type: np.dtype[Any] | None = None) -> Self:
+        """Columns by the names in the schema; classes too, in the type that labels were told in."""
         self.feature_names_in_ = np.asarray(self.schema_.names, dtype=object)
-        if self.schema_.classes is not None:
-            self.classes_ = np.asarray(self.schema_.classes, dtype=str)
+        told = label_type or type_of_classes(self.schema_.classes or ())
+        self._name_classes(np.empty(0, told))
         return self
 
     def _fit_read(

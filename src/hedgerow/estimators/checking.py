@@ -122,6 +122,17 @@ def like_labels(classes: Sequence[str], y: NDArray[Any]) -> NDArray[Any]:
     return labels if len(set(labels.tolist())) == len(classes) else texts
 
 
+def type_of_classes(classes: Sequence[str]) -> np.dtype[Any]:
+    """Of classes that nobody told in a type, as in a CSV file: whole numbers are numbers."""
+    return np.dtype(np.int64 if all(_is_whole(text) for text in classes) else str)
+
+
+def _is_whole(text: str) -> bool:
+    """As a whole number prints itself: '01' is a text."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and text == str(int(text))
+
+
 def _kind(y: NDArray[Any]) -> str:
     """NumPy's letter for the labels; objects are what all of them are."""
     if y.dtype.kind != "O":

@@ -90,6 +90,7 @@ def open_elsewhere(
         label = columns.target or the_other_column(source, schema, columns)
         held = InDatabase(source, study.schema, label, draws)
     held.answering(study)
+    held.check()
     return study, recipe, held
 
 
@@ -184,8 +185,8 @@ def by_holder(encoded: Encoded, parties: Sequence[Any] | None) -> list[Encoded]:
     order = np.argsort(sorted_by, kind="stable").astype(np.int32)
     ends = np.searchsorted(sorted_by[order], np.arange(1, len(names)))
     first, *others = [_taken(encoded, rows) for rows in np.split(order, ends)]
-    told = {kind: getattr(encoded, kind) for kind in ("clamped", "unknown", "missing", "reach")}
-    return [replace(first, skipped=encoded.skipped, **told), *others]
+    kinds = ("clamped", "unknown", "missing", "reach", "skipped", "label_type")
+    return [replace(first, **{kind: getattr(encoded, kind) for kind in kinds}), *others]
 
 
 def _taken(encoded: Encoded, rows: NDArray[np.int32]) -> Encoded:

@@ -11,6 +11,7 @@ The site's secret travels to the workers, which are the site's own machines: fol
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,8 +21,10 @@ from numpy.typing import NDArray
 from hedgerow.errors import SpecError
 from hedgerow.site.answer import Answering
 from hedgerow.site.elsewhere.holding import Elsewhere, Work, added
+from hedgerow.site.reading.columns import as_column, type_of
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.report import Told
+from hedgerow.site.reading.tables import check_named
 from hedgerow.site.rows import Draws, Rows, copies_among
 from hedgerow.values.arrays import IntArray
 from hedgerow.values.schema import Schema
@@ -44,6 +47,7 @@ class OnCluster(Elsewhere):
     """The partitions of a dataframe, on the workers of the cluster that is in use."""
 
     where = "the Dask cluster"
+    instead = "give them in memory: frame.compute()"
 
     def __init__(self, frame: Any, schema: Schema, target: str, draws: Draws | None = None) -> None:
         import dask.base
@@ -51,9 +55,13 @@ class OnCluster(Elsewhere):
 
         if not hasattr(frame, "columns"):
             raise SpecError("the Dask collection has no columns; give a dask.dataframe.")
-        absent = [name for name in (*schema.names, target) if name not in set(frame.columns)]
+        check_named(self.where, list(frame.columns), target=target)
+        absent = [name for name in schema.names if name not in set(frame.columns)]
         if absent:
-            raise SpecError(f"{self.where} has no column {absent[0]!r}; it has {[*frame.columns]}.")
+            raise SpecError(
+                f"{self.where} has no column {absent[0]!r}; it has {[*frame.columns]}. Rename the "
+                "column, or change the schema at all sites."
+            )
         self.schema, self.target = schema, target
         read = delayed(partial(_cells_of, schema=schema, target=target), pure=True)
         cells = [read(part) for part in frame[[*schema.names, target]].to_delayed()]
@@ -66,7 +74,8 @@ class OnCluster(Elsewhere):
         names = (*schema.names, target)
         counted = delayed(partial(_counted, names=names))
         (counts,) = self._summed([counted(block) for block in self._blocks])
-        self.told = _told(counts, names)
+        like = as_column(frame._meta[target])  # Dask's own picture of the frame, without rows
+        self.told = replace(_told(counts, names), label_type=type_of(like))
 
     def total(self, work: Work) -> list[IntArray]:
         from dask.delayed import delayed

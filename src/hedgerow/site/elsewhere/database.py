@@ -55,6 +55,8 @@ ROWS_A_BATCH = 1 << 16
 class InDatabase(Elsewhere):
     """What a query selects, as cells in a temporary table of its connection."""
 
+    instead = "leave push_down out, so that they are read into memory"
+
     def __init__(
         self, selected: Selected, schema: Schema, target: str, draws: Draws | None = None
     ) -> None:

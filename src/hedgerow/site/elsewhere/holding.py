@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.errors import DataError, SpecError, UnsupportedQuery
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import (
     Binning,
@@ -31,7 +31,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.site.answer import Answering, best_impurities, counts_for
-from hedgerow.site.reading.report import DataReport, Told, report_of
+from hedgerow.site.reading.report import DataReport, Told, allowed, report_of
 from hedgerow.site.tables import is_of_target
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import N_CODES, IntArray
@@ -49,6 +49,8 @@ class Elsewhere(ABC):
     """A site's rows under one schema, held by an engine. Opened for one study at a time."""
 
     where: str
+    instead: str
+    """What to do with rows that the engine cannot sum."""
     schema: Schema
     target: str
     told: Told
@@ -74,7 +76,7 @@ class Elsewhere(ABC):
     def why_not(self, study: Study) -> str | None:
         """Why a study cannot be answered here; None if it can. Asked before any charge."""
         if study.placement is Placement.LABEL:
-            return "labels that are told at random are kept record by record"
+            return "placement 'label' tells labels at random and keeps them record by record"
         if study.records_per_person > 1 or study.by_person:
             return "a person's records are chosen by secret draws over all rows"
         if study.hold_out:
@@ -83,12 +85,30 @@ class Elsewhere(ABC):
             return "cells were made by another schema than the study's"
         return None
 
+    def check(self) -> None:
+        """For people looking at their own rows: refuses what a checking reader would."""
+        told = self.told
+        for grid in self.schema.grids:
+            times = told.unknown.get(grid.feature, 0)
+            if times and not grid.other:
+                raise DataError(
+                    f"{self.where}, column {grid.feature!r}: {times} value(s) are not among "
+                    f"{allowed(grid)}. Correct them, or set other to true to admit any value."
+                )
+        if told.skipped:
+            raise DataError(
+                f"{self.where}, column {self.target!r}: {told.skipped} label(s) are missing, no "
+                "number or no class of the schema; leave those rows out."
+            )
+        if told.n == 0:
+            raise DataError(f"{self.where} holds no rows; give at least one.")
+
     def answering(self, study: Study) -> AnsweringElsewhere:
         reason = self.why_not(study)
         if reason is not None:
             raise SpecError(
-                f"{self.where} cannot answer {study.name!r}: {reason}. Nothing was charged; let "
-                "the rows be read into memory instead."
+                f"these rows cannot be summed where they are ({self.where}): {reason}. Nothing "
+                f"was charged; {self.instead}."
             )
         return AnsweringElsewhere(self)
 

@@ -8,15 +8,17 @@ left out, as everywhere. All that decides whether a column can be used is its ty
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from hedgerow.errors import DataError, SpecError
 from hedgerow.site.elsewhere import words
+from hedgerow.site.reading.columns import type_of
 from hedgerow.site.reading.databases import Database, Selected, quoted
 from hedgerow.site.reading.report import Told
+from hedgerow.site.reading.tables import check_named
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import Token, token_of
@@ -44,6 +46,7 @@ def snapshot(selected: Selected, schema: Schema, target: str, name: str) -> Told
         raise SpecError("the schema declares neither classes nor a target; add one of them.")
     database, raw = selected.database, f"{name}_raw"
     columns = [*schema.names, target]
+    check_named(selected.where, selected.names, target=target)
     missing = [column for column in columns if column not in selected.names]
     if missing:
         raise DataError(
@@ -55,13 +58,14 @@ def snapshot(selected: Selected, schema: Schema, target: str, name: str) -> Told
     making = _Making(database, raw)
     for place, grid in enumerate(schema.grids):
         _add_feature(making, selected.where, grid, kinds.field(grid.feature).type, place)
-    y = _label(making, selected.where, schema, target, kinds.field(target).type)
+    label_kind = kinds.field(target).type
+    y = _label(making, selected.where, schema, target, label_kind)
     database.run(
         f"CREATE TEMP TABLE {name} AS SELECT {', '.join([*making.cells, f'{y} AS {words.Y}'])} "
         f"FROM {raw} {' '.join(making.joins)} WHERE ({y}) IS NOT NULL"
     )
     database.run(f"ANALYZE {name}")  # else engines plan for a table of unknown size
-    told = _told(making, y)
+    told = replace(_told(making, y), label_type=type_of(pa.nulls(0, label_kind)))
     for table in (raw, *making.made):
         database.run(f"DROP TABLE {table}")
     return told

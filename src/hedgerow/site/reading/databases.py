@@ -20,6 +20,17 @@ from hedgerow.site.reading.columns import Column, as_column
 from hedgerow.site.reading.tables import as_data_error, positions_of
 
 POSTGRES = ("postgresql://", "postgres://")
+DUCKDB = (".duckdb", ".ddb")
+ASK_THE_SERVER = "Check the address, and that the server runs and lets this user in"
+FREE_THE_FILE = "Check the path, and that nobody else has the file open to write"
+CHECK_THE_QUERY = "Check the query"
+
+
+def is_database(source: Any) -> bool:
+    """A connection of whatever kind, or the place of a database; a query must go with it."""
+    if isinstance(source, str | Path):
+        return str(source).startswith(POSTGRES) or str(source).lower().endswith(DUCKDB)
+    return hasattr(source, "cursor") and hasattr(source, "commit")
 
 
 class Database(ABC):
@@ -129,14 +140,14 @@ def _opened(place: str) -> Database:
         if place.startswith(POSTGRES):
             from adbc_driver_postgresql import dbapi
 
-            with as_data_error("the PostgreSQL database", dbapi.Error):
+            with as_data_error("the PostgreSQL database", dbapi.Error, advice=ASK_THE_SERVER):
                 return _closed_in_time(Postgres, dbapi.connect(place, autocommit=True))
         import duckdb
     except ImportError as error:
         raise SpecError(
             f"{error.name} is not installed; install it: pip install 'hedgerow[sql]'."
         ) from None
-    with as_data_error(f"the DuckDB file {Path(place).name!r}", duckdb.Error):
+    with as_data_error(f"the DuckDB file {Path(place).name!r}", duckdb.Error, advice=FREE_THE_FILE):
         return _closed_in_time(DuckDb, duckdb.connect(place, read_only=True))
 
 
@@ -157,12 +168,13 @@ class Selected:
         self.database = database_of(connection)
         self.query = query.strip().removesuffix(";")
         self.where = self.database.where
-        with as_data_error(self.where, Exception):  # each driver has errors of its own
+        # Each driver has errors of its own.
+        with as_data_error(self.where, Exception, advice=CHECK_THE_QUERY):
             self.names = self.database.schema(self.query).names
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
-        with as_data_error(self.where, Exception):
+        with as_data_error(self.where, Exception, advice=CHECK_THE_QUERY):
             for batch in self.database.batches(self.of(names), rows):
                 yield [as_column(plain_storage(batch.column(name))) for name in names]
 

@@ -11,6 +11,7 @@ column too, since one row decides it: a date among objects is one unknown value.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +28,10 @@ from hedgerow.site.reading.columns import (
     distinct,
     is_utf8,
     numbers,
+    type_of,
 )
 from hedgerow.site.reading.sources import Source, open_table
-from hedgerow.site.reading.tables import RowTable
+from hedgerow.site.reading.tables import RowTable, check_named
 from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.schema import Schema, Target
 from hedgerow.values.tokens import Unusable, spelled, token_of
@@ -57,6 +59,7 @@ class Encoded:
     missing: dict[str, int] = field(default_factory=dict)
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
     holders: tuple[list[str], NDArray[np.int32]] | None = None  # names, and (n,) whose a row is
+    label_type: np.dtype[Any] | None = None  # in which classes were told; None: nobody said
 
     @property
     def n(self) -> int:
@@ -84,8 +87,11 @@ def encode(
     if y is not None and target is not None:
         raise SpecError("labels were given twice, as y and as the column `target`; give one.")
     table = open_table(source, schema.names)
-    labels = None if y is None else one_per_row(table, y, "y", "label")
     in_source = isinstance(person, str)
+    check_named(
+        table.where, table.names, target=target, person=person if in_source else None, party=party
+    )
+    labels = None if y is None else one_per_row(table, y, "y", "label")
     persons = None if person is None or in_source else _persons_for(table, person)
     encoder = _Encoder(schema, table, check, target or LABEL, target is not None or y is not None)
     extra = [name for name in (target, person if in_source else None, party) if name is not None]
@@ -98,6 +104,12 @@ def encode(
         encoder.add(features, label, who, None if party is None else next(rest))
         at = rows.stop
     return encoder.finish()
+
+
+def common_type(kinds: Iterable[np.dtype[Any] | None]) -> np.dtype[Any] | None:
+    """The type that holds values of all of them; None if nobody said one."""
+    told = [kind for kind in kinds if kind is not None]
+    return np.result_type(*told) if told else None
 
 
 def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
@@ -143,6 +155,7 @@ class _Encoder:
         self._unknown: dict[str, int] = {}
         self._missing: dict[str, int] = {}
         self._reach: dict[str, tuple[float, float]] = {}
+        self._label_types: set[np.dtype[Any]] = set()
         self._n = self._skipped = 0
 
     def add(
@@ -214,6 +227,7 @@ class _Encoder:
             skipped=self._skipped,
             missing=self._missing,
             reach=self._reach,
+            label_type=common_type(self._label_types),
         )
 
     def _holders_in_order(self) -> tuple[list[str], NDArray[np.int32]] | None:
@@ -279,6 +293,9 @@ class _Encoder:
         return values, ~missing
 
     def _class_codes(self, column: Column) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Strange]:
+        kind = type_of(column)
+        if kind is not None:
+            self._label_types.add(kind)
         found = distinct(column)
         tokens = found.tokens()
         known = [self._schema.class_code(token) for token in tokens]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from hedgerow.errors import DataWarning, warn
 from hedgerow.site.reading.encoding import LABEL
@@ -130,6 +132,7 @@ class Told:
     missing: dict[str, int]
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
     y: object = True
+    label_type: np.dtype[Any] | None = None
 
 
 def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> DataReport:

@@ -15,7 +15,7 @@ from pyarrow.interchange import from_dataframe
 
 from hedgerow.errors import DataError
 from hedgerow.site.reading.columns import Column, as_column
-from hedgerow.site.reading.databases import Selected
+from hedgerow.site.reading.databases import Selected, is_database
 from hedgerow.site.reading.files import open_files
 from hedgerow.site.reading.tables import RowTable, as_data_error, positions_of
 
@@ -75,6 +75,8 @@ def _is_view(kind: Any) -> bool:
 
 def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
     """`names` are those of the columns of an array, which has none of its own."""
+    if is_database(source):
+        raise DataError("the rows are in a database; say which of them: sql='SELECT ...'.")
     if isinstance(source, str | Path):
         return open_files(str(source))
     if isinstance(source, Selected):
@@ -156,7 +158,7 @@ class Stream:
 
 def is_elsewhere(source: Any) -> bool:
     """Whether rows are read from where they are, and not handed over."""
-    return isinstance(source, str | Path | Selected) or is_stream(source)
+    return isinstance(source, str | Path | Selected) or is_stream(source) or is_database(source)
 
 
 def is_stream(source: Any) -> bool:

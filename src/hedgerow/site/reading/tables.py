@@ -48,6 +48,16 @@ def positions_of(table: RowTable, names: Sequence[str]) -> list[int]:
     return [table.names.index(name) for name in names]
 
 
+def check_named(where: str, names: Sequence[str], **told: str | None) -> None:
+    """Refuses a column that is no feature and that the user named by a word that is not there."""
+    for what, name in told.items():
+        if name is not None and name not in names:
+            raise DataError(
+                f"{where} has no column {name!r}, which `{what}` names; it has {list(names)}. "
+                f"Correct `{what}`."
+            )
+
+
 def _advice(table: RowTable) -> str:
     return other_separator(table) or "Rename the column, or change the schema at all sites"
 
@@ -60,7 +70,9 @@ def other_separator(table: RowTable) -> str | None:
 
 
 @contextmanager
-def as_data_error(where: str, *others: type[Exception]) -> Iterator[None]:
+def as_data_error(
+    where: str, *others: type[Exception], advice: str = "Check or rewrite it"
+) -> Iterator[None]:
     """Whatever stops the reading of a source, and is not about a row, in words of its owner."""
     try:
         yield
@@ -68,4 +80,4 @@ def as_data_error(where: str, *others: type[Exception]) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError, *others) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{where} cannot be read: {reason}. Check or rewrite it.") from None
+        raise DataError(f"{where} cannot be read: {reason}. {advice}.") from None
