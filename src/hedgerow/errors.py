@@ -63,8 +63,10 @@ def warn(words: str, kind: type[Warning]) -> None:
 
 class SpecError(HedgerowError, ValueError):
     """What was asked for makes no sense: a parameter, a schema, a study. Nothing was spent;
-    mend what the message names and try again.
+    mend what the message names and try again. `problems` are its parts, where it names several.
     """
+
+    problems: list[str]
 
 
 class DataError(HedgerowError, ValueError):

@@ -191,11 +191,12 @@ def test_noise_as_loud_as_it_says_is_not_called_quieter():
 
 
 def test_a_paper_s_method_is_audited_by_its_name_and_told_as_json():
-    line = ["audit", "--estimator", "papers.wang.noisy_counts", "--fits", "1", "--json"]
-    done = CliRunner().invoke(app, line)
-    found = json.loads(done.stdout)["papers.wang.noisy_counts"]
+    name = "papers.gubler.algorithm_5"
+    done = CliRunner().invoke(app, ["audit", "--estimator", name, "--fits", "1", "--json"])
+    found = json.loads(done.stdout)[name]
     assert found["is_sound"]
-    assert found["white_box"] <= found["claimed"] == 8.0
+    assert found["claimed"] == 8.0
+    assert 4.0 < found["white_box"] <= 8.0  # a white box of zero would be below any claim
     assert {kind["what"] for kind in found["kinds"]} == {"class counts"}
 
 

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from hedgerow.cli.console import guarded
 from hedgerow.cli.main import app
+from hedgerow.privacy.accounting.budget import Placement
 
 PAGE = Path(__file__).parents[2] / "docs" / "first_model.md"
 COMMANDS = re.findall(r"^\$ hedgerow (.*)$", PAGE.read_text(encoding="utf-8"), re.M)
@@ -117,6 +118,23 @@ def test_several_files_are_several_sites(folder):
     run = CliRunner().invoke(app, [*line, "-q", "-o", str(place / "three.json")])
     assert (run.exit_code, run.stdout) == (0, "")
     assert hr.load(place / "three.json").privacy_.parties == 3
+
+
+def test_flags_give_parameters_and_hold_records_out(folder, tmp_path):
+    """The model comes with what its held-out records say of it, and knows its columns by name."""
+    place, _ = folder
+    kind = "TreeClassifier max_depth=1 placement=silo"
+    line = ["fit", "--schema", str(place / "schema.toml"), "--data", str(place / "adult.csv")]
+    line += ["--estimator", kind, "--hold-out", "3", "--epsilon", "2", "--json"]
+    run = CliRunner().invoke(app, [*line, "-o", str(tmp_path / "model.json")])
+    said = json.loads(run.stdout)
+    assert said["privacy"]["placement"] == Placement.SILO.value
+    assert said["evaluation"]["privacy"]["epsilon"] == 2.0
+    assert any("left out of training" in note for note in said["evaluation"]["privacy"]["caveats"])
+    model = hr.load(tmp_path / "model.json")
+    assert (model.max_depth, model.hold_out) == (1, 3)
+    assert list(model.feature_names_in_) == list(model.schema_.names)
+    assert model.evaluation_.privacy_.epsilon == 2.0
 
 
 def test_a_check_of_other_rows_names_every_problem_and_says_so_by_its_code(folder):

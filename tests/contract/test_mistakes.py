@@ -29,7 +29,7 @@ FILES = """nowhere.csv empty.csv norows.csv twice.csv text.parquet folder semico
 READABLE = ("bytes.csv", "latin.csv", "renamed.csv")
 """Files from which a schema can be drafted, if a strange one."""
 MODELS = """nowhere.json broken.json other.json list.json cut.json changed.json folder a.csv"""
-SCHEMAS = "nowhere.toml broken.toml empty.toml other.toml range.toml folder"
+SCHEMAS = "nowhere.toml broken.toml empty.toml other.toml range.toml columns.toml folder"
 PLACES = "nowhere folder a.csv"
 
 
@@ -48,6 +48,9 @@ MISTAKES = [
     *each(FIT + " --delta {}", "1 -1 nan"),
     *each(FIT + " --estimator {}", "Nope TreeRegressor Schema"),
     *each(FIT + " {} nope", "--target --person --sql --push-down"),
+    *each(FIT + " --estimator 'TreeClassifier {}'", "nope=1 max_depth=x max_depth epsilon=2"),
+    *each(FIT + " --hold-out {}", "0 1 half"),
+    f"{FIT} --hold-out 2 --push-down --sql nope",
     *each(FIT + " --ledger {}", "folder a.csv"),
     *each(FIT + " -o {}", "no/x.json folder"),
     *each("predict model.json {}", FILES),
@@ -116,6 +119,7 @@ def place(tmp_path_factory):
         "text.parquet": "hello",
         "schema.toml": schema.to_toml(),
         "range.toml": schema.to_toml().replace("110", "-5"),
+        "columns.toml": hr.Schema.draft(whole).to_toml(),
         "wider.toml": hr.Schema({"age": (0, 110), "zip": (0, 9)}, classes=("no", "yes")).to_toml(),
         "number.toml": hr.Schema({"age": (0, 110), "job": ["a", "b"]}, target=(0, 1)).to_toml(),
         "broken.toml": "[[[",

@@ -90,31 +90,36 @@ low = false
 high = 9
 bins = 400
 spacing = "wild"
+[[feature]]
+name = "ward"
+values = ["a", "b", "a"]
+[[feature]]
+name = "pay"
+low = 9
+high = 1
+[[feature]]
+name = "age"
+buckets = 4
 """
 
 
-def test_a_check_names_every_problem_of_a_schema_its_place_and_what_is_allowed(tmp_path):
+def test_a_check_names_every_problem_of_a_schema_and_what_is_allowed(tmp_path):
     (tmp_path / "x.toml").write_text(MANY_PROBLEMS)
     done = CliRunner().invoke(app, ["schema", "check", f"{tmp_path}/x.toml", "--json"])
     assert done.exit_code == 1
-    assert json.loads(done.stdout)["problems"] == [
-        "classes: ['no'] was found; a list of 2 or more is allowed",
-        "feature[0] ('age'): 'high' is missing and must be there",
-        "feature[1] ('dose').low: False was found; a number or a text is allowed",
-        "feature[1] ('dose').bins: 400 was found; 255 or less is allowed",
-        "feature[1] ('dose').spacing: 'wild' was found; 'uniform', 'log', 'fine' or 'finer' is "
-        "allowed",
-        "the file: 'colour' was found; allowed are classes, classes_confirmed_by, "
-        "classes_confirmed_on, classes_read_from_rows, feature, target",
+    found = json.loads(done.stdout)["problems"]
+    assert [problem.split(";")[0] for problem in found] == [
+        "the schema has unknown entries ['colour']",
+        "column 'age' lacks ['high']",
+        "column 'dose': low is False",
+        "column 'dose': spacing is 'wild'",
+        "column 'dose': bins is 400",
+        "column 'ward': values names 'a' and 'a', which no site can tell apart",
+        "column 'pay': low is 9.0 and high is 1.0",
+        "column 'age' is declared 2 times",
+        "the schema has 1 class(es), ['no']",
     ]
-
-
-def test_a_check_without_the_library_still_names_the_first_problem(tmp_path, monkeypatch):
-    monkeypatch.setattr(validating, "find_spec", lambda name: None)
-    (tmp_path / "x.toml").write_text(MANY_PROBLEMS)
-    done = CliRunner().invoke(app, ["schema", "check", f"{tmp_path}/x.toml"])
-    assert done.exit_code == 1
-    assert "unknown entries ['colour']" in done.stdout
+    assert all("; " in problem for problem in found)
 
 
 @pytest.mark.parametrize(

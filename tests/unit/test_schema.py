@@ -48,7 +48,7 @@ JOB = Categorical("job", ("nurse", "clerk"))
         (lambda: Categorical("job", ("nan",)), "names 'nan', which is a missing value"),
         (lambda: Categorical("job", ([1],)), "names .1., which is neither a number"),
         (lambda: Categorical("job", tuple(range(255))), "255 values; .* hash them"),
-        (lambda: Categorical("job", (), other=False), "column 'job' lists no values"),
+        (lambda: Categorical("job", ()), "column 'job' lists no values; .* or hash them"),
         (lambda: Categorical("job", "nurse"), "values is 'nurse'; give a list"),
         (lambda: Categorical("job", ("\ud800",)), "not valid Unicode"),
         (lambda: Categorical("job", ("a",), other="yes"), "other is 'yes'"),

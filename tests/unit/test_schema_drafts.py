@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import hedgerow as hr
 from contract.worlds import TWO, sample
+from hedgerow.cli.main import app
 from hedgerow.errors import DataError, PrivacyWarning, SpecError
 from hedgerow.site.reading.drafting import rounded
 from hedgerow.values.schema import Mark
@@ -33,10 +35,23 @@ def test_all_problems_of_a_mapping_are_named_at_once():
     with pytest.raises(SpecError) as error:
         hr.Schema({"age": (110, 0), "ward": ("north", "south"), "job": [], "sex": ["f", "f"]})
     said = str(error.value)
-    assert "the schema has 3 problems" in said
+    assert "the schema has 4 problems" in said
+    assert "column 'job' lists no values" in said
     assert "column 'age': low is 110.0" in said
     assert "column 'ward' is ('north', 'south'); give a pair (low, high), a list" in said
     assert "column 'sex': values names 'f' and 'f'" in said
+
+
+def test_columns_and_classes_are_looked_at_together():
+    twice = (hr.Numeric("age", 0, 9), hr.Numeric("age", 0, 9), "x")
+    with pytest.raises(SpecError) as error:
+        hr.Schema(twice, classes=("a",), target=(3, 1))
+    assert [problem.split(";")[0] for problem in error.value.problems] == [
+        "a feature of the schema is 'x'",
+        "column 'age' is declared 2 times",
+        "the target: low is 3.0 and high is 1.0",
+        "the schema has 1 class(es), ['a']",
+    ]
 
 
 def test_all_problems_of_a_file_are_named_at_once():
@@ -51,10 +66,14 @@ def test_all_problems_of_a_file_are_named_at_once():
         [target]
         low = 3
     """
-    with pytest.raises(SpecError, match="3 problems") as error:
+    with pytest.raises(SpecError, match="4 problems") as error:
         hr.Schema.from_toml(text)
-    for part in ("column 'age': low is 9", "column 'job' has unknown entries", "the target lacks"):
-        assert part in str(error.value)
+    assert [problem.split("; ")[0].split(" [")[0] for problem in error.value.problems] == [
+        "column 'age': low is 9.0 and high is 1.0",
+        "column 'job' has unknown entries",
+        "column 'job' lacks",
+        "the target lacks",
+    ]
 
 
 def test_one_problem_is_said_plainly():
@@ -210,10 +229,18 @@ def test_a_draft_promises_nothing_until_each_mark_is_confirmed(tmp_path):
     assert "confirmed as public by A. Huber on 2026-01-31" in str(said)
 
 
-def test_the_statement_names_the_schema_that_the_fit_used():
+def test_the_statement_names_the_schema_as_its_file_has_it(tmp_path):
+    """Not on the recipe's grid, whose digest no file has; nor does an evaluation's."""
     X, y = sample(60, TWO)
-    model = hr.HistogramTreeClassifier(TWO, max_depth=1).fit(X, y)
-    assert f"(digest {model.schema_.digest[:16]})" in str(model.privacy_)
+    (tmp_path / "schema.toml").write_text(TWO.to_toml())
+    said = CliRunner().invoke(app, ["schema", "check", str(tmp_path / "schema.toml")]).stdout
+    model = hr.BoostedTreesClassifier(TWO, n_trees=2).fit(X, y)
+    model.save(tmp_path / "model.json")
+    evaluated = hr.evaluate(hr.load(tmp_path / "model.json"), X, y, epsilon=1.0)
+    assert model.schema_.digest != TWO.digest
+    for statement in (model.privacy_, evaluated.privacy_):
+        digest = str(statement).split("(digest ")[1].split(")")[0]
+        assert f"digest {digest}." in said
     assert TWO.marked(SIGNED).digest != TWO.digest
 
 

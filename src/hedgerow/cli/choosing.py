@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, warnings_as_lines
+from hedgerow.cli.estimating import typed_estimator
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
     from hedgerow.values.schema import Schema
-
-SAID_FOR_ALL = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
-"""Parameters that are one for all candidates, and flags of this command or its own business."""
 
 
 def choose(
@@ -106,27 +104,7 @@ def _candidates(
     check_promise(**parts)
     warn_if_weak(parts["delta"])
     share = {name: float_below(total / len(texts)) for name, total in parts.items()}
-    return [_candidate(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]
-
-
-def _candidate(text: str, common: dict[str, Any]) -> PrivateEstimator:
-    from hedgerow.agreement.drafting import typed_parameter
-    from hedgerow.estimators.parameters import declared
-    from hedgerow.papers.by_name import estimator_named
-
-    if not text.strip():
-        raise _mistake("a candidate is empty; name an estimator, such as ForestClassifier")
-    name, *given = text.split()
-    parameters = dict(typed_parameter(one) for one in given)
-    kind = estimator_named(name)
-    said = sorted(set(parameters) & set(SAID_FOR_ALL))
-    if said:
-        raise _mistake(f"candidate {text!r} sets {said}, which is one for all; leave it out")
-    if isinstance(kind, type):  # a paper's method knows its own
-        known = {one.name for one in declared(kind)} - set(SAID_FOR_ALL)
-        for strange in sorted(set(parameters) - known):
-            raise _mistake(f"{strange} is no parameter of {name}; use some of {sorted(known)}")
-    return kind(**common, **parameters)
+    return [typed_estimator(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]
 
 
 def _mistake(words: str) -> Exception:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, warnings_as_lines
+from hedgerow.cli.estimating import typed_estimator
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
@@ -36,10 +37,22 @@ def fit(
         str | None, typer.Option(help="The column to be predicted, if the schema leaves several.")
     ] = None,
     estimator: Annotated[
-        str | None, typer.Option(help="Such as TreeClassifier; the boosted trees if left out.")
+        str | None,
+        typer.Option(
+            help="Such as TreeClassifier, or with parameters in quotes: 'TreeClassifier "
+            "max_depth=4 placement=silo'; the boosted trees if left out."
+        ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The promise; 1 if left out.")] = None,
     delta: Annotated[float | None, typer.Option(help="1e-6 if left out.")] = None,
+    hold_out: Annotated[
+        int | None,
+        typer.Option(
+            help="One record in so many is held out, by a secret draw; these tell under the same "
+            "promise how good the model is.",
+            min=2,
+        ),
+    ] = None,
     person: Annotated[
         str | None, typer.Option(help="The column that says whose record a row is.")
     ] = None,
@@ -54,13 +67,14 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Trains a private model and writes it with its statement."""
-    from hedgerow.estimators.files import fit_files
+    from hedgerow.estimators.files import fit_and_evaluate_files, fit_files
     from hedgerow.estimators.model_file import check_place
+    from hedgerow.report.evaluation import kept_evaluation
 
     if not data:
         raise _asked_for("no rows were given", "name a file for each site: --data a.csv")
     check_place(output)  # before anything is spent
-    flags = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
+    flags = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "hold_out": hold_out}
     with warnings_as_lines(quiet):
         if study is not None:
             model = _of_study(study, {"schema": schema, "estimator": estimator, **flags}, data)
@@ -69,14 +83,21 @@ def fit(
         model.progress = on_terminal(quiet)
         if push_down:
             _pushed_down(model, data, sql=sql, target=target, person=person)
+        elif model.hold_out is not None:
+            fit_and_evaluate_files(model, _selected(data, sql), target, person)
         else:
             fit_files(model, _selected(data, sql), target, person)
     model.progress = False
     model.save(output)
+    measured = kept_evaluation(model)
     if json:
-        say_json({"model": str(output), "privacy": model.privacy_.to_dict()})
+        told = {} if measured is None else {"evaluation": measured.to_dict()}
+        say_json({"model": str(output), "privacy": model.privacy_.to_dict(), **told})
     elif not quiet:
-        say(f"{model.privacy_}\n\n{output}: {type(model).__name__}, {model.privacy_.promise}.")
+        say(f"{model.privacy_}\n")
+        if measured is not None:
+            say(f"{measured}\n\n{measured.privacy_}\n")
+        say(f"{output}: {type(model).__name__}, {model.privacy_.promise}.")
 
 
 def _selected(data: list[str], sql: str | None) -> list[Any]:
@@ -88,6 +109,11 @@ def _selected(data: list[str], sql: str | None) -> list[Any]:
 def _pushed_down(model: PrivateEstimator, data: list[str], **asked: Any) -> None:
     if len(data) > 1:
         raise _asked_for(f"{len(data)} databases were given", "let one of them make the sums")
+    if model.hold_out is not None:
+        raise _asked_for(
+            "records are to be held out, which a database that makes the sums cannot do",
+            "leave out --push-down, or hold none out",
+        )
     model.fit(data[0], push_down=True, **asked)
 
 
@@ -111,7 +137,6 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
 
 def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> PrivateEstimator:
     import hedgerow
-    from hedgerow.papers.by_name import estimator_named
 
     if schema is None:
         raise _asked_for("no schema was given", "draft one: hedgerow schema draft rows.csv")
@@ -119,7 +144,7 @@ def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> P
     if name is None:
         name = ESTIMATOR if known.target is None else ESTIMATOR.replace("Classifier", "Regressor")
     given = {flag: value for flag, value in flags.items() if value is not None}
-    return estimator_named(name)(schema=known, **given)
+    return typed_estimator(name, {"schema": known, **given})
 
 
 def _asked_for(found: str, todo: str) -> Exception:

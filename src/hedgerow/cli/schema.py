@@ -73,24 +73,16 @@ def check(
 
 
 def _read(path: Path) -> tuple[Schema | None, list[str]]:
-    """The schema, if the file tells one, and what is wrong with it.
-
-    All problems of form at once, where the library that finds them is there; our reader names one.
-    """
-    from hedgerow.agreement.validating import can_validate, problems_of
-    from hedgerow.errors import SpecError
+    """The schema, if the file tells one, and all that is wrong with it."""
+    from hedgerow.values.problems import Problems
     from hedgerow.values.schema import Schema
     from hedgerow.values.schema_text import parsed_toml
 
-    content = parsed_toml(path)
-    problems = problems_of("schema", content) if can_validate() else []
-    if problems:
-        return None, problems
-    try:
-        known = Schema.from_dict(content)
-    except SpecError as error:
-        return None, [str(error)]
-    return known, [f"{what} was read from rows and is not confirmed" for what in known.unconfirmed]
+    content, problems = parsed_toml(path), Problems()
+    known = problems.past(lambda: Schema.from_dict(content))
+    if problems.found:
+        return None, problems.found
+    return known, [f"{what}: read from rows and not confirmed" for what in known.unconfirmed]
 
 
 def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[str], str]:

@@ -214,6 +214,7 @@ def statement(
     persons_told: bool = False,
     total: Total | None = None,
     instead: str | None = None,
+    schema_source: str | None = None,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
@@ -221,7 +222,9 @@ def statement(
     the total variation between all noise and its laws; `parties_met` says that nobody named the
     parties beforehand: those take part that hold rows; `persons_told` that sites knew whose each
     record is, and kept no more of a person than the study says; `total` is what all fits of a
-    shared ledger promise; `instead` says what was trained where noise left no choice.
+    shared ledger promise; `instead` says what was trained where noise left no choice;
+    `schema_source` tells of the schema as it was given, whose digest its file has too: the study's
+    own has the recipe's grid.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = bool(study.schema.unconfirmed)
@@ -243,7 +246,7 @@ def statement(
         placement=study.placement.value,
         trust=tuple(promise.trust(study, epsilon, asked)),
         randomness="none" if no_noise else RANDOMNESS,
-        schema_source=study.schema.provenance,
+        schema_source=schema_source or study.schema.provenance,
         saved_fraction=saved_fraction,
         delta_slack=_delta_slack(slack, epsilon),
         graph_delta=rounding.float_above(study.graph_delta),

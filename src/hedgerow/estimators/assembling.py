@@ -111,6 +111,15 @@ def agree(
     return study, recipe
 
 
+def _given_schema(estimator: PrivateEstimator, study: Study) -> Schema:
+    """What people typed, before the recipe's grid: `hedgerow schema check` prints its digest.
+
+    What was worked out from rows has no file, and no other form than the study's.
+    """
+    given = checked(estimator).schema
+    return given if isinstance(given, Schema) else study.schema
+
+
 def hint_at_delta(delta: Fraction, columns: int, placement: Placement | None) -> None:
     """By the number of columns alone, which is public."""
     if delta == 0 and columns >= MANY_COLUMNS and placement is not Placement.LABEL:
@@ -172,6 +181,7 @@ def train(
         persons_told=circumstances.persons_told,
         total=circumstances.total,
         instead=trained.instead,
+        schema_source=_given_schema(estimator, study).provenance,
     )
     if measured is not None:
         estimator.evaluation_ = Evaluation(

@@ -51,17 +51,27 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
 
 def check_task(schema: Schema, regression: bool, name: str) -> None:
     """A classifier needs classes, a regressor a target's range."""
-    if regression and schema.target is None:
-        found = "no target" if schema.classes is None else f"classes {_some(schema.classes)}"
+    check_outcome(schema, name)
+    if regression and schema.classes is not None:
         raise SpecError(
-            f"{name} predicts a number, but its schema has {found}; give the target's public range "
-            "(target=hedgerow.Target(low, high)), or use a classifier."
+            f"{name} predicts a number, but its schema has classes {_some(schema.classes)}; give "
+            "the target's public range (low and high), or use a classifier."
         )
-    if not regression and schema.classes is None:
-        found = "no classes" if schema.target is None else f"a target, {schema.target}"
+    if not regression and schema.target is not None:
         raise SpecError(
-            f"{name} predicts classes, but its schema has {found}; list the classes "
-            "(classes=('no', 'yes')), or use a regressor."
+            f"{name} predicts classes, but its schema has a target, {schema.target.low:g} to "
+            f"{schema.target.high:g}; list the classes, or use a regressor."
+        )
+
+
+def check_outcome(schema: Schema, name: str) -> None:
+    """A schema may tell of columns alone; whatever learns must know what is to be predicted."""
+    if schema.classes is None and schema.target is None:
+        raise SpecError(
+            f"{name} predicts classes or a number, but its schema has neither classes nor a "
+            "target; name the column when you draft it (`hedgerow schema draft rows.csv --target "
+            "COLUMN`), or write them into the schema: the list `classes`, or a `target` with low "
+            "and high."
         )
 
 

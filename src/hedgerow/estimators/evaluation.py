@@ -150,7 +150,9 @@ def compared(
         for k, one in enumerate(models)
     )
     note = note or (OF_HELD_OUT if _is_held_out(candidates) else OF_OTHERS)
-    said = _statement(study, federation, note, person is not None, total)
+    sources = {one.privacy_.schema_source for one in candidates}
+    source = sources.pop() if len(sources) == 1 else schema.provenance
+    said = _statement(study, federation, note, person is not None, total, source)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
     digests = tuple(one.model_.score.digest for one in candidates)
     return Evaluation(measured, confidence, said, digests, candidates[best], names)
@@ -257,7 +259,12 @@ def _goodness(one: Measured) -> float:
 
 
 def _statement(
-    study: Study, federation: Federation, note: str, persons_told: bool, total: Any
+    study: Study,
+    federation: Federation,
+    note: str,
+    persons_told: bool,
+    total: Any,
+    schema_source: str,
 ) -> PrivacyStatement:
     said = statement(
         study,
@@ -267,5 +274,6 @@ def _statement(
         slack=federation.slack,
         persons_told=persons_told,
         total=total,
+        schema_source=schema_source,
     )
     return replace(said, caveats=(note, *said.caveats))

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.evaluation import evaluate
 from hedgerow.estimators.predicting import told_codes
-from hedgerow.estimators.sources import Columns, the_other_column
+from hedgerow.estimators.sources import Columns, schema_for, the_other_column
 from hedgerow.site.reading.sources import Source, open_table
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.schema import Schema
@@ -28,6 +29,31 @@ def fit_files(
     Labels are the column `target`; None takes the only column that the schema does not declare.
     """
     return estimator._fit_sources(sources, Columns(target=target, person=person))
+
+
+def fit_and_evaluate_files(
+    estimator: PrivateEstimator,
+    sources: Sequence[Source],
+    target: str | None,
+    person: str | None = None,
+) -> PrivateEstimator:
+    """`fit_files` of an estimator with `hold_out`, and how good it is on what it held out.
+
+    Both in one process, since no file has the secrets that say which records these are; and of the
+    very same rows, so that they are found again. They keep the promise of the fit.
+    """
+    rows, labels, whose = rows_of_sites(sources, schema_for(estimator), target, person)
+    estimator.fit(rows, labels, **whose)
+    found = evaluate(
+        estimator,
+        rows,
+        labels,
+        epsilon=estimator.epsilon,
+        records_per_person=estimator.records_per_person,
+        ledger=estimator.ledger,
+        **whose,
+    )
+    return estimator._named().keep(found)
 
 
 def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:

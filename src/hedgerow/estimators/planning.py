@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 from hedgerow.errors import SpecError
 from hedgerow.estimators.assembling import agree, public_seed
 from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.estimators.checking import check_outcome
 from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.holders import secret_draws
 from hedgerow.estimators.progress import counted_steps
@@ -210,6 +211,7 @@ def plan(
             f"parties is {parties!r}; a rehearsal takes 1 to {MOST_PLANNED_SITES} sites. Under "
             "'shares' the noise of more is about the same."
         )
+    check_outcome(schema, "a plan")
     kind = "Regressor" if schema.target is not None else "Classifier"
     names = list(estimators) or [name + kind for name in OWN_METHODS]
     by_rule = None if estimators or stand_in else preferred(schema) + kind

@@ -82,6 +82,7 @@ def open_elsewhere(
                 f"each a person's own; leave {what} out, or let the rows be read into memory."
             )
     schema = schema_for(estimator)
+    warn_of_marks(schema)
     study, recipe = agree(estimator, schema, 1)
     (draws,) = draws_of_holders(study)
     if is_dask(source):
@@ -119,6 +120,7 @@ def read_sources(
 ) -> ReadRows:
     """Several sources are one holder's each; a single one may hold the rows of several."""
     schema = schema_for(estimator)
+    warn_of_marks(schema)
     label = columns.target or the_other_column(sources[0], schema, columns)
     if columns.party is None:
         study, recipe = agree(estimator, schema, len(sources))
@@ -139,7 +141,6 @@ def schema_for(estimator: PrivateEstimator) -> Schema:
             "hedgerow.Schema.draft or `hedgerow schema draft`, and confirm it."
         )
     check_task(schema, estimator._regression, type(estimator).__name__)
-    warn_of_marks(schema)
     return schema
 
 

@@ -58,10 +58,9 @@ def _made_up(feature: Feature, n: int, rng: np.random.Generator) -> tuple[Any, F
         effect = step + rng.uniform(-1, 1) * part
         return feature.low + (feature.high - feature.low) * part, _standard(effect)
     values = feature.values if isinstance(feature, Categorical) else tuple(map(str, range(64)))
-    code = rng.integers(0, max(len(values), 1), n)
-    effect = rng.normal(size=max(len(values), 1))[code]
-    named = values or ("other",)
-    return np.asarray(named, dtype=object)[code], _standard(effect)
+    code = rng.integers(0, len(values), n)
+    effect = rng.normal(size=len(values))[code]
+    return np.asarray(values, dtype=object)[code], _standard(effect)
 
 
 def _standard(effect: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
+from functools import partial
 from numbers import Integral
 
 from hedgerow.errors import SpecError
@@ -20,6 +21,7 @@ from hedgerow.values.grids import (
     uniform_edges,
     wide_edges,
 )
+from hedgerow.values.problems import Problems, all_of
 from hedgerow.values.tokens import Token, Unusable, spelled, token_of
 
 MAX_BINS = 255
@@ -83,10 +85,13 @@ class Numeric:
     mark: Mark | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        where = _named_column(self.name)
-        _settle_range(self, where)
-        object.__setattr__(self, "spacing", _spacing(where, self.spacing))
-        object.__setattr__(self, "bins", _count(where, "bins", self.bins, MAX_BINS))
+        where, problems = _named_column(self.name), Problems()
+        problems.past(lambda: _settle_range(self, where))
+        spacing = problems.past(lambda: _spacing(where, self.spacing))
+        bins = problems.past(lambda: _count(where, "bins", self.bins, MAX_BINS))
+        problems.tell()
+        object.__setattr__(self, "spacing", spacing)
+        object.__setattr__(self, "bins", bins)
         if self.edges is not None:
             given = listed(where, "edges", self.edges)
             edges = tuple(_finite(where, "an edge", edge) for edge in given)
@@ -150,8 +155,11 @@ class Categorical:
             )
         if not isinstance(self.other, bool):
             raise SpecError(f"{where}: other is {self.other!r}; use true or false.")
-        if not self.values and not self.other:
-            raise SpecError(f"{where} lists no values; list at least one, or set other to true.")
+        if not self.values:
+            raise SpecError(
+                f"{where} lists no values; list at least one, or hash them: give the column "
+                "`buckets` instead of `values`."
+            )
 
     @property
     def grid(self) -> Grid:
@@ -221,8 +229,10 @@ def _finite(where: str, what: str, value: object) -> float:
 
 
 def _settle_range(bound: Numeric | Target, where: str) -> None:
-    for end in ("low", "high"):
-        object.__setattr__(bound, end, _finite(where, end, getattr(bound, end)))
+    ends = ("low", "high")
+    numbers = all_of(partial(_finite, where, end, getattr(bound, end)) for end in ends)
+    for end, number in zip(ends, numbers, strict=True):
+        object.__setattr__(bound, end, number)
     if bound.low >= bound.high:
         raise SpecError(
             f"{where}: low is {bound.low!r} and high is {bound.high!r}; low must be below high. "
@@ -255,17 +265,21 @@ def listed(where: str, what: str, values: object) -> Iterable[object]:
 
 def distinct_values(where: str, what: str, values: object) -> tuple[str, ...]:
     """The values as texts. Two of one token are refused, since rows are known by tokens."""
-    texts: list[str] = []
+    given = list(listed(where, what, values))
+    texts = all_of(partial(_spelled_value, where, what, value) for value in given)
     met: dict[Token, object] = {}
-    for value in listed(where, what, values):
-        texts.append(_spelled_value(where, what, value))
-        twin = met.setdefault(token_of(value), value)
-        if len(met) < len(texts):
-            raise SpecError(
-                f"{where}: {what} names {twin!r} and {value!r}, which no site can tell apart; "
-                "keep one."
-            )
+    all_of(partial(_check_new, where, what, value, met) for value in given)
     return tuple(texts)
+
+
+def _check_new(where: str, what: str, value: object, met: dict[Token, object]) -> None:
+    token = token_of(value)
+    if token in met:
+        raise SpecError(
+            f"{where}: {what} names {met[token]!r} and {value!r}, which no site can tell apart; "
+            "keep one."
+        )
+    met[token] = value
 
 
 def _spelled_value(where: str, what: str, value: object) -> str:

@@ -32,7 +32,8 @@ from hedgerow.values.features import (
     listed,
 )
 from hedgerow.values.grids import ColumnKind, Grid, canonical, codes_of
-from hedgerow.values.schema_text import CLASSES, MARKS, all_of, check_keys, feature_of, spec_entries
+from hedgerow.values.problems import Problems, all_of
+from hedgerow.values.schema_text import CLASSES, MARKS, check_keys, feature_of, spec_entries
 from hedgerow.values.tokens import Token
 
 __all__ = [
@@ -75,38 +76,14 @@ class Schema:
         target: Target | tuple[float, float] | None = None,
         classes_mark: Mark | None = None,
     ) -> None:
-        by_name = features if isinstance(features, Mapping) else None
-        given = _checked_features(features) if by_name is None else features_of(by_name)
-        object.__setattr__(self, "features", given)
-        object.__setattr__(self, "classes", classes)
-        bound = _target_of_pair(target) if isinstance(target, tuple) else target
-        object.__setattr__(self, "target", bound)
-        object.__setattr__(self, "classes_mark", classes_mark)
-        if bound is not None:
-            _check_kind("the target", bound, Target)
-        self._settle()
-
-    def _settle(self) -> None:
-        if not self.features:
-            raise SpecError("the schema has no features; declare at least one column.")
-        name, times = Counter(self.names).most_common(1)[0]
-        if times > 1:
-            raise SpecError(f"column {name!r} is declared {times} times; keep one.")
-        if self.classes is not None:
-            self._settle_classes(distinct_values("the schema", "classes", self.classes))
-
-    def _settle_classes(self, classes: tuple[str, ...]) -> None:
-        if self.target is not None:
-            raise SpecError(
-                "the schema has classes and a target; keep `classes` for classification or "
-                "`target` for regression."
-            )
-        if not 2 <= len(classes) <= MAX_CLASSES:
-            raise SpecError(
-                f"the schema has {len(classes)} class(es), {list(classes[:3])}; list 2 to "
-                f"{MAX_CLASSES}, also those that some sites never meet."
-            )
-        object.__setattr__(self, "classes", classes)
+        parts = _Parts(
+            features=_makers(features),
+            classes=classes,
+            target=partial(_target_of, target),
+            mark=lambda: classes_mark,
+        ).settled()
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
 
     def __repr__(self) -> str:
         """One line, for an estimator's parameters; `to_toml` spells everything out."""
@@ -223,17 +200,19 @@ class Schema:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
         """The schema that a mapping tells, in the words of a schema file."""
-        check_keys("the schema", content, {"feature"}, WHOLE)
-        features, target = content["feature"], content.get("target")
+        features = content.get("feature") if isinstance(content, Mapping) else None
         if not isinstance(features, list):
+            check_keys("the schema", content, {"feature"}, WHOLE)
             raise SpecError("the schema's features are no list; write a [[feature]] per column.")
-        makers: list[Callable[[], Any]] = [
-            *(partial(feature_of, entry) for entry in features),
-            lambda: None if target is None else schema_text.target_of(target),
-            lambda: schema_text.mark_of("the classes", content, CLASSES),
-        ]
-        *made, bound, mark = all_of(makers)
-        return cls(tuple(made), content.get("classes"), bound, mark)
+        target = content.get("target")
+        parts = _Parts(
+            features=[(_name_of(entry), partial(feature_of, entry)) for entry in features],
+            classes=content.get("classes"),
+            target=lambda: None if target is None else schema_text.target_of(target),
+            mark=lambda: schema_text.mark_of("the classes", content, CLASSES),
+            entries=lambda: check_keys("the schema", content, {"feature"}, WHOLE),
+        )
+        return cls(**parts.settled())
 
     def to_toml(self) -> str:
         """The text of a schema file, for `from_toml`."""
@@ -272,9 +251,64 @@ class Schema:
         return drafted
 
 
-def features_of(given: Mapping[str, Any]) -> tuple[Feature, ...]:
-    """Of a mapping from names to a range, a list of values, or a feature."""
-    return tuple(all_of(partial(_feature_named, name, what) for name, what in given.items()))
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What a schema is made of; `settled` makes it, or names all that is wrong with it."""
+
+    features: Sequence[tuple[object, Callable[[], Feature]]]  # each with its name, if it has one
+    classes: object
+    target: Callable[[], Target | None]
+    mark: Callable[[], Mark | None]
+    entries: Callable[[], None] = lambda: None
+
+    def settled(self) -> dict[str, Any]:
+        problems = Problems()
+        problems.past(self.entries)
+        features = tuple(problems.past(make) for _, make in self.features)
+        problems.past(self._check_names)
+        target = problems.past(self.target)
+        classes = problems.past(partial(_settled_classes, self.classes))
+        mark = problems.past(self.mark)
+        if classes is not None and target is not None:
+            problems.found.append(
+                "the schema has classes and a target; keep `classes` for classification or "
+                "`target` for regression."
+            )
+        problems.tell()
+        return {"features": features, "classes": classes, "target": target, "classes_mark": mark}
+
+    def _check_names(self) -> None:
+        if not self.features:
+            raise SpecError("the schema has no features; declare at least one column.")
+        times = Counter(name for name, _ in self.features if isinstance(name, str))
+        all_of(partial(_check_once, name, count) for name, count in times.items())
+
+
+def _check_once(name: str, times: int) -> None:
+    if times > 1:
+        raise SpecError(f"column {name!r} is declared {times} times; keep one.")
+
+
+def _settled_classes(given: object) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    classes = distinct_values("the schema", "classes", given)
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        raise SpecError(
+            f"the schema has {len(classes)} class(es), {list(classes[:3])}; list 2 to "
+            f"{MAX_CLASSES}, also those that some sites never meet."
+        )
+    return classes
+
+
+def _makers(
+    given: Mapping[str, Any] | Iterable[Feature],
+) -> list[tuple[object, Callable[[], Feature]]]:
+    """Of a mapping from names to a range, a list of values or a feature; or of features."""
+    if isinstance(given, Mapping):
+        return [(name, partial(_feature_named, name, what)) for name, what in given.items()]
+    features = listed("the schema", "features", given)
+    return [(getattr(one, "name", None), partial(_checked_feature, one)) for one in features]
 
 
 def _feature_named(name: str, what: Any) -> Feature:
@@ -300,11 +334,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _checked_features(given: Any) -> tuple[Feature, ...]:
-    features = tuple(listed("the schema", "features", given))
-    for feature in features:
-        _check_kind("a feature", feature, Numeric, Categorical, Hashed)
-    return cast(tuple[Feature, ...], features)
+def _checked_feature(given: Any) -> Feature:
+    _check_kind("a feature", given, Numeric, Categorical, Hashed)
+    return cast(Feature, given)
+
+
+def _name_of(entry: object) -> object:
+    return entry.get("name") if isinstance(entry, Mapping) else None
 
 
 def _check_kind(what: str, value: object, *kinds: type) -> None:
@@ -313,10 +349,14 @@ def _check_kind(what: str, value: object, *kinds: type) -> None:
         raise SpecError(f"{what} of the schema is {value!r}; use {names}.")
 
 
-def _target_of_pair(pair: tuple[Any, ...]) -> Target:
-    if len(pair) != 2:
-        raise SpecError(f"the target is {pair!r}; give a pair (low, high).")
-    return Target(*pair)
+def _target_of(given: Any) -> Target | None:
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise SpecError(f"the target is {given!r}; give a pair (low, high).")
+        return Target(*given)
+    if given is not None:
+        _check_kind("the target", given, Target)
+    return cast(Target | None, given)
 
 
 def _first_few(names: Sequence[str], shown: int = 3) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.errors import SpecError
-from hedgerow.values.schema_text import raise_all
+from hedgerow.values.problems import Problems
 
 NUMBERS = {"number", "integer", "float", "double", "int"}
 TRUTH_KINDS = {"boolean", "bool"}
@@ -107,10 +107,11 @@ def _content(columns: Iterable[Described], target: str | None) -> dict[str, Any]
     """The features, and of the column `target` the classes or the range."""
     found = list(columns)
     names = [column.name for column in found]
-    wrong = [f"{c.problem}; add it." for c in found if c.problem]
+    wrong = Problems()
+    wrong.found += [f"{c.problem}; add it." for c in found if c.problem]
     if target is not None and target not in names:
-        wrong.append(f"there is no column {target!r} to predict; there are {names}.")
-    raise_all(wrong)
+        wrong.found.append(f"there is no column {target!r} to predict; there are {names}.")
+    wrong.tell()
     content: dict[str, Any] = {"feature": [c.entry for c in found if c.name != target]}
     for column in found:
         if column.name == target and "values" in column.entry:

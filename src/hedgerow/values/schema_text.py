@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hedgerow.errors import SpecError
 from hedgerow.values.features import Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.values.problems import Problems
 
-_T = TypeVar("_T")
 OPEN = "read_from_rows"
 MARKS = (OPEN, "confirmed_by", "confirmed_on")
 """How a table says where its values come from; the classes' have these names after `classes_`."""
@@ -29,38 +29,18 @@ DRAFTED = """\
 """
 
 
-# ---- problems -----------------------------------------------------------------------------------
-
-
-def all_of(makers: Iterable[Callable[[], _T]]) -> list[_T]:
-    """What each gives; one error with the messages of all that fail."""
-    made: list[_T] = []
-    wrong: list[str] = []
-    for make in makers:
-        try:
-            made.append(make())
-        except SpecError as error:
-            wrong.append(str(error))
-    raise_all(wrong)
-    return made
-
-
-def raise_all(problems: list[str]) -> None:
-    if len(problems) == 1:
-        raise SpecError(problems[0])
-    if problems:
-        listed = "".join(f"\n  {k}. {problem}" for k, problem in enumerate(problems, 1))
-        raise SpecError(f"the schema has {len(problems)} problems:{listed}")
-
-
 def check_keys(where: str, content: object, needed: set[str], allowed: set[str]) -> None:
     if not isinstance(content, Mapping):
         raise SpecError(f"{where} is {content!r}; make it a table with {sorted(needed)}.")
     strange, absent = sorted(set(content) - allowed), sorted(needed - set(content))
+    problems = Problems()
     if strange:
-        raise SpecError(f"{where} has unknown entries {strange}; allowed are {sorted(allowed)}.")
+        problems.found.append(
+            f"{where} has unknown entries {strange}; allowed are {sorted(allowed)}."
+        )
     if absent:
-        raise SpecError(f"{where} lacks {absent}; add it.")
+        problems.found.append(f"{where} lacks {absent}; add it.")
+    problems.tell()
 
 
 # ---- plain values -------------------------------------------------------------------------------

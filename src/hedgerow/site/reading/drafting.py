@@ -15,10 +15,15 @@ import pyarrow as pa
 from hedgerow.errors import DataError, SpecError
 from hedgerow.site.reading.columns import Column, is_number, numbers
 from hedgerow.site.reading.encoding import CHUNK_ROWS, LABEL, one_per_row
-from hedgerow.site.reading.inferring import met_values, range_met, warn_of_identifiers
+from hedgerow.site.reading.inferring import (
+    listed_or_hashed,
+    met_values,
+    range_met,
+    warn_of_identifiers,
+)
 from hedgerow.site.reading.sources import Source, open_table
 from hedgerow.site.reading.tables import RowTable, other_separator
-from hedgerow.values.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.values.features import Categorical, Feature, Mark, Numeric, Target
 from hedgerow.values.grids import MISSING_TEXTS
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import token_of
@@ -71,7 +76,7 @@ def _drafted(name: str, column: Column) -> Feature:
     values = tuple(v for v in met_values(name, column) if v.strip() not in MISSING_TEXTS)
     if set(map(token_of, values)) == {"0", "1"}:
         return Categorical(name, values, other=False)
-    return Categorical(name, values) if len(values) <= MAX_VALUES else Hashed(name)
+    return listed_or_hashed(name, values)
 
 
 def _says_numbers(column: Column) -> bool:

@@ -126,7 +126,12 @@ def _inferred(name: str, column: Column) -> Feature:
     values = met_values(name, column)
     if set(values) <= {"True", "False"}:
         return Categorical(name, ("False", "True"))
-    return Categorical(name, values) if len(values) <= MAX_VALUES else Hashed(name)
+    return listed_or_hashed(name, values)
+
+
+def listed_or_hashed(name: str, values: tuple[str, ...]) -> Feature:
+    """Texts are hashed where there are more than one byte holds, and where none was met."""
+    return Categorical(name, values) if 1 <= len(values) <= MAX_VALUES else Hashed(name)
 
 
 def range_met(name: str, column: Column) -> tuple[float, float]:
