@@ -268,4 +268,4 @@ def _statement(
         persons_told=persons_told,
         total=total,
     )
-    return replace(said, caveats=(note, *said.caveats))
+    return replace(said, covers="evaluation", caveats=(note, *said.caveats))
