@@ -2,7 +2,7 @@
 
 The patients are drawn at random by a formula that stands below, so that nobody's data is shown.
 Alone each hospital is too small for the promise: what it can learn drowns in noise. The sum over
-all of them is not, and carries the noise only once.
+all of them is not, and carries little more noise than one of them alone.
 """
 
 from __future__ import annotations
