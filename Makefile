@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/core
 READY := $(VENV)/ready
 
 .PHONY: help demo demo-network demo-flare test test-all mutants check format docs gallery wheel-check \
@@ -23,13 +24,18 @@ help:
 	@echo "make bench        speed, each as a ratio to a named reference, and how cost grows"
 	@echo "make bench-quick  the same works on small sizes: minutes, to see that they run"
 
-$(READY): pyproject.toml constraints.txt studies/requirements.txt
+# What a user installs: enough for the demo.
+$(CORE): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(READY): $(CORE) studies/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]" \
 		-r studies/requirements.txt
 	@touch $@
 
-demo: $(READY)
+demo: $(CORE)
 	$(BIN)/hedgerow demo
 
 demo-network: $(READY)
@@ -61,8 +67,9 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 docs: $(READY)
-	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
-	@echo "$$(find docs/_build/html -name '*.html' | wc -l) pages; open docs/_build/html/index.html"
+	@begun=$$(date +%s) && $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html && \
+	echo "$$(find docs/_build/html -name '*.html' -not -path '*/html/_*' -not -name genindex.html -not -name search.html | wc -l) pages" \
+		"in $$(($$(date +%s) - begun)) seconds; open docs/_build/html/index.html"
 
 gallery: $(READY)
 	RUN_GALLERY=1 $(MAKE) docs

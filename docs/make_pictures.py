@@ -272,8 +272,14 @@ def placement_curator() -> Picture:
 
 def placement_shares() -> Picture:
     p = Picture("shares", "shares: each site adds a part, only the sum is seen", 620, 210)
-    _sites(p, ("+ a third", "+ a third", "+ a third"), "noise once")
-    p.say(470, 104, "quiet; needs masks", "small")
+    _sites(p, ("+ a half", "+ a half", "+ a half"), "noise 1½ times")
+    p.lines(
+        470,
+        88,
+        ["quiet; needs masks.", "Two halves are enough,", "if one site colludes."],
+        "small",
+        17,
+    )
     return p
 
 

@@ -20,7 +20,6 @@ from hedgerow.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = ("--quiet", "--disable-pip-version-check")
-README_NEEDS = ("pandas", "matplotlib")
 SHIPPED = ("LICENSE", "README.md", "pyproject.toml", "src/hedgerow/__init__.py")
 """What an sdist must hold."""
 
@@ -50,15 +49,22 @@ def check_contents(source: Path, wheel: Path) -> None:
     assert f"-{__version__}" in wheel.name, f"{wheel.name} is not of version {__version__}"
 
 
-def readme_blocks() -> list[tuple[str, str]]:
+def readme_needs(text: str) -> list[str]:
+    """What README itself says to install beside hedgerow, and nothing more."""
+    named = [
+        word for line in re.findall(r"^\$ pip install (.*)$", text, re.M) for word in line.split()
+    ]
+    return [word for word in named if word != "."]
+
+
+def readme_blocks(text: str) -> list[tuple[str, str]]:
     """Its commands and its Python, in order, but for what is marked as not to be run."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
     text = re.sub(r"<!-- skip: next [^\n]*-->\n```.*?```", "", text, flags=re.S)
     return re.findall(r"```(console|python)\n(.*?)```", text, re.S)
 
 
-def run_readme(programs: Path, folder: Path) -> None:
-    for kind, block in readme_blocks():
+def run_readme(text: str, programs: Path, folder: Path) -> None:
+    for kind, block in readme_blocks(text):
         if kind == "python":
             run(programs / "python", "-I", "-c", block, cwd=folder)
             continue
@@ -67,6 +73,7 @@ def run_readme(programs: Path, folder: Path) -> None:
 
 
 def main(out: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     source, wheel = built(out)
     check_contents(source, wheel)
     with tempfile.TemporaryDirectory() as name:
@@ -77,8 +84,8 @@ def main(out: Path) -> None:
         run(python, "-m", "pip", "install", *QUIET, *limits, wheel)
         materials = [sys.executable, "-m", "cyclonedx_py", "environment", "--of", "JSON"]
         run(*materials, "-o", out / "sbom.json", python)
-        run(python, "-m", "pip", "install", *QUIET, *limits, *README_NEEDS)
-        run_readme(empty / "bin", Path(name))
+        run(python, "-m", "pip", "install", *QUIET, *limits, *readme_needs(readme))
+        run_readme(readme, empty / "bin", Path(name))
     print(f"ready: {source.name}, {wheel.name}, sbom.json in {out}")
 
 

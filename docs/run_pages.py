@@ -4,7 +4,8 @@ The tests run all pages this way; `python -m docs.run_pages PAGE...` runs them a
 printed back into them. What a fence says of its block:
 
     python           runs in the names of the blocks before it
-    console          lines that begin with "$ " are typed; hedgerow runs in this process
+    console          lines that begin with "$ " are typed; hedgerow runs in this process; lines that
+                     begin with ">" answer its questions, then Enter does, as often as it asks
     bash             a script, in processes of its own; what it leaves running ends with the page
     text             what the block before it printed, to the letter
     text noisy       the same, where noise decides the letters: something must have been printed
@@ -36,7 +37,7 @@ from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 ROOT = Path(__file__).resolve().parents[1]
 INFO = re.compile(r"(?P<language>python|console|bash|text|toml)(?P<rest>[^\n]*)$\n", re.M)
 ENTERS = "\n" * 40
-"""What is typed where a command asks: Enter, as often as it likes."""
+"""What is typed where a command asks and the page has no answer (left)."""
 SHELL = re.compile(r"[|&;<>$*]")
 
 
@@ -73,8 +74,8 @@ class PageRun:
         self.printed = out.getvalue()
 
     def console(self, example: Example) -> None:
-        lines = [line[2:] for line in example.parsed.splitlines() if line.startswith("$ ")]
-        self.printed = "".join(map(typed, lines))
+        commands = re.findall(r"^\$ (.*)\n((?:>.*\n)*)", example.parsed, re.M)
+        self.printed = "".join(typed(line, _answers(said)) for line, said in commands)
 
     def bash(self, example: Example) -> None:
         """In a session of its own, so that all that it leaves running can be ended.
@@ -128,24 +129,32 @@ class PageRun:
         return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
-def typed(line: str) -> str:
+def _answers(said: str) -> str:
+    return "".join(f"{line[1:].strip()}\n" for line in said.splitlines())
+
+
+def typed(line: str, answers: str = "") -> str:
     """What a person sees who types it; a command that fails ends the page."""
     if line.startswith("hedgerow ") and not SHELL.search(line):
-        return _own_command(shlex.split(line)[1:])
+        return _own_command(shlex.split(line)[1:], answers)
     done = subprocess.run(
-        ["bash", "-c", line], env=_environment(), capture_output=True, text=True, input=ENTERS
+        ["bash", "-c", line],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        input=answers + ENTERS,
     )
     if done.returncode:
         raise AssertionError(f"$ {line}\nended with {done.returncode}: {done.stderr}")
     return done.stdout
 
 
-def _own_command(words: list[str]) -> str:
+def _own_command(words: list[str], answers: str) -> str:
     from typer.testing import CliRunner
 
     from hedgerow.cli.main import app
 
-    done = CliRunner().invoke(app, words, input=ENTERS)
+    done = CliRunner().invoke(app, words, input=answers + ENTERS)
     if done.exit_code:
         why = f"ended with {done.exit_code}: {done.output}"
         raise AssertionError(f"$ hedgerow {shlex.join(words)}\n{why}") from done.exception

@@ -2,7 +2,7 @@
 
 The patients are drawn at random by a formula that stands below, so that nobody's data is shown.
 Alone each hospital is too small for the promise: what it can learn drowns in noise. The sum over
-all of them is not, and carries the noise only once.
+all of them is not, and carries little more noise than one of them alone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 
 from hedgerow.coordinator.record import RunRecord
 from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
+from hedgerow.report.page.sections import many
 from hedgerow.report.reading import importances
 from hedgerow.report.text import explain
 from hedgerow.report.wrapping import hanging
@@ -162,7 +162,7 @@ def _print_model(console: Console, model: BoostedTreesClassifier, patient: Any) 
     for name, part in list(importances(model).items())[:5]:
         console.print(f"  {name:<17} {part:4.0%}")
     console.print("\n[bold]One patient[/bold]\n")
-    console.print(Padding(explain(model, patient)[0], (0, 2, 1, 2)))
+    console.print(hanging(f"  {explain(model, patient)[0]}", console.width), end="\n\n")
 
 
 def _print_manifest(console: Console, run: RunRecord) -> None:
@@ -171,7 +171,7 @@ def _print_manifest(console: Console, run: RunRecord) -> None:
     for line in first.manifest:
         console.print(f"  {line}")
     console.print(
-        f"  {first.integers} integers, noised and masked: {first.bytes_out} bytes out, "
+        f"  {many(first.integers, 'integer')}, noised and masked: {first.bytes_out} bytes out, "
         f"{first.bytes_in} bytes in\n\n{len(run.rounds)} rounds, {run.bytes_per_party} bytes per "
-        "hospital (by formula: docs/communication.md)."
+        "hospital."
     )

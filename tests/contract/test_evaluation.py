@@ -11,6 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
+from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import BudgetExceeded, SpecError
 from hedgerow.learning.evaluation import PROBABILITY_EDGES, middles_of, two_class_measures
 from hedgerow.recipes.evaluation import regions_by
@@ -70,6 +71,12 @@ def test_more_noise_gives_wider_intervals_and_too_much_says_nothing(model):
     lost = hr.evaluate(model, FRESH[:20], FRESH_Y[:20], epsilon=0.05)["auc"]
     assert math.isnan(lost.value)
     assert (lost.low, lost.high) == (0.0, 1.0)
+
+
+def test_its_statement_speaks_of_the_evaluation_alone(model):
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0).privacy_
+    assert str(said).startswith("Privacy statement (this evaluation only)")
+    assert PrivacyStatement.from_dict(said.to_dict()) == said
 
 
 def test_one_query_in_one_round_costs_all_and_no_more(model):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import hedgerow
+from docs.release_check import readme_needs
 from docs.run_pages import PageRun
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +28,9 @@ KNOWN = RUN | {"ini", "dockerfile", "{toctree}", "{image}"}
 MAY_BE_SKIPPED = ("pip install", "git clone", "make ", "nvflare", "--flare")
 OTHERS = ("diffprivlib", "interpret.privacy", "CommunicatorContext", "flwr")
 """What a page may show and not run: what needs a network, and code of other packages."""
+
+
+SKIPPED = re.compile(r"<!-- skip: next [^\n]*-->\n```.*?```", re.S)
 
 
 def named(page: Path) -> str:
@@ -58,10 +65,53 @@ def test_only_what_needs_a_network_is_shown_without_being_run(page):
     assert "skip: start" not in text
 
 
+# ---- what a page needs is what it says to install ------------------------------------------------
+
+
+def brings(word: str) -> set[str]:
+    """The packages that an argument of `pip install` puts beside each other."""
+    asked = Requirement(word) if word != "." else Requirement("hedgerow")
+    if asked.name != "hedgerow":
+        return {asked.name}
+    every = [Requirement(line) for line in requires("hedgerow") or ()]
+    extras = [{"extra": extra} for extra in (*asked.extras, "")]
+    return {"hedgerow"} | {
+        one.name for one in every if not one.marker or any(map(one.marker.evaluate, extras))
+    }
+
+
+def not_installed(text: str) -> list[str]:
+    """Modules that the page imports and that nothing it says to install brings."""
+    named = re.findall(r"(?:^\$ |`)pip install ([^`\n]+)", text, re.M)
+    words = {"hedgerow", *(word.strip("'\"") for line in named for word in line.split())}
+    known = {package for word in words for package in brings(word)}
+    owners = packages_distributions()
+    text = SKIPPED.sub("", text)
+    blocks = "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
+    modules = set(re.findall(r"^(?:import|from) (\w+)", blocks, re.M))
+    modules -= {"hedgerow", *sys.stdlib_module_names}
+    return sorted(name for name in modules if not known & set(owners.get(name, ())))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_says_to_install_what_it_imports(page):
+    assert not_installed(page.read_text(encoding="utf-8")) == []
+
+
+def test_an_import_that_nobody_installs_would_be_seen():
+    page = "{}```python\nimport json\nimport numpy\nimport pandas\nimport duckdb\n```\n"
+    assert not_installed(page.format("")) == ["duckdb", "pandas"]
+    assert not_installed(page.format("`pip install 'hedgerow[sql]' pandas`\n")) == []
+
+
+def test_a_release_installs_for_readme_what_readme_says_and_no_more():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme_needs(text) == ["pandas"]
+
+
 def code_that_runs() -> str:
     """All Python of pages and scripts that some test executes."""
-    skipped = re.compile(r"<!-- skip: next [^\n]*-->\n```.*?```", re.S)
-    pages = [skipped.sub("", page.read_text(encoding="utf-8")) for page in PAGES]
+    pages = [SKIPPED.sub("", page.read_text(encoding="utf-8")) for page in PAGES]
     blocks = [b for text in pages for b in re.findall(r"```python\n(.*?)```", text, re.S)]
     scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("*.py")]
     return "\n".join([*blocks, *scripts])
@@ -111,7 +161,8 @@ def test_blocks_share_names_files_and_outputs_and_a_skipped_one_does_not_run(tmp
         "```python\nfrom pathlib import Path\ny = Path('a.toml').read_text()\n```\n\n"
         '<!-- skip: next "makes no sense" -->\n```python\n1 / 0\n```\n\n'
         "```python\nprint(y)\n```\n\n```text\nx = 3\n```\n\n"
-        "```console\n$ cat a.toml | tr 3 4\n```\n\n```text noisy\nold\n```\n",
+        "```console\n$ cat a.toml | tr 3 4\n```\n\n```text noisy\nold\n```\n\n"
+        "```console\n$ read a; read b; echo $b $a\n> 1\n> 2\n```\n\n```text\n2 1\n```\n",
         encoding="utf-8",
     )
     run = PageRun(page, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -114,6 +115,7 @@ def test_the_command_says_what_is_right_and_ends_with_1_if_something_is_wrong(wo
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert "WRONG" not in done.output
+    assert re.search(r"site site-1 +\d+\.\d% of the budget, by its own receipt", done.output)
     path = changed(world, tmp_path, a_number)
     done = CliRunner().invoke(app, ["verify", str(path), *arguments[2:]])
     assert done.exit_code == 1

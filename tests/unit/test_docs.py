@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer.main
 
 import hedgerow
+from hedgerow.cli import console
 from hedgerow.cli.main import app
+from hedgerow.coordinator.about import About, Curator
+from hedgerow.coordinator.spending import Part, Spending
+from hedgerow.coordinator.statement import ACCOUNTANTS, PrivacyStatement
+from hedgerow.coordinator.total import Total
 from hedgerow.privacy.accounting.budget import Placement
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +54,13 @@ def test_a_page_that_names_what_does_not_exist_would_be_found(words):
     assert len(unknown(words)) == 1
 
 
+def test_help_names_every_exit_code():
+    told = app.registered_callback.callback.__doc__
+    codes = re.findall(r"^(\d+)  ", console.__doc__, re.M)
+    assert len(codes) == 7
+    assert [code for code in codes if not re.search(rf"\b{code} \w", told)] == []
+
+
 # ---- links and words -----------------------------------------------------------------------------
 
 
@@ -75,6 +89,51 @@ def test_the_glossary_has_every_word_of_the_house():
     assert {one.name.lower() for one in Placement} <= terms
     assert terms >= HOUSE_WORDS
     assert len(terms) > 80
+
+
+def labels(said: PrivacyStatement) -> set[str]:
+    """Of all lines that any statement has; a round's number and whom it is against vary."""
+    full = replace(
+        said,
+        about=About(
+            curators=(Curator("A"),),
+            intended_use="B",
+            region="C",
+            sector="D",
+            publication_date="2026-01-31",
+        ),
+        total=Total(epsilon=1.0, delta=0.0, fits=1, entry=1, head="00"),
+        unspent=(Part(0.5, "E"),),
+        held_out=(Spending("1", "F", 0.5),),
+        saved_fraction=0.5,
+        graph_delta=1e-9,
+        delta_slack=1e-50,
+    )
+    return {re.sub(r"^(round|against) .*", r"\1", title) for title, _ in full._lines()} - {""}
+
+
+def without_entry(words: set[str]) -> list[str]:
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    return sorted(words - set(re.findall(r"^(\S.*)\n  \S", text, re.M)))
+
+
+def test_the_glossary_has_every_label_of_a_statement():
+    X, y = np.zeros((4, 1)), ["a", "b", "a", "b"]
+    schema = hedgerow.Schema({"x": (0, 1)}, classes=("a", "b"))
+    fit = hedgerow.TreeClassifier(schema, max_depth=1).fit(X, y, party=y, parties=["a", "b"])
+    found = labels(fit.privacy_)
+    assert {"promise", "accountant", "against", "round", "intended use", "masks"} <= found
+    assert without_entry(found) == []
+
+
+def test_the_glossary_has_the_hard_words_that_statements_print():
+    words = {"computational", "coalition", "advantage", "false alarm", "middling record", "rho"}
+    filters = {re.split(":", told)[0] for told in ACCOUNTANTS.values()}
+    assert without_entry(words | filters) == []
+
+
+def test_a_label_without_an_entry_would_be_seen():
+    assert without_entry({"promise", "promice"}) == ["promice"]
 
 
 def sentences(text: str) -> int:

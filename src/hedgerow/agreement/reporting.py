@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 from hedgerow.agreement.run_folder import RunFolder
 from hedgerow.agreement.watching import event_in_words
+from hedgerow.study.terms import Study
 from hedgerow.transport.journal import Record
 
 LAST_EVENTS = 5
@@ -30,11 +30,16 @@ def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
     if under_way is not None:
         yield "under way", f"round {under_way.round}"
     for place, head in sorted(record.heads.items()):
-        spent = math.inf if head.spent == "inf" else float(Fraction(head.spent) / study.total)
-        words = "without noise" if spent == math.inf else f"{spent:.1%} of the budget"
-        yield f"site {agreed.names[place]}", f"{words}, by its own receipt"
+        yield f"site {agreed.names[place]}", receipt_words(head.spent, study)
     for line in _last_lines(folder.events_file):
         yield "", event_in_words(json.loads(line))
+
+
+def receipt_words(spent: str, study: Study) -> str:
+    """What a site has signed for, `spent` as its ledger writes it."""
+    if spent == "inf":
+        return "without noise, by its own receipt"
+    return f"{float(Fraction(spent) / study.total):.1%} of the budget, by its own receipt"
 
 
 def _state(folder: RunFolder) -> str:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from hedgerow.agreement.reporting import receipt_words
 from hedgerow.agreement.signing import signed_message
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.agreement.validating import INSTALL, can_validate, problems_of
@@ -114,7 +115,8 @@ def _signatures(
     yield CheckResult("coordinator", right, words)
     receipts = dict(_receipts(signed["receipts"], agreed))
     for name, receipt in receipts.items():
-        words = "no valid receipt" if receipt is None else f"spent {receipt.header.ledger.spent}"
+        spent = None if receipt is None else receipt.header.ledger.spent
+        words = "no valid receipt" if spent is None else receipt_words(spent, study)
         yield CheckResult(f"site {name}", receipt is not None, words)
     yield _enough(receipts, study)
     yield _largest(receipts, said, study)

@@ -69,7 +69,8 @@ def main(
     0 done; 1 a check found something;
     2 a mistake in what was asked; 3 a budget said no;
     4 a ledger cannot be trusted;
-    5 a site or a round gave no answer.
+    5 a site or a round gave no answer;
+    130 stopped from the keyboard.
     """
 
 

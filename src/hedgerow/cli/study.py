@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import say
+from hedgerow.cli.console import STOPPED, say
 
 if TYPE_CHECKING:
     from hedgerow.agreement.run_folder import RunFolder
@@ -232,7 +232,7 @@ def _run(
             model = train(folder, carrier, resume=resume, listen=tell, show_trees=watch)
         except KeyboardInterrupt:
             print("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
-            raise typer.Exit(130) from None
+            raise typer.Exit(STOPPED) from None
     if not as_json:
         _show_result(folder, model)
 

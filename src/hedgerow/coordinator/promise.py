@@ -96,10 +96,11 @@ def _against(study: Study, asked: Sequence[Asked], colluders: int) -> float:
 def meaning_words(meaning: Meaning, unit: str) -> list[str]:
     """The promise for people who read no epsilons; `unit` is in the words of this module."""
     one = "person" if "person" in unit else "record"
-    told = f"what labels one {one} has" if unit.startswith("the label") else f"that one {one} is in"
+    of_labels = unit.startswith("the label")
+    told = f"the labels of one {one}" if of_labels else f"whether one {one} took part"
     _, found = meaning.found[1]
     return [
-        f"{told}: a guess is right at most {percent(meaning.guess)} of the time; a coin, 50 %",
+        f"a guess at {told} is right at most {percent(meaning.guess)} of the time; a coin, 50 %",
         f"a test with 1 % false alarms finds at most {percent(found)}; its advantage is at most "
         f"{percent(meaning.advantage)}",
     ]

@@ -45,7 +45,6 @@ TOGETHER = (
     "epsilons add, deltas add, and what inexact draws add to delta comes on top.",
     "fits that do not name this ledger are not in it.",
 )
-TITLE = "Privacy statement (this fit only)"
 HELD_OUT = "one record in {}, by a secret draw of its own, was left out of training."
 EVALUATED = "no record paid for both training and evaluation: the promise is that of either alone."
 OUTSIDE = "scores and calibration on raw rows are outside this statement."
@@ -53,7 +52,7 @@ OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacyStatement:
-    """The promise of one fit. Tuning, calibration and scores outside it are not covered.
+    """The promise of one fit, or of one evaluation. What is done outside it is not covered.
 
     `epsilon` is what the run as a whole keeps, whatever its answers had been. `spent_epsilon`
     is that of what this run did release; it is smaller where budget was left.
@@ -89,6 +88,12 @@ class PrivacyStatement:
     about: About | None = None
     held_out: tuple[Spending, ...] = ()
     """What records that were left out of training paid for: nothing else."""
+    covers: str = "fit"
+    """What was done with the records: one fit, or one evaluation. Nothing else is promised here."""
+
+    @property
+    def title(self) -> str:
+        return f"Privacy statement (this {self.covers} only)"
 
     @property
     def promise(self) -> str:
@@ -122,10 +127,10 @@ class PrivacyStatement:
         lines = self._lines()
         width = max(len(title) for title, _ in lines)
         body = [f"  {title:<{width}}  {words}" for title, words in lines]
-        return "\n".join([TITLE, *body])
+        return "\n".join([self.title, *body])
 
     def _repr_html_(self) -> str:
-        return html_table(f"{TITLE}: {self.promise}", self._lines())
+        return html_table(f"{self.title}: {self.promise}", self._lines())
 
     def _lines(self) -> list[tuple[str, str]]:
         return [

@@ -276,4 +276,4 @@ def _statement(
         total=total,
         schema_source=schema_source,
     )
-    return replace(said, caveats=(note, *said.caveats))
+    return replace(said, covers="evaluation", caveats=(note, *said.caveats))

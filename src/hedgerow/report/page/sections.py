@@ -66,7 +66,7 @@ def promise(said: PrivacyStatement) -> Html:
         "The promise",
         tag(
             "p",
-            f"Whoever sees this model, and whatever they know besides: {words[0]}",
+            f"{words[0]} This holds for whoever sees the model, whatever else they know.",
             class_="lead",
         ),
         _meter(said.meaning.guess),
