@@ -110,7 +110,7 @@ def test_with_noise_the_statement_is_the_same_but_for_simulated(delta):
     recipe = HistogramTree(max_depth=2)
     said = []
     for lossy in (False, True):
-        inner = world(recipe, TWO, delta=delta)
+        inner = world(recipe, TWO, epsilon="100", delta=delta)
         link = over(Lossy(handles(inner), seed=3), inner) if lossy else inner
         _, fed = grown(recipe, link)
         here = statement(link.study, link.spent(), fed.asked, simulated=not lossy)
