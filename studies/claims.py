@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,17 @@ class Lead:
             return OPEN
         return HOLDS if self.mean > 0.0 else FAILS
 
+    def within(self, margin: float) -> str:
+        """Verdict on the claim that the mean is no further from zero than a margin."""
+        if self.n == 0:
+            return NOT_RUN
+        if self.n == 1:
+            return OPEN
+        scatter = student(self.n) * self.error
+        if abs(self.mean) + scatter <= margin:
+            return HOLDS
+        return FAILS if abs(self.mean) - scatter > margin else OPEN
+
     def shown(self, decimals: int = 3, times: float = 1.0) -> str:
         if self.n == 0:
             return NOTHING
@@ -68,11 +79,15 @@ def lead(differences: Any) -> Lead:
     return Lead(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n), n)
 
 
-def where_it_holds(leads: dict[str, Lead]) -> str:
+def where_it_holds(leads: Mapping[str, Lead]) -> str:
+    return joined({name: found.verdict for name, found in leads.items()})
+
+
+def joined(verdicts: Mapping[str, str]) -> str:
     """One verdict over several places: holds in all, in none, or only in those that are named."""
     groups: dict[str, list[str]] = {}
-    for name, found in leads.items():
-        groups.setdefault(found.verdict, []).append(name)
+    for name, verdict in verdicts.items():
+        groups.setdefault(verdict, []).append(name)
     groups.pop(NOT_RUN, None)
     if not groups:
         return NOT_RUN

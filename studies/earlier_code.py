@@ -4,13 +4,34 @@ A digest changes with every renamed helper; what is measured does not. For each 
 are the digests of earlier code whose answers were compared with today's, to the last digit and
 with the noise held fixed, on the cells of `studies/tests/answers.json`. `--resume` takes their rows
 over. The test of these answers (`studies/tests/test_same_answers.py`) turns red when today's code
-gives other ones: then the digests here must go, or the change is a fault.
+gives other ones: then the digests here must go, or the change is a fault. A change that some cells
+cannot meet leaves the rows of those: beside a digest are texts, and a cell that has one is old.
 """
 
 from __future__ import annotations
 
-SAME_ANSWERS: dict[str, tuple[str, ...]] = {
-    "studies.gubler.fits": ("c6b3aeb7e15f", "1caf7633d945"),
-    "studies.topdown.fits": ("6f04bf66ed28",),
-    "studies.boosted.fits": ("140c01e8e63c",),
+from collections.abc import Sequence
+
+SCORED_BY_UNCLIPPED_STEPS = ("split=histogram", "split=partially_random", "DP-GBM", "FEVERLESS")
+"""Boosted trees that look before they split; see docs/decisions/0142."""
+
+SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "studies.gubler.fits": {"c6b3aeb7e15f": (), "1caf7633d945": (), "608b9979a372": ()},
+    "studies.topdown.fits": {"6f04bf66ed28": (), "137006685a9d": ()},
+    "studies.boosted.fits": {
+        "140c01e8e63c": SCORED_BY_UNCLIPPED_STEPS,
+        "c6e9f781d5d9": SCORED_BY_UNCLIPPED_STEPS,
+        "fd0acdd39217": SCORED_BY_UNCLIPPED_STEPS,
+    },
+    "studies.extra_trees.fits": {"21d81c639550": ()},
+    "studies.ours.tasks": {"8d81ea28d8b4": ()},
+    "studies.which.fits": {"543de08c37ff": ()},
+    "studies.robust.fits": {"abc5ba6d8387": ()},
 }
+"""Module -> digest -> texts of the cells that are old nevertheless."""
+
+
+def gives_the_same(module: str, code: str, cell: Sequence[str]) -> bool:
+    """Whether earlier code gives today's answer to a cell of a module's fits."""
+    old = SAME_ANSWERS.get(module, {}).get(code)
+    return old is not None and not any(text in value for text in old for value in cell)

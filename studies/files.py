@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from studies import datasets
+from studies.diprime.data import REGRESSION
 from studies.needs import digest
 from studies.pages import markdown_table
 
@@ -166,19 +167,24 @@ def write(out: Path) -> int:
 def _row(name: str, path: Path) -> dict[str, object]:
     frame, source = pd.read_parquet(path), SOURCES[name]
     target = frame.pop("target")
-    few = target.nunique() < 100
     return {
         "name": name,
         "rows": len(frame),
         "columns": frame.shape[1],
         "rows that miss a value": int(frame.isna().any(axis=1).sum()),
-        "target": f"{target.nunique()} classes" if few else f"{target.min():g} to {target.max():g}",
+        "target": _told(target, is_number=name in REGRESSION),
         "sha256": digest(path),
         "source": source.place,
         "licence": source.licence,
         "changes": source.changes,
         "names": _names(list(frame.columns)),
     }
+
+
+def _told(target: pd.Series, *, is_number: bool) -> str:
+    if is_number:
+        return f"a number, {target.min():g} to {target.max():g}"
+    return f"{target.nunique()} classes"
 
 
 MOST_NAMES = 60

@@ -33,7 +33,7 @@ from hedgerow.errors import (
     SpecError,
 )
 from studies.code_version import code_version
-from studies.earlier_code import SAME_ANSWERS
+from studies.earlier_code import gives_the_same
 from studies.progress import Progress
 
 Cell = Mapping[str, Any]
@@ -61,7 +61,7 @@ class Computation:
     reused: int = field(default=0, init=False)
     wanted: int = field(default=0, init=False)
     rows_by: Counter[str] = field(default_factory=Counter, init=False)
-    """How many rows each code has made; a page that computes nothing may have those of several."""
+    """How many rows there are by words for the code that made them; there may be several codes."""
 
     def tables(self, grids: Mapping[str, Grid]) -> dict[str, pd.DataFrame]:
         """By name, one row a finished cell. Grids without cells have no table."""
@@ -76,12 +76,12 @@ class Computation:
         if not self.page_only:
             self._compute([table for table in asked if self._is_wanted(table)])
         for table in asked:
-            self.rows_by += Counter(row[CODE] for row in table.asked())
+            self.rows_by += Counter(table.told(row) for row in table.asked())
         return {table.path.stem: table.frame() for table in asked}
 
     def words(self) -> str:
         """What a page says about its rows: how many of those asked for, and by which code."""
-        by = ", ".join(f"{n} {_told(code)}" for code, n in self.rows_by.most_common())
+        by = ", ".join(f"{n} {words}" for words, n in self.rows_by.most_common())
         return f"{self.rows_by.total()} of {self.wanted} fits: {by} (column `{CODE}` of the tables)"
 
     def summary(self) -> str:
@@ -165,7 +165,16 @@ class _Table:
 
     def is_present(self, row: Row) -> bool:
         """Made by the code of today, or by earlier code that gives the same answers."""
-        return row[CODE] in (self.code, *SAME_ANSWERS.get(self.work.__module__, ()))
+        module, cell = self.work.__module__, self._key_of(row)
+        return row[CODE] == self.code or gives_the_same(module, row[CODE], cell)
+
+    def told(self, row: Row) -> str:
+        """How a page names the code of a row."""
+        code = row[CODE]
+        if not code:
+            return "that name no code"
+        same = code != self.code and self.is_present(row)
+        return f"by code `{code}`{', which gives the answers of today' if same else ''}"
 
     def keep_what_was_not_reached(self) -> None:
         """Cells of this grid that time did not reach keep the rows they had.
@@ -226,14 +235,6 @@ class _Table:
             elif name != CODE:
                 table[name] = _numbers(list(table[name]))
         return table
-
-
-def _told(code: str) -> str:
-    """How a page names the code of some rows."""
-    if not code:
-        return "that name no code"
-    same = any(code in codes for codes in SAME_ANSWERS.values())
-    return f"by code `{code}`{', which gives the answers of today' if same else ''}"
 
 
 def _begin() -> None:

@@ -79,6 +79,13 @@ def repeats(table: pd.DataFrame, repeat: str, noun: str = "splits") -> str:
     return f"one of the {noun}; no error bars" if n == 1 else f"{n} {noun}; bars: standard errors"
 
 
+def left_out(table: pd.DataFrame, even: pd.DataFrame, points: Sequence[str]) -> str:
+    """How many points have fewer repeats than the figure, and are not in it."""
+    all_points, drawn = (len(part.groupby(list(points))) for part in (table, even))
+    missing = all_points - drawn
+    return f"; {missing} of {all_points} points have fewer and are not drawn" if missing else ""
+
+
 def curves(
     path: Path,
     panels: Mapping[str, Mapping[str, Line]],

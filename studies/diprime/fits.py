@@ -70,11 +70,11 @@ OCCUPANCY_EDGES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
 LEFT_EDGES = (0.0, 0.05, 0.25, 0.4, 0.6, 0.75, 0.95, 1.0)
 
 
-def parts(data: str, method: str) -> Mapping[str, float]:
+def parts(seed: int, data: str, method: str) -> Mapping[str, float]:
     """How evenly rows fall, on the experimenter's own training rows (Figures 3 and 4)."""
-    rows = halves(data, FIRST_SPLIT)
+    rows = halves(data, seed)
     setting = Setting(data, EPSILON[False], TREES, 5, Fraction(1, 2), K)
-    trained = train(method, RECIPES[method](setting, rows), setting, rows, FIRST_SPLIT)
+    trained = train(method, RECIPES[method](setting, rows), setting, rows, seed)
     codes = encoding.encode_features(rows.X, rows.schema)
     trees = trained.model.score.trees
     leaves = np.concatenate([leaf_parts(tree, codes) for tree in trees])

@@ -301,15 +301,17 @@ def _banknote(out: Path, tables: Mapping[str, pd.DataFrame], number: int, words:
 def _balanced(out: Path, table: pd.DataFrame) -> list[str]:
     if table.empty:
         return ["Figures 3 and 4: their cells were not run.\n"]
+    table = evenly(table, ["data", "method"], "seed")
     _balance(out, table)
+    told = repeats(table, "seed")
     return [
         "Figure 3: part of the leaves (wall_robot, levels as in the paper; ours, DP-RF and DP-DF "
         "at "
         "their own depths) that hold up to so much of all rows. Counted on the experimenter's own "
-        "rows, one split.\n\n![Figure 3](figure3.png)\n",
+        f"rows ({told}).\n\n![Figure 3](figure3.png)\n",
         _balance_table(table, "wall_robot", "leaf"),
         "Figure 4: part of the inner nodes (banknote; ours at its own depth) that send up to so "
-        "much of their rows left, one split.\n\n![Figure 4](figure4.png)\n",
+        f"much of their rows left ({told}).\n\n![Figure 4](figure4.png)\n",
         _balance_table(table, "banknote", "left"),
         "Ours gives balance up where the target says more.\n",
     ]
@@ -357,10 +359,11 @@ def _balance(out: Path, table: pd.DataFrame) -> None:
     for figure, name, kind in (("figure3", "wall_robot", "leaf"), ("figure4", "banknote", "left")):
         mine = _of_figure(table, name, kind)
         columns = [c for c in table if c.startswith(f"{kind} to ")]
-        ends = [float(c.rsplit(" ", 1)[1]) for c in columns]
+        long = mine.melt(["seed", "method"], columns, "up to", "part")
+        long = long.assign(end=[float(c.rsplit(" ", 1)[1]) for c in long["up to"]])
         lines = {
-            str(row["method"]): (ends, [float(row[c]) for c in columns])
-            for _, row in mine.iterrows()
+            str(method): drawn(long[long["method"] == method], "end", "part")
+            for method in dict.fromkeys(mine["method"])
         }
         curves(out / figure, {name: lines}, "part of the rows, up to", "part of the nodes",
                log_x=kind == "leaf")  # fmt: skip
@@ -368,4 +371,5 @@ def _balance(out: Path, table: pd.DataFrame) -> None:
 
 def _balance_table(table: pd.DataFrame, name: str, kind: str) -> str:
     columns = [c for c in table if c.startswith(f"{kind} to ")]
-    return markdown_table(_of_figure(table, name, kind)[["method", *columns]], 2)
+    means = _of_figure(table, name, kind).groupby("method", sort=False)[columns].mean()
+    return markdown_table(means.reset_index(), 2)

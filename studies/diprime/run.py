@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import product
 
+from studies.diprime.claims import DEPTHS, SIZES
 from studies.diprime.data import CLASSIFICATION, REGRESSION
 from studies.diprime.fits import (
     EPSILON,
@@ -69,7 +70,10 @@ def full_grids() -> dict[str, Grid]:
         for seed, delta, (n_trees, folds) in product(splits(n), DELTAS, FORESTS)
     ]
     balance: list[Cell] = [
-        {"data": d, "method": m} for d, m in product(("wall_robot", "banknote"), BALANCED)
+        {"seed": seed, "data": name, "method": method}
+        for seed, name, method in product(
+            splits(SPLITS_OF_CURVES), ("wall_robot", "banknote"), BALANCED
+        )
     ]
     return {
         "balance": (parts, balance),
@@ -83,7 +87,7 @@ def full_grids() -> dict[str, Grid]:
 def curves() -> dict[str, Grid]:
     """Figures 1, 2, 7 and 8; Figures 5 and 6 are the first two on all rows."""
     energy, few = ("appliances_energy",), splits(SPLITS_OF_CURVES)
-    loud, levels, sizes = (1.0, 10.0, 100.0), (2, 4, 6, 8), (4, 10, 25)
+    loud = (1.0, 10.0, 100.0)
     banknote = partial(
         cells, ("banknote",), seeds=few, epsilons=(0.5, 1.0, 2.0, 5.0, 10.0), depths=(5,)
     )
@@ -94,11 +98,11 @@ def curves() -> dict[str, Grid]:
         ),
         "figure6": (fit_on_all_rows, banknote(DIPRIME)),
         "figure1_epsilon": (fit, cells(energy, (*CURVES, "ours"), few, epsilons=loud)),
-        "figure1_depth": (fit, cells(energy, CURVES, few, depths=levels)),
-        "figure1_trees": (fit, cells(energy, CURVES, few, trees=sizes)),
+        "figure1_depth": (fit, cells(energy, CURVES, few, depths=DEPTHS)),
+        "figure1_trees": (fit, cells(energy, CURVES, few, trees=SIZES)),
         "figure5_epsilon": (fit_on_all_rows, cells(energy, DIPRIME, few, epsilons=loud)),
-        "figure5_depth": (fit_on_all_rows, cells(energy, DIPRIME, few, depths=levels)),
-        "figure5_trees": (fit_on_all_rows, cells(energy, DIPRIME, few, trees=sizes)),
+        "figure5_depth": (fit_on_all_rows, cells(energy, DIPRIME, few, depths=DEPTHS)),
+        "figure5_trees": (fit_on_all_rows, cells(energy, DIPRIME, few, trees=SIZES)),
         "figure7_8_rho": (
             fit,
             cells(energy, DIPRIME[1:], few, epsilons=loud, rhos=(0.25, 0.5, 0.75)),

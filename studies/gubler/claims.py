@@ -101,8 +101,10 @@ def _with_depth(mixture: pd.DataFrame, words: str) -> Claim:
 
 
 def _of_enough(found: Lead) -> str:
-    """A verdict that a rerun could reverse is none."""
-    return found.verdict if found.n >= ENOUGH or not found.is_clear else f"{OPEN}, too few pairs"
+    """A verdict that a rerun could reverse is none, however clear so few pairs look."""
+    if found.n >= ENOUGH or not found.is_clear:
+        return found.verdict
+    return f"{OPEN}: {found.n} of the {ENOUGH} pairs that a verdict on depth needs"
 
 
 def _above_local(shallow: pd.DataFrame, words: str) -> Claim:

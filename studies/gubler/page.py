@@ -27,11 +27,22 @@ from studies.gubler.methods import AS_PRINTED, AS_RELEASED
 from studies.gubler.mixture import BINS, PARTIES, REACH
 from studies.gubler.paper import REPEATED_AT, RUNS
 from studies.harness import Computation
-from studies.pages import Line, curves, evenly, line, markdown_table, repeats, write_page
+from studies.pages import (
+    Line,
+    curves,
+    evenly,
+    left_out,
+    line,
+    markdown_table,
+    repeats,
+    write_page,
+)
 
 COMMAND = "python -m studies gubler --data DIR"
 FIGURES = {250: 3, 1000: 4, 100: 5}
 """Rows -> the report's figure."""
+POINTS = ("rho", "p", "method", "epsilon")
+"""What tells the points of a figure apart."""
 
 
 @dataclass(frozen=True)
@@ -111,17 +122,17 @@ def _mixture(out: Path, mixture: pd.DataFrame) -> Iterator[str]:
     yield "Defaults less one party's own tree, in per cent of accuracy, by rows and epsilon:\n"
     yield markdown_table(findings.ahead_table(mixture), 1)
     yield "Mean accuracy by epsilon (zero stands for trees without privacy):\n"
-    yield markdown_table(findings.mixture_means(mixture, ["epsilon"]).fillna("").reset_index())
+    yield markdown_table(findings.mixture_means(mixture, ["epsilon"]).reset_index())
     for (n, depth), part in mixture.groupby(["n", "depth"]):
-        private = part[part["epsilon"] > 0.0]
-        even = evenly(private, ["rho", "p", "method", "epsilon"], "seed")
-        if even.empty:
+        even = evenly(part, POINTS, "seed")
+        panels = _panels(even)
+        if not panels:
             yield f"Depth {depth}, n = {n}: too few of its cells were run for a figure.\n"
             continue
-        both = part[part["seed"].isin(even["seed"].unique())]
         name = f"mixture_{n}_{depth}"
-        curves(out / name, _panels(both), "claimed epsilon", "test accuracy")
-        yield f"{_figure(n)}, depth {depth} ({repeats(even, 'seed', 'runs')}):\n"
+        curves(out / name, panels, "claimed epsilon", "test accuracy")
+        told = repeats(even, "seed", "runs") + left_out(part, even, POINTS)
+        yield f"{_figure(n)}, depth {depth} ({told}):\n"
         yield f"![n = {n}, depth {depth}]({name}.png)\n"
 
 
@@ -130,9 +141,12 @@ def _figure(n: int) -> str:
 
 
 def _panels(part: pd.DataFrame) -> dict[str, dict[str, Line]]:
+    """One for each setting that has a private point."""
     panels = {}
     for (rho, p), setting in part.groupby(["rho", "p"]):
         epsilons = sorted(e for e in setting["epsilon"].unique() if e > 0.0)
+        if not epsilons:
+            continue
         lines: dict[str, Line] = {}
         for method in findings.METHOD_ORDER:
             mine = setting[setting["method"] == method]
@@ -191,7 +205,7 @@ def _real(real: pd.DataFrame | None, peers: pd.DataFrame | None) -> Iterator[str
     for delta in (PURE, GAUSSIAN_DELTA):
         for value in ("accuracy", "auc"):
             yield f"### {value}, delta = {delta:g}\n"
-            yield markdown_table(findings.real_table(real, peers, value, delta).fillna(""))
+            yield markdown_table(findings.real_table(real, peers, value, delta))
     yield "What *saving as printed* spent, at most, for each claimed epsilon:\n"
     printed = real[real["method"] == AS_PRINTED]
     spent = printed.groupby(["data", "epsilon"])["spent"].max().unstack().reset_index()

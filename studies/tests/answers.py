@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from hedgerow.estimators import holders
 from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
 from hedgerow.privacy.noise import randomness
-from hedgerow.values.schema import Categorical, Numeric, Schema
-from studies import simulation
+from hedgerow.values.schema import Categorical, Numeric, Schema, Target
+from studies import datasets, simulation
 
 ANSWERS = Path(__file__).with_name("answers.json")
 Answers = dict[str, dict[str, float]]
@@ -117,7 +117,11 @@ def of_boosted() -> Answers:
         recipes.components("totally_random", "newton", 5),
         recipes.components("totally_random", "newton", 5, leaves=recipes.PULLED),
         recipes.components("histogram", "gradient", 3),
+        recipes.components("histogram", "newton", 3),
+        recipes.components("histogram", "newton", 3, leaves=recipes.PULLED),
+        recipes.components("partially_random", "newton", 3),
         recipes.components("partially_random", "averaging", 3),
+        recipes.DEFAULT,
         recipes.placed("iterative_hessian", 6, rounds=2),
         recipes.placed("quantile", 5),
         recipes.batched(2, trees=4),
@@ -126,8 +130,7 @@ def of_boosted() -> Answers:
     found = Answers()
     for recipe, parties in [*((kind, 1) for kind in kinds), (kinds[-1], 3)]:
         given = options(recipe) | promise(4.0, parties, len(y)) | {"delta": 1e-3}
-        with fixed_noise(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with fixed_noise(), _no_advice():
             model = BoostedTreesClassifier(schema, random_state=0, **given)
             model.fit(X, y, party=None if parties == 1 else np.arange(len(y)) % parties)
         found[f"{recipe}, {parties}"] = {"said": digits(model.predict_proba(X))}
@@ -155,11 +158,111 @@ def of_diprime() -> Answers:
     return found
 
 
+def of_extra_trees() -> Answers:
+    """The pooled trees, and every mechanism and placement of the study; two sites, and three."""
+    from studies.extra_trees import fits
+
+    found = Answers()
+    methods = ("ET", "FET", fits.WHOLE, *fits.LABELS, *fits.NOISY, fits.AS_PRINTED)
+    cells = [(method, 0) for method in methods] + [("response", 3), ("shares", 3)]
+    for method, clients in cells:
+        with _small(fits, "_loaded", _dataset), fixed_noise(), _no_advice():
+            answer = fits.work("small", method, 4.0, 0, clients, 3, 3)
+        found[f"{method}, {clients}"] = _without(answer, "cpu_seconds")
+    return found
+
+
+def of_ours() -> Answers:
+    """Every method of the study with one holder; our own of three sites, by the other noise."""
+    from studies.ours import tasks
+
+    found = Answers()
+    for_classes = (*tasks.FOR_CLASSES, *tasks.ON_EVEN_GRIDS, *tasks.WITH_PIECES)
+    grids = [(tasks.fit_classes, small_task, method, "gaussian", 1) for method in for_classes]
+    for method in tasks.FOR_NUMBERS:
+        grids.append((tasks.fit_classes, small_task, method, "laplace", 3))
+        grids.append((tasks.fit_numbers, small_numbers, method, "gaussian", 1))
+        grids.append((tasks.fit_numbers, small_numbers, method, "laplace", 3))
+    for fit, given, method, noise, parties in grids:
+        with _small(tasks, "task", given), fixed_noise(), _no_advice():
+            answer = fit(0, "small", method, noise, parties, 4.0)
+        found[f"{fit.__name__}, {method}, {noise}, {parties}"] = answer
+    with _small(tasks, "task", small_task):
+        for method in ("CART", "random forest", "HistGB"):
+            found[f"{method}, no privacy"] = tasks.fit_classes(0, "small", method, "none", 1, 0.0)
+    return found
+
+
+def of_which() -> Answers:
+    """LightGBM, which knows no noise."""
+    from studies.which import fits
+
+    with _small(fits, "loaded", _dataset), _no_advice():
+        return {"LightGBM": fits.fit_lightgbm("small", 0)}
+
+
+def of_robust() -> Answers:
+    """Every harm but the slowest to one tree; the other two estimators unharmed."""
+    from studies.robust import fits
+    from studies.robust.harms import ANY, OF_NUMBERS, OF_TWO_CLASSES
+    from studies.robust.run import LAST
+
+    found = Answers()
+    harms = [harm for harm in (*ANY, *OF_TWO_CLASSES) if harm != LAST]
+    cells = [("adult", small_task, harm, "tree") for harm in harms]
+    cells += [("gas_turbine", small_numbers, harm, "tree") for harm in OF_NUMBERS]
+    cells += [("adult", small_task, "clean", method) for method in ("forest", "boosted")]
+    for name, given, harm, method in cells:
+        with _small(fits, "task", given), fixed_noise(), _no_advice():
+            found[f"{name}, {harm}, {method}"] = fits.fit_harmed(0, name, harm, method)
+    return found
+
+
+def _dataset(name: str) -> datasets.Dataset:
+    X, y, schema = small_table()
+    return datasets.Dataset(name, X, y, schema)
+
+
+def small_task(name: str) -> Any:
+    from studies.ours.tasks import Task
+
+    return Task(*small_table())
+
+
+def small_numbers(name: str) -> Any:
+    from studies.ours.tasks import Task
+
+    X, _, schema = small_table()
+    target = np.asarray((X["a"] + X["b"]) / 2.0)
+    return Task(X, target, Schema(schema.features, target=Target(0.0, 1.0)))
+
+
+def _small(module: Any, name: str, given: Callable[[str], Any]) -> Any:
+    """The module's rows are the small ones."""
+    return mock.patch.object(module, name, given)
+
+
+@contextmanager
+def _no_advice() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _without(answer: Mapping[str, float], name: str) -> dict[str, float]:
+    """Seconds are no answer."""
+    return {key: float(value) for key, value in answer.items() if key != name}
+
+
 MODULES = {
     "studies.gubler.fits": of_gubler,
     "studies.topdown.fits": of_topdown,
     "studies.boosted.fits": of_boosted,
     "studies.diprime.fits": of_diprime,
+    "studies.extra_trees.fits": of_extra_trees,
+    "studies.ours.tasks": of_ours,
+    "studies.which.fits": of_which,
+    "studies.robust.fits": of_robust,
 }
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,10 +14,12 @@ from studies.boosted.claims import claims as boosted_claims
 from studies.boosted.paper import JUDGED_SETS, weight_updates
 from studies.boosted.recipes import LEAVES, batched, components
 from studies.claims import FAILS, HOLDS, NOT_RUN, OPEN, Claim, lead, section, where_it_holds
-from studies.diprime.claims import ahead
+from studies.diprime.claims import DEPTHS, ahead
+from studies.diprime.claims import claims as diprime_claims
+from studies.gubler import page as gubler_page
 from studies.gubler.claims import claims as gubler_claims
 from studies.gubler.methods import AS_PRINTED, AS_RELEASED
-from studies.pages import evenly, line
+from studies.pages import evenly, left_out, line
 
 
 def test_a_lead_is_its_mean_and_the_error_of_the_sample():
@@ -81,7 +85,7 @@ def test_a_clear_lead_of_too_few_pairs_is_no_verdict():
     found = {claim.says: claim for claim in gubler_claims(both)}
     deeper = found["The gain grows with the depth: as printed"]
     assert "+5.0" in deeper.ours
-    assert deeper.verdict == "open, too few pairs"
+    assert re.fullmatch(r"open: \d+ of the 200 pairs that a verdict on depth needs", deeper.verdict)
 
 
 def boosted_cells(gap):
@@ -122,6 +126,57 @@ def test_a_smaller_error_is_a_lead():
     assert found.verdict == HOLDS
 
 
+def by_depth(errors, splits, depths=DEPTHS):
+    """Figure 1 (a), the same for all variants but for a little scatter."""
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        [
+            {"method": method, "seed": seed, "depth": depth, "score": error + rng.normal(0.0, 1e-5)}
+            for method in ("DiPriMe", "DiPriMeExp, paid", "DiPriMeFlip, paid")
+            for seed in range(splits)
+            for depth, error in zip(depths, errors, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "verdict"),
+    [
+        (by_depth((0.010, 0.009, 0.008, 0.011), 5), HOLDS),
+        (by_depth((0.010, 0.009, 0.008, 0.007), 5), FAILS),
+        (by_depth((0.010, 0.009, 0.008, 0.007), 1), OPEN),
+        (by_depth((0.010, 0.009, 0.008), 5, DEPTHS[:-1]), NOT_RUN),
+        (None, NOT_RUN),
+    ],
+    ids=["worse", "best of all", "one split", "not that deep", "nothing"],
+)
+def test_depth_is_judged_by_the_deepest_that_is_planned(table, verdict):
+    """Twin of a page that called it false because the best depth was the deepest that ran."""
+    found = {claim.says: claim for claim in diprime_claims({"figure1_depth": table})}
+    assert found["Deeper trees cost accuracy"].verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("on_all_rows", "verdict"),
+    [((0.010, 0.009, 0.008, 0.011), HOLDS), ((0.008, 0.009, 0.010, 0.011), OPEN)],
+)
+def test_best_depths_are_compared_split_by_split(on_all_rows, verdict):
+    tables = {
+        "figure1_depth": by_depth((0.008, 0.009, 0.010, 0.011), 5),
+        "figure5_depth": by_depth(on_all_rows, 5),
+    }
+    found = {claim.says: claim for claim in diprime_claims(tables)}
+    assert found["The best depth is larger if trees share all rows"].verdict == verdict
+
+
+def test_likeness_needs_pairs_as_a_lead_does():
+    assert lead([0.001, -0.001, 0.0, 0.0]).within(0.01) == HOLDS
+    assert lead([0.05, 0.051, 0.049]).within(0.01) == FAILS
+    assert lead([0.05, -0.05]).within(0.01) == OPEN
+    assert lead([0.0]).within(0.01) == OPEN
+    assert lead([]).within(0.01) == NOT_RUN
+
+
 def test_the_printed_budget_costs_less_where_there_are_fewer_features():
     assert float(honest_factor_of_medians(5)) == 15 / 8
     assert float(honest_factor_of_medians(4)) == 13 / 8
@@ -136,6 +191,28 @@ def test_a_figure_has_one_number_of_repeats():
     assert set(even["seed"]) == {0, 1}
     seldom = pd.concat([table, pd.DataFrame({"method": ["c"], "x": [1], "seed": [7], "y": [0]})])
     assert set(evenly(seldom, ["method", "x"], "seed")["method"]) == {"a", "b"}
+    assert left_out(seldom, evenly(seldom, ["method", "x"], "seed"), ["method", "x"]) == (
+        "; 1 of 3 points have fewer and are not drawn"
+    )
+    assert left_out(table, even, ["method", "x"]) == ""
     xs, means, errors = line(even[even["method"] == "a"], "x", "y")
     assert (xs, means) == ([1.0], [0.5])
     assert errors == [pytest.approx(np.std([0, 1], ddof=1) / np.sqrt(2))]
+
+
+def test_a_point_of_fewer_runs_is_in_no_figure_of_the_mixtures(tmp_path, monkeypatch):
+    """Twin of a figure of five runs with points of four."""
+    table = mixture(0.05)
+    first = table.iloc[0]
+    lacks = (table["p"] == first["p"]) & (table["n"] == first["n"])
+    lacks &= (table["rho"] == first["rho"]) & (table["epsilon"] == 1.0)
+    lacks &= (table["method"] == "plain") & (table["seed"] == first["seed"])
+    drawn = {}
+    monkeypatch.setattr(
+        gubler_page, "curves", lambda path, panels, *_: drawn.update({path.name: panels})
+    )
+    text = "".join(gubler_page._mixture(tmp_path, table[~lacks]))
+    assert text.count("points have fewer and are not drawn") == 1
+    panel = drawn[f"mixture_{first['n']}_5"][f"rho = {first['rho']}, p = {first['p']}"]
+    assert 1.0 not in panel["plain"][0]
+    assert 1.0 in panel["saving"][0]

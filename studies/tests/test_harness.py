@@ -19,6 +19,7 @@ from hedgerow.errors import DataError, SpecError
 from studies import __main__ as command
 from studies import harness, needs
 from studies.code_version import code_version, reached
+from studies.earlier_code import SAME_ANSWERS
 from studies.harness import CODE, Computation
 from studies.progress import Progress
 
@@ -154,10 +155,29 @@ def test_resume_takes_rows_of_earlier_code_that_gives_the_same_answers(toy, tmp_
     out, work = tmp_path / "out", toy(2)
     computed(out, work)
     earlier, changed = code_version(work), toy(3, name=work.__module__)
-    monkeypatch.setitem(harness.SAME_ANSWERS, work.__module__, (earlier,))
+    monkeypatch.setitem(SAME_ANSWERS, work.__module__, {earlier: ()})
     resumed, table = computed(out, changed, resume=True)
     assert resumed.summary() == "0 computed, 4 reused"
     assert set(table[CODE]) == {earlier}
+    assert "which gives the answers of today" in resumed.words()
+
+
+def test_cells_that_a_change_has_met_are_computed_again(toy, tmp_path, monkeypatch):
+    out, work = tmp_path / "out", toy(2)
+    computed(out, work)
+    earlier, changed = code_version(work), toy(3, name=work.__module__)
+    monkeypatch.setitem(SAME_ANSWERS, work.__module__, {earlier: ("a",)})
+    resumed, _ = computed(out, changed, resume=True)
+    assert resumed.summary() == "2 computed, 2 reused"
+
+
+def test_what_one_study_declares_says_nothing_of_another(toy, tmp_path, monkeypatch):
+    out, work = tmp_path / "out", toy(2)
+    computed(out, work)
+    earlier, changed = code_version(work), toy(3, name=work.__module__)
+    monkeypatch.setitem(SAME_ANSWERS, "studies.another.fits", {earlier: ()})
+    page, _ = computed(out, changed, page_only=True)
+    assert f"4 by code `{earlier}` (" in page.words()
 
 
 ENDLESS = """

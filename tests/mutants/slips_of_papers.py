@@ -119,6 +119,13 @@ PAPERS: Final = (
         f"{FORESTS}::test_a_printed_leaf_whose_noisy_hessian_is_not_positive_says_nothing",
     ),
     Slip(
+        "a printed split is scored as if its steps had no clip",
+        "learning/leaves/updates.py",
+        "-(2.0 * g * steps + (h + self.ridge) * steps**2)",
+        "(g**2 / (h + self.ridge))",
+        f"{FORESTS}::test_a_side_of_a_printed_split_is_scored_by_the_step_it_takes",
+    ),
+    Slip(
         "records of the LDP baseline share their noise",
         "papers/maddock.py",
         'makes = {"method": "DP-TR Newton", "placement": "silo"}',

@@ -23,10 +23,12 @@ from contract.paper_rows import (
 from hedgerow import papers
 from hedgerow.estimators.assembling import agree
 from hedgerow.learning.bins.public_grids import fine_schema, thinned
+from hedgerow.learning.leaves.updates import PrintedSteps
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.queries import Leaves, SumQuery
 from hedgerow.values.candidates import Grids
+from hedgerow.values.losses import PlainLogLoss
 from hedgerow.values.regions import EVERYONE, Step
 from hedgerow.values.trees import Tree
 
@@ -106,6 +108,20 @@ def test_the_root_of_a_histogram_tree_has_the_largest_split_score(name, newton):
     (tree,) = model.model_.score.trees
     assert tree.tests[0].feature == f"x{j}"
     assert np.array_equal(leaf_of(tree, model) == 0, X[:, j] <= cut)
+
+
+@pytest.mark.parametrize(
+    ("g", "h", "fits"),
+    [
+        (10.0, 9.0, 10.0**2 / (9.0 + 1.0)),  # a step within the clip: equation (5)
+        (-100.0, 1.0, 2.0 * 100.0 * 2.0 - (1.0 + 1.0) * 2.0**2),  # clipped: far less than 5000
+        (100.0, -3.0, 0.0),  # no step
+    ],
+)
+def test_a_side_of_a_printed_split_is_scored_by_the_step_it_takes(g, h, fits):
+    """The loss that a step s takes away is -(2 G s + (H + ridge) s^2), halves left out."""
+    found = PrintedSteps(PlainLogLoss()).score(np.array([[g, h]]), 0.0)
+    assert np.allclose(found, fits)
 
 
 def test_dp_rf_averages_the_classes_of_its_leaves():

@@ -232,7 +232,9 @@ class Steps:
 class PrintedSteps:
     """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise leaves H <= 0.
 
-    A side of a split with such an H fits nothing.
+    A split is scored by the steps that are taken. Equation (5) has the steps of before the clip;
+    with them a side of hardly a record, whose H is small by noise, has the best score of all
+    (docs/decisions/0142-a-split-is-scored-by-clipped-steps.md).
     """
 
     loss: Loss
@@ -245,8 +247,8 @@ class PrintedSteps:
 
     def score(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
-        fit = g**2 / (h + self.ridge + TINY)
-        return np.asarray(np.where(h > 0.0, fit, 0.0).sum(axis=-1))
+        steps = self._steps(g, h)
+        return np.asarray(-(2.0 * g * steps + (h + self.ridge) * steps**2).sum(axis=-1))
 
     def weight(self, sums: FloatArray) -> FloatArray:
         return total_hessian(self.loss, sums)
@@ -257,7 +259,9 @@ class PrintedSteps:
         return 0.0
 
     def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
-        g, h = gradients_and_hessians(self.loss, sums)
+        return self._steps(*gradients_and_hessians(self.loss, sums))
+
+    def _steps(self, g: FloatArray, h: FloatArray) -> FloatArray:
         steps = np.where(h > 0.0, -g / (h + self.ridge + TINY), 0.0)
         return np.clip(steps, -self.clip, self.clip)
 
