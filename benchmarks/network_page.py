@@ -11,6 +11,8 @@ MOST_RATIO, MOST_OF_BOOSTING = 2.0, 1.5
 HEAD = """\
 # What a round costs between processes
 
+For engineers who plan a study.
+
 Written by `python -m benchmarks.bench_network`. All processes on one machine ({machine}); each site
 has 1,000 rows and a vault on disk, the coordinator a journal. The echo sends as many bytes through
 the same carrier to the same processes and back. CPU seconds are those of all processes together,

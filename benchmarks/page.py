@@ -11,6 +11,8 @@ from benchmarks.works import ROOT, STORE, WORKS
 PAGE = ROOT / "docs" / "results" / "speed.md"
 HEAD = """# Speed and memory
 
+For engineers and data scientists with many rows.
+
 Written by `python -m benchmarks.works page`. Every work ran in a process of its own, on one thread,
 with all loops compiled before, but for the line on first use. CPU seconds, because machines are
 shared; a reference ran in the same process. *Before* is an older tree of hedgerow that ran the

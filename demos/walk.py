@@ -232,6 +232,8 @@ def over_https(walk: Walk, port: int) -> None:
 HEAD = """\
 # Three sites on one machine, word for word
 
+For engineers who want to see every command and its answer before they type it.
+
 Made by `python -m demos.walk docs/network_walk.md`; a test walks it again. Keys, hashes and
 times are other ones each time and stand here as `<64 digits>`, `<16 digits>` and `<time>`. What
 ends in `&` goes on running. What each step is for: [network.md](network.md).

@@ -23,6 +23,8 @@ EPSILON = 1e5
 NOT_RUN = "not run yet"
 HEAD = f"""# scikit-learn's own checks
 
+For data scientists who put our estimators into pipelines and searches.
+
 Made by `python docs/make_checks.py` with scikit-learn {sklearn.__version__}: `check_estimator` on
 each estimator at its defaults and epsilon {EPSILON:g}, on a schema that is read from the rows.
 

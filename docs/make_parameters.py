@@ -14,8 +14,8 @@ FAMILIES = ("Tree", "Forest", "BoostedTrees", "HistogramTree", "TopDownTree", "E
 FAMILIES += ("MedianForest", "KaryForest")
 HEAD = """# Parameters
 
-Made by `python docs/make_parameters.py` from the declarations in `src/hedgerow/estimators`; a test
-compares.
+For data scientists. Made by `python docs/make_parameters.py` from the declarations in
+`src/hedgerow/estimators`; a test compares.
 
 A cell holds the default of the parameter in that family, and nothing where the family has no such
 parameter. A *c* marks what only the classifier has. One word means one thing in all of them. What

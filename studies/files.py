@@ -138,7 +138,8 @@ SOURCES = {
 
 HOW = """# Data files
 
-Made by `python -m studies data --data DIR`. Do not edit: run it again.
+For data scientists and reviewers. Made by `python -m studies data --data DIR`.
+Do not edit: run it again.
 
 A study reads `DIR/NAME.parquet`. The files are not in this repository; each is made from the public
 source below by the changes that are named: the columns as they come, the label renamed to `target`,

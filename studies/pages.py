@@ -22,7 +22,8 @@ def write_page(
     path = computation.out / name
     path.parent.mkdir(parents=True, exist_ok=True)
     head = (
-        f"# {title}\n\nMade by `{command}` from {computation.words()}. Do not edit: run it again.\n"
+        f"# {title}\n\nFor data scientists and reviewers. Made by `{command}` from "
+        f"{computation.words()}. Do not edit: run it again.\n"
     )
     path.write_text("\n".join([head, *parts]) + "\n", encoding="utf-8")
 

@@ -27,6 +27,8 @@ PLAYS = ROOT / "docs" / "results" / "faults" / "plays.json"
 HEAD = """\
 # When something goes wrong
 
+For engineers of sites and coordinators: what happens, and what to do.
+
 | what | what happens | what to do |
 |---|---|---|
 | a site is silent | it is asked the same again, at no charge; with enough others the run goes on without it, and takes it back later | start its process again |

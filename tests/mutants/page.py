@@ -13,6 +13,8 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "mutants.md"
 
 HEAD: Final = """# Planted slips
 
+For reviewers who ask what the tests would notice.
+
 Written by `make mutants`, which plants each mistake below in a copy of the source, alone, and runs
 the test named beside it. A slip is caught if that test, which passes on the sound source, fails
 within {seconds:.0f} seconds by its own judgement or by one of the package's own refusals; a mistake
