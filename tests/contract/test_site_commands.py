@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 
 from contract.network_world import World
 from hedgerow.cli.main import app
+from hedgerow.site.audit import lines_of
+from hedgerow.site.policy_file import TEMPLATE
+from hedgerow.site.state import StateFolder
 
 RUN = CliRunner()
 
@@ -53,17 +56,88 @@ def test_a_person_is_asked_and_no_is_no(world):
     assert asked.exit_code != 0
     assert "never leaves" in asked.output
     assert "of this site's lifetime" in asked.output
+    assert "alone epsilon" in asked.output
     assert not list(site.study_folders())
+    assert noted(site, "not approved").endswith("said no")
     assert "approved: study" in typed(*words, answer="y\n")
+    assert "rho" in noted(site, "approved")
     said = typed("site", "status", site.root)
     assert "study" in said
     assert "open" in said
+    assert "counted in" in said
+    assert "mu squared" in said
     assert "approved study" in typed("ledger", "show", site.root)
     assert "all links, signatures and sums are right" in typed("ledger", "verify", site.root)
     lines = [json.loads(line) for line in typed("ledger", "export", site.root).splitlines()]
     assert lines[0]["key"] == site.identity().public.hex()
     assert {"seq", "body", "head", "signature"} == set(lines[1])
-    assert "revoked" in typed("site", "revoke", site.root, "study")
+    kept = RUN.invoke(app, ["site", "revoke", str(site.root), "study"], input="n\n")
+    assert kept.exit_code != 0
+    assert "cannot be approved again" in kept.output
+    assert "open" in typed("site", "status", site.root)
+    assert "revoked" in typed("site", "revoke", site.root, "study", answer="y\n")
+
+
+def refused(*words: str | Path) -> str:
+    """The error of a command that must fail."""
+    done = RUN.invoke(app, [str(word) for word in words])
+    assert done.exit_code != 0
+    return f"{done.output}{done.exception}"
+
+
+def noted(site: StateFolder, event: str) -> str:
+    """What the last line of this event in the site's audit log says."""
+    return str([line for line in lines_of(site.audit_file) if line["event"] == event][-1]["what"])
+
+
+def test_a_policy_that_allows_nothing_says_how_to_open_it(world):
+    site = world.sites[0]
+    site.policy_file.write_text(TEMPLATE)
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    for said in (refused(*words), noted(site, "not approved")):
+        assert "its policy allows nothing yet" in said
+        assert "under [lifetime] epsilon and delta" in said
+    assert not list(site.study_folders())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('epsilon = "3"', 'epsilon = "0.5"', "would commit"),
+        ('delta = "1e-5"', 'delta = "0"', "counts in epsilon and the study in mu squared"),
+    ],
+)
+def test_a_lifetime_budget_that_does_not_suffice_is_logged_and_leaves_nothing(world, old, new, why):
+    site = world.sites[0]
+    site.policy_file.write_text(site.policy_file.read_text().replace(old, new))
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    assert why in refused(*words)
+    assert why in noted(site, "not approved")
+    assert not list(site.study_folders())
+    assert not site.vault_file.exists()
+
+
+def test_a_study_that_was_ended_is_refused_with_a_line(world):
+    site = world.sites[0]
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    typed(*words)
+    typed("site", "revoke", site.root, "study", "--yes")
+    assert "was approved before" in refused(*words)
+    assert "was approved before" in noted(site, "not approved")
+
+
+def test_approving_twice_takes_nothing_more_and_says_so(world):
+    site = world.sites[0]
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    typed(*words)
+    typed(*words)
+    events = [line["event"] for line in lines_of(site.audit_file)]
+    assert events.count("approved") == events.count("approved again") == 1
+    assert noted(site, "approved again").endswith("nothing more is taken")
+
+
+def test_an_empty_ledger_says_that_it_is_empty(world):
+    assert "given nothing away" in typed("ledger", "show", world.sites[0].root)
 
 
 def test_a_coordinator_is_called_with_a_certificate_or_not_at_all(world):
@@ -77,8 +151,10 @@ def test_a_backup_is_made_and_brought_back_by_hand(world, tmp_path):
     site = world.sites[0]
     world.approve_at(site, world.study_file)
     typed("site", "backup", site.root, tmp_path / "copy")
-    said = typed("site", "restore", tmp_path / "copy", tmp_path / "back", "--anchor", site.anchor)
-    assert said.startswith("restored")
+    words = ["site", "restore", tmp_path / "copy", tmp_path / "back", "--anchor", site.anchor]
+    assert "can never answer again" in refused(*words)
+    assert not (tmp_path / "back").exists()
+    assert "restored; nothing was lost." in typed(*words, "--yes")
     assert "study" in typed("site", "status", tmp_path / "back")
 
 

@@ -18,11 +18,12 @@ from fractions import Fraction
 from pathlib import Path
 
 from hedgerow.agreement.study_file import StudyFile
-from hedgerow.errors import LedgerUnavailable, PartyRefused, SpecError
+from hedgerow.errors import HedgerowError, LedgerUnavailable, PartyRefused, SpecError
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, Placement
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.rounding import float_above, printed
-from hedgerow.privacy.ledger.events import cost_text
+from hedgerow.privacy.ledger.events import Approved, LifetimeSet, cost_text
+from hedgerow.privacy.ledger.rules import Books
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.queries.kinds import QueryKind
@@ -30,6 +31,7 @@ from hedgerow.secagg.keys import check_pins, fingerprint
 from hedgerow.site.audit import Audit
 from hedgerow.site.elsewhere.database import InDatabase
 from hedgerow.site.member import Held
+from hedgerow.site.policy_file import HOW_TO_OPEN
 from hedgerow.site.reading.databases import Selected
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.report import DataReport, report_of
@@ -139,7 +141,9 @@ def _spaced(name: str) -> str:
 def why_not_approve(state: StateFolder, agreed: StudyFile) -> list[str]:
     """Every reason for which this site cannot approve the study, before anything is written."""
     rules, study = state.policy(), agreed.study
-    reasons = list(rules.policy.reasons(study))
+    if rules.allows_nothing:
+        return [f"its policy allows nothing yet; {HOW_TO_OPEN}"]
+    reasons = [*rules.policy.reasons(study), *_budget_reasons(state, study)]
     own = state.identity().public
     if own not in study.sites:
         return [*reasons, "the roster does not hold this site's key; send it to the coordinator"]
@@ -155,6 +159,29 @@ def why_not_approve(state: StateFolder, agreed: StudyFile) -> list[str]:
     return reasons
 
 
+def _budget_reasons(state: StateFolder, study: Study) -> Iterator[str]:
+    """What the ledger would say to the approval, by its own rules and without an entry."""
+    with _books_of(state) as books:
+        if study.account in books.accounts and books.accounts[study.account].open:
+            return
+        trial = books.for_trial()
+    try:
+        trial.apply(LifetimeSet(*state.policy().lifetime))
+        trial.apply(Approved(study.account, study.measure, study.limit, study.name))
+    except HedgerowError as error:
+        yield str(error).rstrip(".")
+
+
+@contextmanager
+def _books_of(state: StateFolder) -> Iterator[Books]:
+    """What the ledger adds up to; a site that never approved anything has none, and gets none."""
+    if not state.vault_file.exists():
+        yield Books()
+        return
+    with ledger_of(state) as ledger, ledger.current() as books:
+        yield books
+
+
 def require_allowed(state: StateFolder, agreed: StudyFile, audit: Audit) -> None:
     """Refuses, and writes down why, what this site's policy does not allow."""
     study, reasons = agreed.study, why_not_approve(state, agreed)
@@ -163,8 +190,14 @@ def require_allowed(state: StateFolder, agreed: StudyFile, audit: Audit) -> None
         raise SpecError(f"this site does not allow {study.name!r}: {'; '.join(reasons)}.")
 
 
+def decline(agreed: StudyFile, audit: Audit) -> None:
+    """Somebody looked at the study and said no."""
+    study, by = agreed.study, getpass.getuser()
+    audit.note("not approved", study=study.account, name=study.name, by=by, what=f"{by} said no")
+
+
 def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit) -> StudyFolder:
-    """Durable on return. Raises with nothing reserved; done twice it changes nothing."""
+    """Durable on return. Raises with nothing reserved; done twice it takes nothing more."""
     agreed = StudyFile.read(study_file)
     study = agreed.study
     require_allowed(state, agreed, audit)
@@ -174,20 +207,27 @@ def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit
     write_private(folder.data_file, place.to_toml().encode())
     with ledger_of(state) as ledger:
         _set_lifetime(state, ledger)
-        if not ledger.is_open(study.account):
+        is_new = not ledger.is_open(study.account)
+        if is_new:
             ledger.approve(study.account, study.measure, study.limit, study.name)
         committed = ledger.committed()
     by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     said = {"study": study.account, "by": by, "time": now, "cap": cost_text(study.limit)}
     write_private(folder.approval_file, json.dumps(said, indent=2).encode())
+    taken = _taken_words(state, committed) if is_new else "nothing more is taken"
     audit.note(
-        "approved",
+        "approved" if is_new else "approved again",
         study=study.account,
         name=study.name,
         by=by,
-        what=f"{promise_words(study)}; {printed_cost(committed)} of the lifetime budget is taken",
+        what=f"{promise_words(study)}; {taken}",
     )
     return folder
+
+
+def _taken_words(state: StateFolder, committed: Cost) -> str:
+    measure, _ = state.policy().lifetime
+    return f"{measure.value} {printed_cost(committed)} of the lifetime budget is taken"
 
 
 def _keep_study(folder: StudyFolder, given: Path, agreed: StudyFile) -> None:
@@ -258,7 +298,14 @@ def printed_cost(cost: Cost) -> str:
 
 
 def lifetime_words(state: StateFolder, study: Study) -> str:
-    """What approving would take of the lifetime budget."""
-    measure, limit = state.policy().lifetime
+    """What approving would take of the lifetime budget, by itself."""
+    rules = state.policy()
+    measure, limit = rules.lifetime
     cost = conversions.lifetime_cost(study.measure, study.limit, measure)
-    return f"{printed_cost(cost)} of {printed_cost(limit)} ({measure.value})"
+    words = f"{measure.value} {printed_cost(cost)} of {printed_cost(limit)}"
+    if measure is Measure.PURE or not isinstance(limit, Fraction):
+        return words
+    epsilon = printed(conversions.epsilon_of(measure, cost, rules.lifetime_delta))
+    delta = printed(float_above(rules.lifetime_delta))
+    whole = printed_cost(rules.lifetime_epsilon)
+    return f"{words}, alone epsilon {epsilon} of {whole} at delta {delta},"

@@ -24,6 +24,8 @@ def told_ledger(root: Path) -> Iterator[str]:
     """One line an entry, then one line a study."""
     with ledger_of(StateFolder.open(root)) as ledger:
         ledger.verify()
+        if ledger.head()[0] == 0:
+            yield "no entry yet: this site has given nothing away."
         for entry, event in ledger.entries():
             yield f"{entry.seq:>6}  {_words(event)}"
         with ledger.current() as books:

@@ -32,6 +32,7 @@ PushDown = Annotated[
 ]
 TargetColumn = Annotated[str, typer.Option(help="The column of labels or targets.")]
 Person = Annotated[str | None, typer.Option(help="The column that says whose record a row is.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; somebody has read it.")]
 Wanted = Annotated[str, typer.Argument(help="A study's name, or how its hash begins.")]
 
 
@@ -91,7 +92,7 @@ def approve(
     authority: Annotated[
         str | None, typer.Option(help="Whose certificate to show, if there are several.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; somebody has read it.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Shows what will leave and what it costs, asks, and reserves the whole cap."""
     from hedgerow.agreement import approving
@@ -105,27 +106,31 @@ def approve(
     place = _called(folder, place, coordinator, authority)
     for what, words in approving.what_leaves(agreed):
         print(f"{what:>14}  {words}")
-    print(
-        f"{'costs':>14}  {approving.lifetime_words(folder, agreed.study)} of this site's lifetime"
-    )
     audit = Audit(folder.audit_file)
     approving.require_allowed(folder, agreed, audit)
+    costs = approving.lifetime_words(folder, agreed.study)
+    print(f"{'costs':>14}  {costs} of this site's lifetime")
     approving.check(agreed, place)
-    if not yes:
-        typer.confirm("Compare the hash with the other sites. Approve?", abort=True)
+    if not yes and not typer.confirm("Compare the hash with the other sites. Approve?"):
+        approving.decline(agreed, audit)
+        raise typer.Abort
     approving.approve(folder, study, place, audit)
     print(f"approved: {agreed.study.name}, {agreed.study.account}")
 
 
 @app.command()
-def revoke(state: State, study: Wanted) -> None:
+def revoke(state: State, study: Wanted, yes: Yes = False) -> None:
     """Ends a study here for good; what it did not spend is free again."""
+    from hedgerow.agreement.approving import find_study
     from hedgerow.agreement.approving import revoke as end
     from hedgerow.site.audit import Audit
     from hedgerow.site.state import StateFolder
 
     folder = StateFolder.open(state)
-    print(f"revoked: {end(folder, study, Audit(folder.audit_file))}")
+    name = find_study(folder, study).path.name
+    if not yes:
+        typer.confirm(f"{name} ends here for good and cannot be approved again. End?", abort=True)
+    print(f"revoked: {end(folder, name, Audit(folder.audit_file))}")
 
 
 @app.command()
@@ -174,7 +179,7 @@ def status(state: State) -> None:
     with ledger_of(folder) as ledger, ledger.current() as books:
         if books.lifetime is not None:
             words = f"{printed_cost(books.committed)} of {printed_cost(books.lifetime.limit)}"
-            print(f"{'lifetime':>14}  {words} ({books.lifetime.measure.value}) is given away")
+            print(f"{'lifetime':>14}  {books.lifetime.measure.value} {words} is given away")
         rows = [
             (
                 a.name or "-",
@@ -182,10 +187,11 @@ def status(state: State) -> None:
                 "open" if a.open else "ended",
                 printed_cost(a.spent),
                 printed_cost(a.cap),
+                a.measure.value,
             )
             for study, a in books.accounts.items()
         ]
-    _table(("study", "hash", "state", "spent", "cap"), rows)
+    _table(("study", "hash", "state", "spent", "cap", "counted in"), rows)
     for line in list(lines_of(folder.audit_file))[-5:]:
         print(in_words(line))
 
@@ -209,15 +215,22 @@ def restore(
     anchor: Annotated[Path, typer.Option(help="The anchor, where it always was.")],
     receipts: Annotated[
         Path | None,
-        typer.Option(help="A coordinator's answers.jsonl, which holds receipts of sites."),
+        typer.Option(help="What coordinators print of this site with `hedgerow study receipts`."),
     ] = None,
+    yes: Yes = False,
 ) -> None:
     """Makes a state folder from a backup; what it may have forgotten counts as spent."""
     from hedgerow.agreement.keeping import restore as bring_back
 
+    if not yes:
+        typer.confirm(
+            f"The anchor {anchor} will follow {state}: the folder that was backed up, if it is "
+            "still there, can never answer again. Restore?",
+            abort=True,
+        )
     _, known = bring_back(copy, state, anchor, receipts)
     if known:
-        print("restored; receipts tell all that was lost, and studies go on.")
+        print(f"restored; {'receipts tell all that' if receipts else 'nothing'} was lost.")
     else:
         print(
             "restored; studies that were open count as fully spent. Ask coordinators for the "

@@ -35,6 +35,11 @@ delta = "0"           # 0 admits studies in pure epsilon alone
 # "site-2" = "5f0c..."
 """
 
+HOW_TO_OPEN = (
+    "write into policy.toml which recipes, features and placements it allows, epsilon_per_study, "
+    "and under [lifetime] epsilon and delta (a delta above 0, unless all studies have delta = 0)"
+)
+
 _FIELDS = {
     "recipes", "features", "placements", "epsilon_per_study", "fewest_parties", "lifetime",
     "trusted_sites",
@@ -57,6 +62,11 @@ class SitePolicy:
             return _policy(tomllib.loads(path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, SpecError) as error:
             raise SpecError(f"{path}: {error}") from None
+
+    @property
+    def allows_nothing(self) -> bool:
+        """As `site init` writes it: neither a study nor a budget was opened."""
+        return self.policy == Policy() and self.lifetime_epsilon == 0
 
     @property
     def lifetime(self) -> tuple[Measure, Cost]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import singledispatchmethod
@@ -110,6 +111,12 @@ class Books:
     def failing(self) -> Cost:
         """The deltas of all studies: what was allowed once stays counted."""
         return sum((account.delta for account in self.accounts.values()), Fraction(0))
+
+    def for_trial(self) -> Books:
+        """Takes limits and approvals in, and leaves these books as they are."""
+        trial = copy(self)
+        trial.accounts = dict(self.accounts)
+        return trial
 
     def apply(self, event: Event) -> None:
         """Takes an event in, or raises and changes nothing."""
