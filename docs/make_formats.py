@@ -117,6 +117,7 @@ def model_file() -> dict[str, Any]:
                 "confidence": {"type": "number"},
                 "models": {"type": "array", "minItems": 1},
                 "digests": {"type": "array", "items": TEXT, "minItems": 1},
+                "classes": {"type": "array", "items": TEXT},
                 "privacy": _statement(),
             },
             ["confidence", "models", "digests", "privacy"],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +15,15 @@ import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import BudgetExceeded, SpecError
-from hedgerow.learning.evaluation import PROBABILITY_EDGES, middles_of, two_class_measures
-from hedgerow.recipes.evaluation import regions_by
+from hedgerow.learning.evaluation import (
+    PROBABILITY_EDGES,
+    many_class_measures,
+    middles_of,
+    number_measures,
+    two_class_measures,
+)
+from hedgerow.recipes.evaluation import ALL, regions_by
+from hedgerow.report.evaluation import Measured
 from hedgerow.transport import in_process
 
 N = 3000
@@ -71,6 +80,22 @@ def test_more_noise_gives_wider_intervals_and_too_much_says_nothing(model):
     lost = hr.evaluate(model, FRESH[:20], FRESH_Y[:20], epsilon=0.05)["auc"]
     assert math.isnan(lost.value)
     assert (lost.low, lost.high) == (0.0, 1.0)
+    assert str(lost) == "hidden by noise"
+
+
+NOTHING = np.zeros(18)
+HIDDEN = {
+    "two classes": two_class_measures(NOTHING.reshape(9, 2), 1.0, 0.95),
+    "three classes": many_class_measures(NOTHING.reshape(6, 3), 1.0, 0.95),
+    "a number": number_measures(NOTHING, range(1, 18), NOTHING, range(1, 18), 1.0, 0.95, (0, 18)),
+}
+
+
+@pytest.mark.parametrize("task", HIDDEN)
+def test_where_noise_hides_all_records_nothing_is_told(model, task):
+    found = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0)
+    lost = replace(found, parts=((Measured(ALL, HIDDEN[task], ()),),))
+    assert str(lost).splitlines()[1:] == ["    noise hides these records: nothing can be told"]
 
 
 def test_its_statement_speaks_of_the_evaluation_alone(model):
@@ -94,6 +119,9 @@ def test_groups_are_told_apart_for_the_price_of_one(model):
     exact = float(np.mean(model.predict(FRESH[south]) == FRESH_Y[south]))
     assert said.groups["ward = south"]["accuracy"].value == pytest.approx(exact, abs=0.03)
     assert set(said.groups) == set(regions_by(TWO.grids[2]))
+    exact = float(np.mean(model.predict(FRESH) == FRESH_Y))
+    assert said["accuracy"].value == pytest.approx(exact, abs=0.03)
+    assert str(said).splitlines()[1] == "  all"
 
 
 def test_a_number_has_errors_and_bounds():
@@ -104,8 +132,10 @@ def test_a_number_has_errors_and_bounds():
     said = hr.evaluate(model, fresh, truth, epsilon=20.0)
     errors = np.abs(truth - model.predict(fresh))
     assert said["mean_absolute_error"].value == pytest.approx(errors.mean(), rel=0.15)
-    low, high = said["median_absolute_error"].low, said["median_absolute_error"].high
-    assert low <= np.median(errors) <= high
+    parts = {"median_absolute_error": 0.5, "error_that_9_of_10_keep": 0.9}
+    for name, part in parts.items():
+        assert said[name].value == pytest.approx(np.quantile(errors, part), rel=0.2)
+        assert said[name].low < said[name].value < said[name].high
     r2 = 1 - (errors**2).mean() / truth.var()
     assert said["r2"].low <= r2 <= said["r2"].high
     forest = hr.ForestRegressor(VALUE, epsilon=20.0, n_trees=3, random_state=0).fit(rows, y)
@@ -121,6 +151,16 @@ def test_three_classes_have_accuracy_and_calibration():
     said = hr.evaluate(model, fresh, truth, epsilon=20.0)
     assert said["accuracy"].value == pytest.approx(np.mean(model.predict(fresh) == truth), abs=0.05)
     assert said.parts[0][0].calibration
+
+
+def test_the_text_names_the_class_and_shows_what_was_said_and_found(model):
+    text = str(hr.evaluate(model, FRESH, FRESH_Y, epsilon=50.0))
+    assert "share of yes" in text
+    assert "share_of_second_class" not in text
+    said, found = text.partition("  probability of yes: said, and found\n")[::2]
+    assert "auc" in said
+    assert len(found.splitlines()) >= 2
+    assert all(" to " in line and "(" in line for line in found.splitlines())
 
 
 def test_the_better_of_two_is_chosen_by_one_query(model):
@@ -189,29 +229,86 @@ def test_secrets_of_held_out_records_stay_with_their_holder(tmp_path):
 # ---- intervals -----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.5, 5.0])
-@pytest.mark.parametrize("kind", ["one tree", "boosted trees"])
-def test_intervals_hold_the_truth_as_often_as_they_say(model, kind, epsilon):
-    """95 % nominal; 500 runs of the whole pipeline, each on a fresh sample with fresh noise."""
-    if kind == "boosted trees":
-        model = hr.BoostedTreesClassifier(TWO, epsilon=5.0, n_trees=10, random_state=0).fit(X, Y)
-    population, labels = sample(300_000, TWO, seed=7)
-    p, is_second = model.predict_proba(population)[:, 1], labels == "yes"
-    truth = {
+RUNS = 3500
+"""So many that intervals which hold 95 % of the time are seen below 93 % once in 10^7."""
+
+
+def two_classes(p, is_second):
+    return {
         "auc": roc_auc_score(is_second, p),
         "accuracy": float(np.mean((p > 0.5) == is_second)),
         "log_loss": log_loss(is_second, kept(p)),
         "brier": brier_score_loss(is_second, p),
     }
-    held = dict.fromkeys(truth, 0)
+
+
+def one_tree(rows, y, population, labels):
+    model = hr.HistogramTreeClassifier(TWO, placement="nowhere", max_depth=3).fit(rows, y)
+    p = model.predict_proba(population)[:, 1]
+    return model, {ALL: two_classes(p, labels == "yes")}
+
+
+def boosted_trees(rows, y, population, labels):
+    model = hr.BoostedTreesClassifier(TWO, placement="nowhere", n_trees=10, random_state=0)
+    p = model.fit(rows, y).predict_proba(population)[:, 1]
+    return model, {ALL: two_classes(p, labels == "yes")}
+
+
+def groups(rows, y, population, labels):
+    model = hr.HistogramTreeClassifier(TWO, placement="nowhere", max_depth=3).fit(rows, y)
+    p = model.predict_proba(population)[:, 1]
+    wards = {f"ward = {name}": population[:, 2] == name for name in TWO.features[2].values}
+    each = {name: two_classes(p[own], labels[own] == "yes") for name, own in wards.items()}
+    return model, {ALL: two_classes(p, labels == "yes"), **each}
+
+
+def three_classes(rows, y, population, labels):
+    model = hr.ForestClassifier(THREE, placement="nowhere", n_trees=3, random_state=0)
+    right = model.fit(rows, y).predict(population) == labels
+    return model, {ALL: {"accuracy": float(np.mean(right))}}
+
+
+def a_number(rows, y, population, labels):
+    model = hr.TreeRegressor(VALUE, placement="nowhere", max_depth=3).fit(rows, y)
+    truth = np.clip(labels, VALUE.target.low, VALUE.target.high)
+    errors = np.abs(truth - model.predict(population))
+    measures = {
+        "mean_absolute_error": errors.mean(),
+        "median_absolute_error": np.median(errors),
+        "error_that_9_of_10_keep": np.quantile(errors, 0.9),
+        "r2": 1.0 - (errors**2).mean() / truth.var(),
+    }
+    return model, {ALL: measures}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 5.0])
+@pytest.mark.parametrize(
+    ("world", "schema"),
+    [
+        (one_tree, TWO),
+        (boosted_trees, TWO),
+        (groups, TWO),
+        (three_classes, THREE),
+        (a_number, VALUE),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_intervals_hold_the_truth_as_often_as_they_say(world, schema, epsilon):
+    """95 % nominal; runs of the whole pipeline, each on a fresh sample with fresh noise."""
+    population, labels = sample(300_000, schema, seed=7)
+    model, truth = world(*sample(N, schema), population, labels)
+    by = "ward" if world is groups else None
+    held: Counter[str] = Counter()
     rng = np.random.default_rng(0)
-    for _ in range(500):
+    for _ in range(RUNS):
         rows = rng.choice(len(labels), 3000, replace=False)
-        said = hr.evaluate(model, population[rows], labels[rows], epsilon=epsilon)
-        for name, value in truth.items():
-            held[name] += said[name].low <= value <= said[name].high
-    assert {name: n / 500 for name, n in held.items() if n / 500 < 0.93} == {}
+        said = hr.evaluate(model, population[rows], labels[rows], epsilon=epsilon, by=by)
+        for part in said.parts[0]:
+            for name, value in truth.get(part.group, {}).items():
+                held[f"{part.group}: {name}"] += part[name].low <= value <= part[name].high
+    assert len(held) == sum(map(len, truth.values()))
+    assert {name: n / RUNS for name, n in held.items() if n / RUNS < 0.93} == {}
 
 
 def test_intervals_that_forget_the_noise_would_be_seen():

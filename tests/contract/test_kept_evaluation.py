@@ -90,7 +90,8 @@ def test_other_tasks_have_their_own_measures_and_groups(schema, tmp_path):
     model.keep(measured(model, schema, by="ward"))
     text = page_of(model, tmp_path).partition('id="evaluation"')[2].partition("</section>")[0]
     assert ("Accuracy" if schema.classes else "Mean absolute error") in text
-    assert text.count("<h3>") == len(model.evaluation_.groups) > 1
+    assert text.count("<h3>") == 1 + len(model.evaluation_.groups) > 2
+    assert text.index("<h3>all</h3>") == text.index("<h3>")
 
 
 # --------------------------------------------------------------------------------- networked models

@@ -185,7 +185,11 @@ def train(
     )
     if measured is not None:
         estimator.evaluation_ = Evaluation(
-            (measured,), USUAL_CONFIDENCE, estimator.privacy_, (trained.model.score.digest,)
+            (measured,),
+            USUAL_CONFIDENCE,
+            estimator.privacy_,
+            (trained.model.score.digest,),
+            classes=study.schema.classes or (),
         )
     if trained.instead:
         warn(trained.instead, SignalWarning)

@@ -144,7 +144,7 @@ def compared(
         total = as_ledger(ledger).reserve(study.epsilon, study.delta, unit=what, name=recipe.NAME)
     federation = in_process.open_federation(study, held)
     grid = None if by is None else schema.grids[schema.index(by)]
-    tables = run(recipe.flow(models, schema, grid), federation)
+    tables = recipe.with_all(run(recipe.flow(models, schema, grid), federation))
     measured = tuple(
         tuple(_measured(table, k, one, schema, confidence) for table in tables)
         for k, one in enumerate(models)
@@ -155,7 +155,8 @@ def compared(
     said = _statement(study, federation, note, person is not None, total, source)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
     digests = tuple(one.model_.score.digest for one in candidates)
-    return Evaluation(measured, confidence, said, digests, candidates[best], names)
+    classes = schema.classes or ()
+    return Evaluation(measured, confidence, said, digests, candidates[best], names, classes)
 
 
 def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:

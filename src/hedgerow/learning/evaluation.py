@@ -26,7 +26,7 @@ PROBABILITY_EDGES = (
 )
 """Public, the same for every model: about even in log-odds, and one at a half."""
 CLASS_STANDS_OUT = 4.0
-"""Deviations of noise that a class must stand out by, or nothing is said of it."""
+"""Deviations of noise that a class, or all records, must stand out by, or nothing is said."""
 STEP = 1.0
 
 TableMeasure = Callable[[FloatArray], float]
@@ -41,6 +41,8 @@ class EstimatedMeasure:
     high: float
 
     def __str__(self) -> str:
+        if math.isnan(self.value):
+            return "hidden by noise"
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
@@ -107,7 +109,7 @@ def two_class_measures(
         "brier": (lambda c: _mean(c, _squares(middles)), unit),
         "share_of_second_class": (lambda c: _mean(c, np.tile([0.0, 1.0], (len(c), 1))), unit),
     }
-    if not _classes_stand_out(counts, variance):
+    if not _stand_out(counts, variance):
         return {name: EstimatedMeasure(math.nan, *ends) for name, (_, ends) in measures.items()}
     return {
         name: estimate(measure, counts, variance, confidence, ends)
@@ -115,7 +117,8 @@ def two_class_measures(
     }
 
 
-def _classes_stand_out(counts: FloatArray, variance: float) -> bool:
+def _stand_out(counts: FloatArray, variance: float) -> bool:
+    """Whether each column of counts, added up, stands out of the noise."""
     noise = math.sqrt(variance * len(counts))
     return bool((counts.sum(axis=0) > CLASS_STANDS_OUT * noise).all())
 
@@ -200,6 +203,8 @@ def many_class_measures(
 ) -> dict[str, EstimatedMeasure]:
     """(C B, C) counts by the class that is named, its probability, and the true class."""
     table, noise = right_and_wrong(counts, variance)
+    if not _stand_out(counts.reshape(-1, 1), variance):
+        return {"accuracy": EstimatedMeasure(math.nan, 0.0, 1.0)}
     accuracy = lambda c: _second_share(c.sum(axis=0))  # noqa: E731
     return {"accuracy": estimate(accuracy, table, noise, confidence, (0.0, 1.0))}
 
@@ -225,15 +230,19 @@ def number_measures(
 ) -> dict[str, EstimatedMeasure]:
     """Of counts by the size of the error, (E,), and by the target, (T,)."""
     width = ends[1] - ends[0]
-    below = np.array([0.0, *error_edges])
-    above = np.array([*error_edges, width])
+    sides = np.array([0.0, *error_edges, width])
+    below, above = sides[:-1], sides[1:]
     middle = (below + above) / 2.0
+    parts = [
+        estimate(partial(_part_up_to, k), errors, variance, confidence, (0.0, 1.0))
+        for k in range(len(errors))
+    ]
     found = {
         "mean_absolute_error": estimate(
             lambda c: _mean(c, middle), errors, variance, confidence, (0.0, width)
         ),
-        "median_absolute_error": _quantile(errors, above, 0.5, variance, confidence),
-        "error_that_9_of_10_keep": _quantile(errors, above, 0.9, variance, confidence),
+        "median_absolute_error": _quantile(parts, sides, 0.5),
+        "error_that_9_of_10_keep": _quantile(parts, sides, 0.9),
     }
     squares = [
         estimate(partial(_mean, worth=side**2), errors, variance, confidence, (0.0, width**2))
@@ -249,6 +258,9 @@ def number_measures(
         1.0 - squares[2].high / max(spread.low, 1e-12),
         min(1.0, 1.0 - squares[0].low / max(spread.high, 1e-12)),
     )
+    if not _stand_out(errors[:, None], variance):
+        limits = {"r2": (-math.inf, 1.0)}
+        return {n: EstimatedMeasure(math.nan, *limits.get(n, (0.0, width))) for n in found}
     return found
 
 
@@ -258,22 +270,22 @@ def _spread(counts: FloatArray, middles: FloatArray) -> float:
 
 
 def _quantile(
-    counts: FloatArray, above: FloatArray, part: float, variance: float, confidence: float
+    parts: Sequence[EstimatedMeasure], sides: FloatArray, wanted: float
 ) -> EstimatedMeasure:
-    """The upper end of the bin in which the part is reached; its interval by that of the parts."""
-    parts = [
-        estimate(partial(_part_up_to, k), counts, variance, confidence, (0.0, 1.0))
-        for k in range(len(counts))
-    ]
+    """Where the wanted part of records is reached, of (E,) parts up to the upper side of each bin.
 
-    def first(reached: Callable[[EstimatedMeasure], float]) -> float:
-        found = [k for k, one in enumerate(parts) if reached(one) >= part]
-        return float(above[found[0] if found else -1])
+    Errors are taken to be spread evenly within a bin. The interval follows from those of the parts.
+    """
 
-    lowest = first(lambda one: one.high)
-    below = float(above[max(int(np.searchsorted(above, lowest)) - 1, 0)])
+    def reached(of: Callable[[EstimatedMeasure], float]) -> float:
+        rising = np.maximum.accumulate([0.0, *map(of, parts)])
+        k = min(int(np.searchsorted(rising, wanted)), len(parts))
+        step = rising[k] - rising[k - 1]
+        within = min((wanted - rising[k - 1]) / step, 1.0) if step > 0.0 else 1.0
+        return float(sides[k - 1] + within * (sides[k] - sides[k - 1]))
+
     return EstimatedMeasure(
-        first(lambda one: one.value), min(below, lowest), first(lambda one: one.low)
+        reached(lambda one: one.value), reached(lambda one: one.high), reached(lambda one: one.low)
     )
 
 

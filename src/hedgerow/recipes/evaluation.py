@@ -32,7 +32,9 @@ from hedgerow.values.regions import EVERYONE, Region, Step
 from hedgerow.values.schema import Schema
 
 NAME = "evaluation"
-ERROR_CELLS, COARSE_TARGET_CELLS = 24, 24
+ALL = "all"
+"""What the records of all groups together are called."""
+ERROR_CELLS, COARSE_TARGET_CELLS = 40, 24
 SMALLEST_ERROR = 1e-3
 """Of the target's range: the end of the first cell of errors."""
 
@@ -58,7 +60,7 @@ def regions_by(grid: Grid | None) -> dict[str, Region]:
     A record is in one of them, so that all together cost what one costs.
     """
     if grid is None:
-        return {"all": EVERYONE}
+        return {ALL: EVERYONE}
     found: dict[str, Region] = {}
     way: Region = EVERYONE
     for cell in range(grid.n_cells - 1):
@@ -100,6 +102,15 @@ def _queries(models: Sequence[Model], schema: Schema, region: Region) -> list[Su
 def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:
     values = [group for answer in answers for group in answer.values]
     return EvaluationTables(name, tuple(values), answers[0].variance)
+
+
+def with_all(tables: Sequence[EvaluationTables]) -> list[EvaluationTables]:
+    """Before the groups, all of them together: their counts add up, and so does their noise."""
+    if len(tables) == 1:
+        return list(tables)
+    values = zip(*(table.values for table in tables), strict=True)
+    summed = tuple(np.sum(groups, axis=0) for groups in values)
+    return [EvaluationTables(ALL, summed, sum(table.variance for table in tables)), *tables]
 
 
 def error_edges(schema: Schema) -> tuple[float, ...]:

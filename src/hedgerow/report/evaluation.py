@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import SpecError
 from hedgerow.learning.evaluation import CalibrationBin, EstimatedMeasure
+from hedgerow.recipes.evaluation import ALL
 from hedgerow.values.notebook import html_table
+
+HIDDEN = "noise hides these records: nothing can be told"
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the query gave of each model: over all records, or one part for each group."""
+    """What the query gave of each model: over all records, then a part for each group."""
 
     parts: tuple[tuple[Measured, ...], ...]
     confidence: float
@@ -41,6 +45,8 @@ class Evaluation:
     chosen: Any = None
     names: tuple[str, ...] = ()
     """What the models are called, where somebody said so; like `chosen` it is not kept."""
+    classes: tuple[str, ...] = ()
+    """Of the schema; without any, a number is predicted."""
 
     @property
     def chosen_name(self) -> str:
@@ -58,16 +64,17 @@ class Evaluation:
                 "was evaluated."
             )
         at = self.digests.index(digest)
-        return Evaluation((self.parts[at],), self.confidence, self.privacy_, (digest,))
+        part, classes = (self.parts[at],), self.classes
+        return Evaluation(part, self.confidence, self.privacy_, (digest,), classes=classes)
 
     def __getitem__(self, name: str) -> EstimatedMeasure:
-        """A measure of the first model over all records, or over its first group."""
+        """A measure of the first model over all records."""
         return self.parts[0][0][name]
 
     @property
     def groups(self) -> dict[str, Measured]:
         """Of the first model, by the cells of the column `by`."""
-        return {one.group: one for one in self.parts[0]}
+        return {one.group: one for one in self.parts[0] if one.group != ALL}
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -75,6 +82,7 @@ class Evaluation:
             "confidence": self.confidence,
             "models": [[_plain(one) for one in part] for part in self.parts],
             "digests": list(self.digests),
+            "classes": list(self.classes),
             "privacy": self.privacy_.to_dict(),
         }
 
@@ -86,6 +94,7 @@ class Evaluation:
             float(d["confidence"]),
             PrivacyStatement.from_dict(d["privacy"]),
             tuple(d["digests"]),
+            classes=tuple(d.get("classes", ())),
         )
 
     def __repr__(self) -> str:
@@ -104,10 +113,32 @@ class Evaluation:
         lines = [f"Evaluation, {self.privacy_.promise}; {self.confidence:.0%} intervals"]
         for k, part in enumerate(self.parts):
             lines += [self._title(k)] if len(self.parts) > 1 else []
-            for one in (one for one in part if one.is_told or len(part) == 1):
+            for one in part:
                 lines += [f"  {one.group}"] if len(part) > 1 else []
-                lines += [f"    {name:<24} {value}" for name, value in one.measures.items()]
-        return "\n".join(lines)
+                lines += self._measures(one)
+        return "\n".join([*lines, *(self._calibration() if len(self.parts) == 1 else [])])
+
+    def _measures(self, one: Measured) -> list[str]:
+        if not one.is_told:
+            return [f"    {HIDDEN}"]
+        return [f"    {measure_name(n, self.classes):<24} {m}" for n, m in one.measures.items()]
+
+    def _calibration(self) -> list[str]:
+        """Of all records: what was said, and what was found among those of whom it was said."""
+        bins = [b for b in self.parts[0][0].calibration if not math.isnan(b.share.value)]
+        if not bins:
+            return []
+        what = f"of {self.classes[1]}" if len(self.classes) == 2 else "of the class that is named"
+        return [
+            f"  probability {what}: said, and found",
+            *(f"    {f'{b.low:g} to {b.high:g}':<24} {b.share}" for b in bins),
+        ]
+
+
+def measure_name(name: str, classes: Sequence[str]) -> str:
+    """For people: with the class that it is about."""
+    is_share = name == "share_of_second_class" and len(classes) == 2
+    return f"share of {classes[1]}" if is_share else name
 
 
 def _main(one: Measured) -> str:

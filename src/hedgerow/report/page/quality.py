@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hedgerow.learning.evaluation import CalibrationBin, EstimatedMeasure
-from hedgerow.report.evaluation import Evaluation, Measured
+from hedgerow.report.evaluation import HIDDEN, Evaluation, Measured, measure_name
 from hedgerow.report.page.html import Html, table, tag
 from hedgerow.report.page.sections import section
 
@@ -57,7 +57,7 @@ def _who_paid(found: Evaluation) -> str:
 def _group(one: Measured, has_name: bool, classes: tuple[str, ...]) -> Html:
     title = [tag("h3", one.group)] if has_name else []
     if not one.is_told:
-        return tag("div", *title, tag("p", "Noise hides these records: nothing can be told."))
+        return tag("div", *title, tag("p", f"{HIDDEN.capitalize()}."))
     rows = [
         (_name(name, classes), f"{m.value:.3f}", _between(m)) for name, m in one.measures.items()
     ]
@@ -67,8 +67,9 @@ def _group(one: Measured, has_name: bool, classes: tuple[str, ...]) -> Html:
 
 
 def _name(name: str, classes: tuple[str, ...]) -> str:
-    if name == "share_of_second_class" and len(classes) == 2:
-        return f"Share of {classes[1]}"
+    words = measure_name(name, classes)
+    if words != name:
+        return f"{words[0].upper()}{words[1:]}"
     return NAMES.get(name) or name.replace("_", " ").capitalize()
 
 
