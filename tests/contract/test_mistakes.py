@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import warnings
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -15,6 +17,7 @@ import hedgerow as hr
 from effort import IS_LONG
 from hedgerow.cli.console import guarded
 from hedgerow.cli.main import app
+from hedgerow.privacy.accounting import conversions
 
 CODES = (1, 2, 3, 4, 5)
 EVERY = 1 if IS_LONG else 5
@@ -150,6 +153,15 @@ def test_a_mistake_is_told_in_words_and_by_a_code(line, place, monkeypatch, caps
     assert "Traceback" not in said.err + said.out
     assert not list(place.glob("x*"))
     assert not list(place.glob("report.html"))
+
+
+def test_a_warning_of_a_command_is_a_line_without_our_source(monkeypatch, capsys):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # brought back afterwards
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        guarded(partial(conversions.warn_if_weak, Fraction(1, 2)))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hedgerow: warning: delta is above 1e-4")
 
 
 def test_there_are_mistakes_for_every_command():

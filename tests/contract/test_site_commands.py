@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,17 @@ def test_rows_are_selected_from_a_database(world, tmp_path):
     words = ["site", "check", str(world.study_file), "--data", str(database)]
     done = RUN.invoke(app, [*words, "--sql", "SELECT * FROM rows"])
     assert "rows that can be used: 40" in done.output
+
+
+def test_a_service_that_is_stopped_while_loops_are_compiled_leaves_a_line(world, monkeypatch):
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("hedgerow.agreement.serving.warm", interrupted)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        done = RUN.invoke(app, ["site", "join", str(world.sites[0].root)])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert done.exit_code != 0
+    assert "nothing was served" in noted(world.sites[0], "stopped")

@@ -151,6 +151,9 @@ def read_hash(write) -> bytes:
     return StudyFile.read(write(TEXT)).study.hash
 
 
+TIMING = "[timing]"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -169,8 +172,13 @@ def read_hash(write) -> bytes:
         ("version = 1", "", r"version is missing; add it"),
         ("delta = 1e-6", "dalta = 1e-6", r"line 22: privacy.dalta is no entry of a study"),
         (SITES[1], SITES[1][:-1], r"line 33: site.1.key is '.*'; write the 64 hexadecimal"),
-        (SITES[1], SITES[0], r"are the same; each site and the coordinator need"),
-        ('"south"', '"north"', r"the names \['north'\] stand for two sites each"),
+        (SITES[1], SITES[0], r"line 33: site.1.key stands above already; everybody needs a key"),
+        (SITES[1], "00" * 32, r"line 33: site.1.key is no key that anybody can hold alone"),
+        (TIMING, f"[sum]\nthreshold = 9\n{TIMING}", r"line 40: threshold is 9 and colluders is"),
+        (TIMING, f"[sum]\ncolluders = 7\n{TIMING}", r"line 40: threshold is . and colluders is 7"),
+        (TIMING, f'[sum]\ngraph = "sparse"\n{TIMING}', r"'sparse'; write \"complete\", or, for"),
+        (TIMING, f"[sum]\ngraph = {{ sigma = 40 }}\n{TIMING}", r"graph.rounds is missing"),
+        ('"south"', '"north"', r"line \d+: site.1.name is 'north', as another site's"),
         ('"south"', '"a b"', r"line 32: site.1.name is 'a b'; use letters"),
         ("high = 100", "high = -1", r"column 'age': low is 0.0 and high is -1.0"),
         ("[schema]\n", "[schema\n", r"not valid TOML: .*line 11.*; correct that line"),

@@ -141,9 +141,8 @@ def _spaced(name: str) -> str:
 def why_not_approve(state: StateFolder, agreed: StudyFile) -> list[str]:
     """Every reason for which this site cannot approve the study, before anything is written."""
     rules, study = state.policy(), agreed.study
-    if rules.allows_nothing:
-        return [f"its policy allows nothing yet; {HOW_TO_OPEN}"]
-    reasons = [*rules.policy.reasons(study), *_budget_reasons(state, study)]
+    closed = f"its policy allows nothing yet; {HOW_TO_OPEN}"
+    reasons = [closed] if rules.allows_nothing else list(rules.policy.reasons(study))
     own = state.identity().public
     if own not in study.sites:
         return [*reasons, "the roster does not hold this site's key; send it to the coordinator"]
@@ -159,17 +158,14 @@ def why_not_approve(state: StateFolder, agreed: StudyFile) -> list[str]:
     return reasons
 
 
-def _budget_reasons(state: StateFolder, study: Study) -> Iterator[str]:
-    """What the ledger would say to the approval, by its own rules and without an entry."""
+def _require_budget(state: StateFolder, study: Study) -> None:
+    """Raises what the ledger would say to the approval, by its own rules and without an entry."""
     with _books_of(state) as books:
         if study.account in books.accounts and books.accounts[study.account].open:
             return
         trial = books.for_trial()
-    try:
-        trial.apply(LifetimeSet(*state.policy().lifetime))
-        trial.apply(Approved(study.account, study.measure, study.limit, study.name))
-    except HedgerowError as error:
-        yield str(error).rstrip(".")
+    trial.apply(LifetimeSet(*state.policy().lifetime))
+    trial.apply(Approved(study.account, study.measure, study.limit, study.name))
 
 
 @contextmanager
@@ -183,11 +179,22 @@ def _books_of(state: StateFolder) -> Iterator[Books]:
 
 
 def require_allowed(state: StateFolder, agreed: StudyFile, audit: Audit) -> None:
-    """Refuses, and writes down why, what this site's policy does not allow."""
-    study, reasons = agreed.study, why_not_approve(state, agreed)
-    if reasons:
-        audit.note("not approved", study=study.account, name=study.name, what="; ".join(reasons))
-        raise SpecError(f"this site does not allow {study.name!r}: {'; '.join(reasons)}.")
+    """Refuses, and writes down why, what this site's policy or its ledger does not allow."""
+    with _refusals_noted(agreed.study, audit):
+        reasons = why_not_approve(state, agreed)
+        if reasons:
+            name = agreed.study.name
+            raise SpecError(f"this site does not allow {name!r}: {'; '.join(reasons)}.")
+        _require_budget(state, agreed.study)
+
+
+@contextmanager
+def _refusals_noted(study: Study, audit: Audit) -> Iterator[None]:
+    try:
+        yield
+    except HedgerowError as error:
+        audit.note("not approved", study=study.account, name=study.name, what=str(error))
+        raise
 
 
 def decline(agreed: StudyFile, audit: Audit) -> None:
@@ -205,7 +212,7 @@ def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit
     make_private(folder.path)
     _keep_study(folder, study_file, agreed)
     write_private(folder.data_file, place.to_toml().encode())
-    with ledger_of(state) as ledger:
+    with _refusals_noted(study, audit), ledger_of(state) as ledger:
         _set_lifetime(state, ledger)
         is_new = not ledger.is_open(study.account)
         if is_new:

@@ -160,8 +160,13 @@ def prepare(state: StateFolder) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     LOG.addHandler(handler)
     LOG.propagate = False
-    Audit(state.audit_file).note("starts", what="loops are compiled, the first time for a while")
-    warm()
+    audit = Audit(state.audit_file)
+    audit.note("starts", what="loops are compiled, the first time for a while")
+    try:
+        warm()
+    except KeyboardInterrupt:
+        audit.note("stopped", what="before loops were compiled; nothing was served")
+        raise
 
 
 def _approved(folder: StudyFolder) -> Study:

@@ -7,12 +7,14 @@ what people say of the model: who publishes it, for what, where and when.
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hedgerow.agreement.places import line_of, line_of_name
 from hedgerow.coordinator.about import About, Curator
@@ -25,7 +27,7 @@ from hedgerow.estimators.saving import read_parameters
 from hedgerow.papers.by_name import Maker, estimator_named
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.recipes.recipe import Recipe
-from hedgerow.secagg.keys import Roster
+from hedgerow.secagg.keys import Roster, is_weak
 from hedgerow.study.consortium import Sparse
 from hedgerow.study.terms import Study
 from hedgerow.transport.timing import Timing
@@ -181,20 +183,31 @@ class StudyFile(_Table):
         """From parsed content; `text` is where lines are looked for."""
         try:
             found = cls.model_validate(_with_schema(content, path))
-            _ = found.study, found.roster, found.estimator()
+            conflict = next(found.conflicts(), None)
+            if conflict is None:
+                _ = found.study, found.roster, found.estimator()
+                return found
         except ValidationError as error:
             raise SpecError(_all_problems(error, text, path)) from None
         except HedgerowError as error:
             raise SpecError(f"{_where(path, _line_of_error(text, str(error)))}: {error}") from None
-        return found
+        place, words = conflict
+        raise SpecError(f"{_where(path, line_of(text, place))}: {words}.")
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        names = [one.name for one in self.site]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"the names {twice} stand for two sites each; name every site once")
-        return self
+    def conflicts(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """What no entry shows by itself, with the place of the entry that is one too many."""
+        for k, name in enumerate(self.names):
+            if name in self.names[:k]:
+                words = f"site.{k}.name is {name!r}, as another site's; name every site once"
+                yield ("site", k, "name"), words
+        places: list[tuple[str | int, ...]] = [("site", k, "key") for k in range(len(self.site))]
+        keys = [*(one.key for one in self.site), self.coordinator.key]
+        for k, place in enumerate([*places, ("coordinator", "key")]):
+            name = ".".join(map(str, place))
+            if is_weak(bytes.fromhex(keys[k])):
+                yield place, f"{name} is no key that anybody can hold alone; ask for another one"
+            if keys[k] in keys[:k]:
+                yield place, f"{name} stands above already; everybody needs a key of their own"
 
     # ------------------------------------------------------------------------------- what it says
     @property
@@ -297,7 +310,13 @@ def _with_schema(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------ errors
 def _all_problems(error: ValidationError, text: str, path: Path) -> str:
-    return "; ".join(_problem(one, text, path) for one in error.errors()) + "."
+    """Once each: of a union every member complains, most of them about what nobody meant."""
+    told = dict.fromkeys(_problem(one, text, path) for one in error.errors() if _is_meant(one))
+    return "; ".join(told) + "."
+
+
+def _is_meant(one: Any) -> bool:
+    return not (_COMPLETE in one["loc"] and isinstance(one["input"], dict))
 
 
 def _problem(one: Any, text: str, path: Path) -> str:
@@ -314,17 +333,21 @@ def _problem(one: Any, text: str, path: Path) -> str:
                 f"{_where(path, line)}: version is {one['input']!r}; this hedgerow reads version "
                 f"{VERSION}, so update hedgerow or write the file anew"
             )
-        case "value_error":
-            return f"{path}: {one['msg'].removeprefix('Value error, ')}"
     shown = "" if isinstance(one["input"], dict) else f" is {one['input']!r}"
     return f"{_where(path, line)}: {name}{shown}; {_expected(one)}"
 
 
-_UNION_PARTS = {"int", "float", "str", "literal['complete']", "GraphTable"}
+_COMPLETE = "literal['complete']"
+_UNION_PARTS = {"int", "float", "str", _COMPLETE, "GraphTable"}
 """Pydantic names the member of a union that did not fit; a person wrote none of them."""
 
 
 def _expected(one: Any) -> str:
+    if one["loc"][:2] == ("sum", "graph") and len(one["loc"]) == 3:  # the last is a union's member
+        return (
+            'write "complete", or, for more than 200 sites, '
+            "{ sigma = 40, eta = 20, rounds = 100 } with the rounds that the study may take"
+        )
     words = str(one["msg"][0].lower() + one["msg"][1:])
     if one["type"] == "string_pattern_mismatch":
         is_key = one["loc"][-1] == "key"
@@ -341,5 +364,6 @@ def _where(path: Path, line: int | None) -> str:
 
 
 def _line_of_error(text: str, message: str) -> int | None:
-    """Our own errors begin with the name of what they are about."""
-    return line_of_name(text, message.split(" ", 1)[0])
+    """Our own errors begin with the name of what they are about, or say what it is."""
+    names = [message.split(" ", 1)[0], *re.findall(r"(\w+) is ", message)]
+    return next((line for name in names if (line := line_of_name(text, name))), None)

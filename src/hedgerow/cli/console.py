@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -40,6 +41,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON value instead
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what was asked for.")]
 
 
+def _as_line(words: str) -> None:
+    """A warning without the place in our source that raised it."""
+    print(f"hedgerow: warning: {words}", file=sys.stderr)
+
+
 def exit_code_of(error: HedgerowError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), MISTAKE)
 
@@ -49,6 +55,7 @@ def guarded(command: Callable[[], Any]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without a letter shows a mark
+    warnings.showwarning = lambda message, *_, **__: _as_line(str(message))
     try:
         command()
     except HedgerowError as error:
@@ -82,9 +89,7 @@ def say_json(value: Any) -> None:
 
 @contextmanager
 def warnings_as_lines(quiet: bool) -> Iterator[None]:
-    """Warnings as lines of text, without the place in our source that raised them."""
-    import warnings
-
+    """All warnings of a command, once each, when it is done; none if it is to be quiet."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -92,7 +97,7 @@ def warnings_as_lines(quiet: bool) -> Iterator[None]:
         finally:
             told = dict.fromkeys(str(one.message) for one in caught)
             for words in () if quiet else told:
-                print(f"hedgerow: warning: {words}", file=sys.stderr)
+                _as_line(words)
 
 
 def on_terminal(quiet: bool) -> bool:

@@ -156,6 +156,7 @@ def join(
     from hedgerow.site.state import StateFolder
 
     folder = StateFolder.open(state)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as from the keyboard, until served
     prepare(folder)
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -96,6 +96,6 @@ def check_counts(parties: int, colluders: int, threshold: int) -> None:
     """Refuses numbers under which more noise shares would be counted on than can be there."""
     if not 0 <= colluders < threshold <= parties:
         raise SpecError(
-            f"{colluders} colluders and a threshold of {threshold} do not fit {parties} sites; "
-            "use colluders < threshold <= sites."
+            f"threshold is {threshold} and colluders is {colluders}, which do not fit {parties} "
+            "sites; use colluders < threshold <= sites."
         )

@@ -43,11 +43,13 @@ class ColumnReport:
     missing: int
     reach: tuple[float, float] | None = None
     width: float = 0.0
+    numeric: bool = False
 
     @property
     def complaints(self) -> list[str]:
         """What is worth a warning, a clause each."""
-        found = [(self.clamped, "outside"), (self.unknown, "not among")]
+        strange = "no numbers within" if self.numeric else "not among"
+        found = [(self.clamped, "outside"), (self.unknown, strange)]
         told = [
             f"{n} of {self.rows} values ({n / self.rows:.1%}) are {words} {self.allowed}"
             for n, words in found
@@ -140,11 +142,17 @@ def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> Da
     rows = sum(part.n for part in parts)
     columns = [_column(parts, grid.feature, allowed(grid), rows) for grid in schema.grids]
     columns = [
-        replace(column, width=_width(grid), reach=_reach(parts, grid.feature))
+        replace(
+            column,
+            width=_width(grid),
+            reach=_reach(parts, grid.feature),
+            numeric=grid.kind is ColumnKind.NUMERIC,
+        )
         for column, grid in zip(columns, schema.grids, strict=True)
     ]
     if schema.target is not None and any(part.y is not None for part in parts):
-        columns.append(_column(parts, label, _range(schema.target.low, schema.target.high), rows))
+        words = _range(schema.target.low, schema.target.high)
+        columns.append(replace(_column(parts, label, words, rows), numeric=True))
     return DataReport(tuple(columns), sum(part.skipped for part in parts))
 
 
