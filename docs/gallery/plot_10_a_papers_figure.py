@@ -51,4 +51,4 @@ figure.tight_layout()
 
 # %%
 # ``hr.papers`` has every method of the five papers under its own name, with the paper's numbers.
-# The whole study, with every figure and a verdict on every claim, is on the results page.
+# The whole study, with its figures and the paper's claims one by one, is on the results page.

@@ -29,7 +29,16 @@ from studies.extra_trees.fits import (
 from studies.extra_trees.paper import DEVIATIONS, PAPER, REPEATS, ROWS
 from studies.extra_trees.waveform import best_accuracy
 from studies.harness import Computation
-from studies.pages import Line, curves, evenly, line, markdown_table, repeats, write_page
+from studies.pages import (
+    Line,
+    curves,
+    evenly,
+    left_out,
+    line,
+    markdown_table,
+    repeats,
+    write_page,
+)
 
 FIGURE_NAMES = {"FET": "FET", "response": "labels", "silo": "silo"}
 DRAWS = 100_000
@@ -327,8 +336,9 @@ def _figure(figure: pd.DataFrame, out: Path) -> str:
                 for method, p in part.groupby("method", sort=False)
             }
     curves(out / "figure3", panels, "", "accuracy", log_x=False)
+    told = repeats(even, "seed", "divisions") + left_out(figure, even, points)
     return (
-        f"## Figure 3\n\n{repeats(even, 'seed', 'divisions').capitalize()}. Clients hold a part "
+        f"## Figure 3\n\n{told.capitalize()}. Clients hold a part "
         f"of the "
         f"rows each, one of {MOST_CLIENTS}; k of them take part. {TREES} trees of depth {DEPTH} "
         f"unless "

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from studies.pages import Line, curves, evenly, level, line, repeats
+from studies.pages import Line, curves, evenly, left_out, level, line, repeats
+from studies.topdown.data import LOADERS
 from studies.topdown.methods import BASELINES
 
 Tables = Mapping[str, pd.DataFrame]
@@ -45,8 +46,8 @@ def even(table: pd.DataFrame) -> pd.DataFrame:
 
 # ------------------------------------------------------------------------------- against epsilon
 def _privacy(out: Path, tables: Tables, name: str, value: str, words: str, figure: str) -> str:
-    table = even(tables["printed" if name == "printed" else "curves"])
-    plain = tables["baselines"]
+    which = "printed" if name == "printed" else "curves"
+    table, plain = even(tables[which]), tables["baselines"]
     if table.empty:
         return f"{figure}: {NOT_RUN}"
     alphas = sorted(table["alpha"].unique())
@@ -58,8 +59,7 @@ def _privacy(out: Path, tables: Tables, name: str, value: str, words: str, figur
         panels[str(label)] = lines
     curves(out / name, panels, "epsilon", words)
     return (
-        f"{figure}: {words} against epsilon ({repeats(table, 'seed', 'runs')}); flat lines are "
-        f"trees "
+        f"{figure}: {words} against epsilon ({_told(tables[which], table)}); flat lines are trees "
         f"without noise.\n\n![{figure}, {words}]({name}.png)\n"
     )
 
@@ -70,21 +70,19 @@ def _by_set(
 ) -> list[str]:
     """One figure for the sets of the paper's body, one for the others."""
     assert callable(draw)
-    whole = tables["leaf_share" if name == "leaf_share" else "training_size"]
-    there = list(dict.fromkeys(whole["name"]))
-    made = []
-    for figure, names, path in (
-        (body, [n for n in there if n in BODY], name),
-        (appendix, [n for n in there if n not in BODY], f"{name}_others"),
-    ):
-        if names:
-            made.append(draw(out / path, tables, names, figure))
-    return made
+    return [
+        draw(out / path, tables, names, figure)
+        for figure, names, path in (
+            (body, BODY, name),
+            (appendix, [n for n in LOADERS if n not in BODY], f"{name}_others"),
+        )
+    ]
 
 
 def _leaf_shares(path: Path, tables: Tables, names: Sequence[str], figure: str) -> str:
-    table = tables["leaf_share"]
-    table = even(table[table["name"].isin(names)])
+    whole = tables["leaf_share"]
+    whole = whole[whole["name"].isin(names)]
+    table = even(whole)
     if table.empty:
         return f"{figure}: {NOT_RUN}"
     panels = {
@@ -95,7 +93,8 @@ def _leaf_shares(path: Path, tables: Tables, names: Sequence[str], figure: str) 
         for (name, method), part in table.groupby(["name", "method"], sort=False)
     }
     curves(path, panels, "part of the budget for leaves", "test accuracy", log_x=False)
-    return _shown(path, table, figure, "test accuracy against the part of the budget for leaves")
+    words = "test accuracy against the part of the budget for leaves"
+    return f"{figure}: {words} ({_told(whole, table, names)}).\n\n![{figure}]({path.name}.png)\n"
 
 
 def _sizes_test(path: Path, tables: Tables, names: Sequence[str], figure: str) -> str:
@@ -107,8 +106,9 @@ def _sizes_train(path: Path, tables: Tables, names: Sequence[str], figure: str) 
 
 
 def _sizes(path: Path, tables: Tables, names: Sequence[str], figure: str, value: str) -> str:
-    table, plain = tables["training_size"], tables["size_baselines"]
-    table = even(table[table["name"].isin(names)])
+    whole, plain = tables["training_size"], tables["size_baselines"]
+    whole = whole[whole["name"].isin(names)]
+    table = even(whole)
     if table.empty:
         return f"{figure}: {NOT_RUN}"
     panels: dict[str, dict[str, Line]] = {}
@@ -124,7 +124,11 @@ def _sizes(path: Path, tables: Tables, names: Sequence[str], figure: str, value:
         panels[f"{name}: {method}"] = lines
     words = f"{value}{'ing' if value == 'train' else ''} accuracy"
     curves(path, panels, "epsilon", words)
-    return _shown(path, table, figure, f"{words} for parts of the training rows")
+    told = _told(whole, table, names)
+    return (
+        f"{figure}: {words} for parts of the training rows ({told}).\n\n"
+        f"![{figure}]({path.name}.png)\n"
+    )
 
 
 def unnoised(method: str) -> str:
@@ -132,7 +136,8 @@ def unnoised(method: str) -> str:
     return next((plain for plain, line in BASELINES.items() if line == method), "without noise")
 
 
-def _shown(path: Path, table: pd.DataFrame, figure: str, words: str) -> str:
-    return (
-        f"{figure}: {words} ({repeats(table, 'seed', 'runs')}).\n\n![{figure}]({path.name}.png)\n"
-    )
+def _told(whole: pd.DataFrame, table: pd.DataFrame, names: Sequence[str] = ()) -> str:
+    """How many runs a figure has, and what is not in it."""
+    absent = [name for name in names if name not in set(table["name"])]
+    without = f"; without {', '.join(absent)}, whose cells were not run" if absent else ""
+    return repeats(table, "seed", "runs") + left_out(whole, table, CELL) + without
