@@ -10,9 +10,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from benchmarks.sizes import sized
 from benchmarks.timing import Row, named
 
-ROUNDS = 3
+ROUNDS = sized(3, 1)
 CLOCK = "import time; print(time.process_time())\n"
 DATA = """
 import numpy as np

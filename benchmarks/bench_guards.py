@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import hedgerow as hr
+from benchmarks.sizes import sized
 from benchmarks.timing import Row
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.tables import Table
@@ -35,7 +36,8 @@ from hedgerow.study.terms import Study
 from hedgerow.transport import endpoint, in_process
 from hedgerow.transport.endpoint import Endpoint
 
-SITES, COLUMNS, TURNS = 3, 20, 3
+SITES, COLUMNS, TURNS = 3, 20, sized(3, 1)
+RECORDS = (sized(20_000, 500), sized(200_000, 1_000))
 TARGET = 0.05
 PLACES = {
     "admission": (endpoint, "why_not"),
@@ -45,7 +47,7 @@ PLACES = {
 
 
 def rows() -> Iterator[Row]:
-    for records in (20_000, 200_000):
+    for records in RECORDS:
         whole, parts = best_of_fits(records)
         fit = f"a default boosted fit, {records:,} x {COLUMNS}, {SITES} sites with vaults"
         for name, seconds in parts.items():

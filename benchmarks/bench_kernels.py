@@ -10,6 +10,7 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
+from benchmarks.sizes import sized
 from benchmarks.timing import Row, named, race
 from hedgerow.kernels.encoding import encode_edges, split_rows
 from hedgerow.kernels.sums import count_cells, sum_cells
@@ -18,7 +19,7 @@ from hedgerow.values.packing import Packed, pack
 from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
 from hedgerow.values.trees import Tree
 
-N_ROWS, N_FEATURES, N_BINS = 1_000_000, 30, 32
+N_ROWS, N_FEATURES, N_BINS = sized(1_000_000, 2_000), 30, 32
 N_TREES = 20  # of a batch of random trees
 PART = 16_384
 ROUNDS = 3
@@ -185,10 +186,10 @@ def random_split(rng: np.random.Generator) -> Split:
 # ------------------------------------------------------------------------------------ prediction
 def prediction_rows(rng: np.random.Generator) -> list[Row]:
     """XGBoost's own model, predicted by XGBoost and by hedgerow."""
-    X = rng.normal(size=(100_000, N_FEATURES)).astype(np.float32)
+    X = rng.normal(size=(sized(100_000, 2_000), N_FEATURES)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=len(X)) > 0).astype(np.float32)
     data = xgboost.QuantileDMatrix(X, label=y, max_bin=64, nthread=1)
-    model = xgboost.train({**XGBOOST, "max_depth": 6, "max_bin": 64}, data, 100)
+    model = xgboost.train({**XGBOOST, "max_depth": 6, "max_bin": 64}, data, sized(100, 3))
     edges, trees = translated(model)
     packed, codes = pack(trees), encoded(X, edges)
     check_same(model.inplace_predict(X, predict_type="margin"), predicted(packed, codes))

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.sizes import sized
 from benchmarks.timing import Row, race
 from hedgerow.secagg import masks
 from hedgerow.secagg.coordinator import Coordinator
@@ -15,7 +16,7 @@ from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Fresh, MemoryInRam, Site
 from hedgerow.study.consortium import Sparse
 
-LENGTH = 100_000
+LENGTH = sized(100_000, 100)
 ROUNDS = 5
 STUDY = bytes(32)
 ME = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 
+from benchmarks.sizes import sized
 from benchmarks.timing import Row, race
 from hedgerow.kernels.noise import invert
 from hedgerow.privacy.noise.mechanisms import (
@@ -16,7 +17,7 @@ from hedgerow.privacy.noise.mechanisms import (
 from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.privacy.noise.sampling import draw
 
-N_DRAWS = 1_000_000
+N_DRAWS = sized(1_000_000, 1_000)
 LAWS: dict[str, NoiseLaw] = {
     "discrete Laplace, scale 10": DiscreteLaplace(Fraction(1, 10)),
     "discrete Laplace, scale 10,000": DiscreteLaplace(Fraction(1, 10_000)),

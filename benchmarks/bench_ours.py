@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 import hedgerow as hr
+from benchmarks.sizes import sized
 from benchmarks.timing import Row, named, race
 
-ROWS, FEATURES = 1_000_000, 30
+ROWS, FEATURES, TREES = sized(1_000_000, 2_000), 30, sized(100, 3)
 ROUNDS = 2
 TARGETS = {"tree": 0.2, "forest": 0.5, "boosted trees": 0.5}
 
@@ -34,7 +35,7 @@ def rows() -> list[Row]:
             "forest": lambda: hr.ForestClassifier(schema, **promise).fit(X, y),
             "boosted trees": lambda: hr.BoostedTreesClassifier(schema, **promise).fit(X, y),
             "xgboost": lambda: xgboost.XGBClassifier(
-                n_estimators=100, max_depth=6, n_jobs=1, tree_method="hist"
+                n_estimators=TREES, max_depth=6, n_jobs=1, tree_method="hist"
             ).fit(X, y),
         },
         ROUNDS,

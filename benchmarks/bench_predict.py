@@ -13,10 +13,11 @@ import pandas as pd
 import xgboost
 
 import hedgerow as hr
+from benchmarks.sizes import sized
 from benchmarks.timing import Row, named, race
 
-ROWS, FEATURES, TREES = 100_000, 30, 100
-CALLS = 200
+ROWS, FEATURES, TREES = sized(100_000, 10_000), 30, sized(100, 5)
+CALLS = sized(200, 2)
 NAMES = [f"x{j}" for j in range(FEATURES)]
 
 

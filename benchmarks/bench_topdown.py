@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 import hedgerow as hr
+from benchmarks.sizes import sized
 from benchmarks.timing import Row, named, race
 from studies import datasets
 
-MAX_SPLITS = 512
+MAX_SPLITS = sized(512, 4)
 SITES = 4
 ROUNDS = 1
 MOST_SECONDS = 30.0

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import hedgerow as hr
+from benchmarks.sizes import sized
 from benchmarks.works import normals, schema_of
 
-ROUNDS = 3  # one thread and two take turns, and each keeps its best
+ROUNDS = sized(3, 1)  # one thread and two take turns, and each keeps its best
 
 
 def longest_chain(rows: int, features: int) -> dict[str, float]:

@@ -1,15 +1,15 @@
 """How cost grows with rows, columns, sites, classes and splits: a table and a figure.
 
-python -m benchmarks.growth           into docs/results/speed, and the page anew
-python -m benchmarks.growth --quick   small sizes, printed only: a smoke test
+python -m benchmarks.growth               into docs/results/speed, and the page anew
+python -m benchmarks.growth sites splits  some of them; the others stay
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,8 @@ import hedgerow as hr
 from benchmarks.consortium import tree_over
 from benchmarks.works import STORE, cpu, normals, schema_of
 from hedgerow.kernels.warming import warm
+
+FILE = STORE / "growth.json"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,12 @@ def boosted(rows: int, columns: int, classes: int = 2) -> Prepared:
 def rows_of_extra_trees(rows: int) -> Prepared:
     X, y, _ = normals(rows, 30)
     model = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, n_trees=5, random_state=0)
+    return partial(model.fit, X, y)
+
+
+def rows_of_extra_trees_of_numbers(rows: int) -> Prepared:
+    X, _, y = normals(rows, 30)
+    model = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, n_trees=5, random_state=0)
     return partial(model.fit, X, y)
 
 
@@ -97,6 +105,10 @@ CURVES: dict[Callable[[int], Prepared], tuple[str, str, tuple[int, ...], tuple[i
         *("rows", "5 extra-trees of depth 20, 30 columns"),
         *((62_500, 250_000, 1_000_000), (4_000, 16_000)),
     ),
+    rows_of_extra_trees_of_numbers: (
+        *("rows", "5 extra-trees of numbers, depth 20, 30 columns"),
+        *((62_500, 250_000, 1_000_000), (4_000, 16_000)),
+    ),
     rows_of_a_forest_of_medians: (
         *("rows", "tree of private medians, depth 7, 30 columns"),
         *((10_000, 40_000, 160_000), (1_000, 4_000)),
@@ -108,12 +120,14 @@ CURVES: dict[Callable[[int], Prepared], tuple[str, str, tuple[int, ...], tuple[i
     ),
     splits: ("splits", "best-first tree, 20,000 x 10, 2 sites", (32, 128, 512), (8, 32)),
 }
+"""What grows, the work, its sizes, and such as only show that it runs (`smoke.py`)."""
 
 
-def curves(quick: bool) -> list[Curve]:
+def curves(names: Sequence[str]) -> list[Curve]:
     found = []
-    for work, (grows, words, full, small) in CURVES.items():
-        sizes = small if quick else full
+    for work, (grows, words, sizes, _) in CURVES.items():
+        if names and work.__name__ not in names:
+            continue
         work(sizes[0])()  # imports and tables of noise laws are paid once a process
         found.append(Curve(grows, words, sizes, [cpu(work(size)) for size in sizes]))
         print(f"{grows}: {words}: exponent {found[-1].exponent:.2f}", found[-1].seconds, flush=True)
@@ -138,20 +152,22 @@ def draw(found: Sequence[Curve]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    given = parser.parse_args()
-    warm()
-    found = curves(given.quick)
-    if given.quick:
-        return
     from benchmarks.page import write_page
 
+    warm()
+    found = {curve.work: curve for curve in [*_kept(), *curves(sys.argv[1:])]}
+    told = [found[words] for _, words, _, _ in CURVES.values() if words in found]
     STORE.mkdir(parents=True, exist_ok=True)
-    kept = [{**asdict(curve), "exponent": curve.exponent} for curve in found]
-    (STORE / "growth.json").write_text(json.dumps(kept, indent=1) + "\n")
-    draw(found)
+    lines = [{**asdict(curve), "exponent": curve.exponent} for curve in told]
+    FILE.write_text(json.dumps(lines, indent=1) + "\n")
+    draw(told)
     write_page()
+
+
+def _kept() -> list[Curve]:
+    """Those of earlier runs; what is measured again takes their place."""
+    lines = json.loads(FILE.read_text()) if FILE.exists() else []
+    return [Curve(**{f.name: line[f.name] for f in fields(Curve)}) for line in lines]
 
 
 if __name__ == "__main__":

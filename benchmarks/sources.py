@@ -18,12 +18,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.sizes import is_quick
 from benchmarks.works import ROOT, STORE, schema_of
 
 FILE = STORE / "sources.json"
@@ -40,7 +42,8 @@ class Timed:
         self.model, self.seconds, self.beside = model, 0.0, 0.0
 
     def fit(self, *rows: Any, others: Callable[[], float] = lambda: 0.0, **how: Any) -> None:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+        if not is_quick():
+            Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
         began, theirs = time.process_time(), others()
         self.model.fit(*rows, **how)
         self.seconds, self.beside = time.process_time() - began, others() - theirs
@@ -55,6 +58,37 @@ def _memory(model: Timed, rows: Path) -> None:
 
     frame = pd.read_parquet(rows)
     model.fit(frame.drop(columns="y"), frame.y)
+
+
+def _numpy(model: Timed, rows: Path) -> None:
+    import pandas as pd
+
+    frame = pd.read_parquet(rows)
+    X, y = frame.drop(columns="y").to_numpy(), frame.y.to_numpy()
+    del frame
+    model.fit(X, y)
+
+
+def _polars(model: Timed, rows: Path) -> None:
+    import polars as pl
+
+    model.fit(pl.read_parquet(rows), target="y")
+
+
+def _arrow_file(model: Timed, rows: Path) -> None:
+    model.fit(str(rows.with_suffix(".arrow")), target="y")
+
+
+def _dataset(model: Timed, rows: Path) -> None:
+    import pyarrow.dataset
+
+    model.fit(pyarrow.dataset.dataset(str(rows)), target="y")
+
+
+def _reader(model: Timed, rows: Path) -> None:
+    import pyarrow.dataset
+
+    model.fit(pyarrow.dataset.dataset(str(rows)).scanner().to_reader(), target="y")
 
 
 def _duckdb(model: Timed, rows: Path, **how: Any) -> None:
@@ -73,16 +107,25 @@ def _dask(model: Timed, rows: Path) -> None:
     import dask.dataframe
     from distributed import Client, LocalCluster
 
+    frame = dask.dataframe.read_parquet(rows)
+    if is_quick():
+        with dask.config.set(scheduler="synchronous"):
+            model.fit(frame, target="y")
+        return
     started = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(host="127.0.0.1", **started) as local, Client(local) as client:
-        frame = dask.dataframe.read_parquet(rows)
         model.fit(frame, target="y", others=lambda: sum(client.run(time.process_time).values()))
 
 
 PLACES: dict[str, tuple[str, Fit]] = {
     "memory": ("a data frame in memory", _memory),
+    "numpy": ("a NumPy array in memory", _numpy),
+    "polars": ("a Polars frame in memory", _polars),
     "parquet": ("Parquet file, streamed", lambda m, rows: m.fit(str(rows), target="y")),
     "csv": ("CSV file, streamed", lambda m, rows: m.fit(str(rows.with_suffix(".csv")), target="y")),
+    "arrow": ("Arrow file, streamed", _arrow_file),
+    "dataset": ("pyarrow dataset, streamed", _dataset),
+    "reader": ("reader of record batches, streamed", _reader),
     "duckdb": ("DuckDB, streamed", _duckdb),
     "duckdb_pushed": ("DuckDB, pushed down", lambda m, r: _duckdb(m, r, push_down=True)),
     "postgres": ("PostgreSQL, streamed", _postgres),
@@ -93,10 +136,11 @@ PLACES: dict[str, tuple[str, Fit]] = {
 
 # ------------------------------------------------------------------------------------------ files
 def write_rows(folder: Path, rows: int) -> Path:
-    """The same rows as Parquet, as CSV and in DuckDB."""
+    """The same rows as Parquet, as CSV, as an Arrow file and in DuckDB."""
     import duckdb
     import pyarrow as pa
     import pyarrow.csv
+    import pyarrow.ipc
     import pyarrow.parquet as pq
 
     path = folder / f"rows{rows}.parquet"
@@ -107,10 +151,12 @@ def write_rows(folder: Path, rows: int) -> Path:
         with (
             pq.ParquetWriter(half, first.schema) as parquet,
             pyarrow.csv.CSVWriter(path.with_suffix(".csv"), first.schema) as text,
+            pa.ipc.new_file(path.with_suffix(".arrow"), first.schema) as arrow,
         ):
             for part in chain([first], parts):
                 parquet.write_table(part, row_group_size=PART // 8)
                 text.write_table(part)
+                arrow.write_table(part, max_chunksize=PART // 8)
         path.with_suffix(".duckdb").unlink(missing_ok=True)
         with duckdb.connect(str(path.with_suffix(".duckdb"))) as made:
             made.execute(f"CREATE TABLE rows AS SELECT * FROM read_parquet('{half}')")
@@ -129,15 +175,23 @@ def _part(start: int, rows: int) -> Any:
     return pa.table({**columns, "y": y.astype(np.int8)})
 
 
+def has_postgres() -> bool:
+    return _servers().server_programs() is not None
+
+
+def _servers() -> Any:
+    """The tests know how to start a server."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    return import_module("contract.databases")
+
+
 @contextmanager
 def postgres(rows: Path) -> Iterator[tuple[str, int]]:
     """A server of the tests' own kind that holds the rows: its address and its process."""
     import pyarrow.parquet as pq
     from adbc_driver_postgresql import dbapi
 
-    sys.path.insert(0, str(ROOT / "tests"))
-    from contract.databases import address, postgres_server
-
+    address, postgres_server = _servers().address, _servers().postgres_server
     with postgres_server() as words:
         with dbapi.connect(address(words)) as opened:
             for k, batch in enumerate(pq.ParquetFile(rows).iter_batches(PART // 8)):
@@ -151,14 +205,19 @@ def postgres(rows: Path) -> Iterator[tuple[str, int]]:
 # -------------------------------------------------------------------------------------- measuring
 def one(place: str, rows: Path) -> None:
     """Prints what one fit took. Imports and loops that were compiled before are not counted."""
-    import hedgerow as hr
     from hedgerow.kernels.warming import warm
 
     warm()
-    model = Timed(hr.HistogramTreeClassifier(schema_of(COLUMNS), 1.0, 1e-6, random_state=0))
-    PLACES[place][1](model, rows)
-    found = {"seconds": model.seconds, "beside_seconds": model.beside, "peak_mb": _peak_mb()}
+    fit = Timed(model())
+    PLACES[place][1](fit, rows)
+    found = {"seconds": fit.seconds, "beside_seconds": fit.beside, "peak_mb": _peak_mb()}
     print(json.dumps(found))
+
+
+def model() -> Any:
+    import hedgerow as hr
+
+    return hr.HistogramTreeClassifier(schema_of(COLUMNS), 1.0, 1e-6, random_state=0)
 
 
 def _peak_mb() -> float:

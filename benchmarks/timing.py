@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from benchmarks.sizes import sized
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -46,7 +48,7 @@ class Row:
 def race(candidates: Mapping[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
     """Least CPU seconds of each candidate, after one round that does not count."""
     best: dict[str, float] = {}
-    for turn in range(rounds + 1):
+    for turn in range(sized(rounds, 1) + 1):
         for name, work in candidates.items():
             start = time.process_time()
             work()

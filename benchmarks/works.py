@@ -24,10 +24,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.sizes import is_quick, sized
+
 ROOT = Path(__file__).parents[1]
 STORE = ROOT / "docs" / "results" / "speed"
 LONGEST = 3600
-CALLS = 200  # of one row each: one is shorter than the clock's step
+MILLION = sized(1_000_000, 2_000)
+TREES = sized(100, 3)
+CALLS = sized(200, 2)  # of one row each: one is shorter than the clock's step
 NO_REFERENCE = "HEDGEROW_BENCH_WITHOUT_REFERENCES"
 Measured = dict[str, Any]
 WORKS: dict[str, tuple[str, str, Callable[[], Measured]]] = {}
@@ -92,25 +96,25 @@ def boosted(rows: int, features: int) -> Measured:
 def boosted_million() -> Measured:
     import xgboost
 
-    X, y, _ = normals(1_000_000, 30)
-    theirs = xgboost.XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, tree_method="hist")
-    ours = boosted(1_000_000, 30)["seconds"]  # making the rows takes more memory than the fit
+    X, y, _ = normals(MILLION, 30)
+    theirs = xgboost.XGBClassifier(n_estimators=TREES, max_depth=6, n_jobs=1, tree_method="hist")
+    ours = boosted(MILLION, 30)["seconds"]  # making the rows takes more memory than the fit
     return {"seconds": ours, "reference": reference(lambda: theirs.fit(X, y))}
 
 
 @work("the same, 20,000 x 100", "memory: a chunk of rows and one matrix of F^2")
 def boosted_100_columns() -> Measured:
-    return boosted(20_000, 100)
+    return boosted(sized(20_000, 500), 100)
 
 
 @work("the same, 20,000 x 300", "does not crash")
 def boosted_300_columns() -> Measured:
-    return boosted(20_000, 300)
+    return boosted(sized(20_000, 500), sized(300, 100))
 
 
 @work("the same, 20,000 x 1,000", "works")
 def boosted_1000_columns() -> Measured:
-    return boosted(20_000, 1000)
+    return boosted(sized(20_000, 500), sized(1000, 100))
 
 
 def served() -> tuple[Any, Any, Any, Any]:
@@ -119,9 +123,9 @@ def served() -> tuple[Any, Any, Any, Any]:
 
     import hedgerow as hr
 
-    X, y, _ = normals(30_000, 30)
-    ours = hr.BoostedTreesClassifier(schema_of(30), 64.0, 1e-6, n_trees=100, random_state=0)
-    theirs = xgboost.XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1, tree_method="hist")
+    X, y, _ = normals(sized(30_000, 2_000), 30)
+    ours = hr.BoostedTreesClassifier(schema_of(30), 64.0, 1e-6, n_trees=TREES, random_state=0)
+    theirs = xgboost.XGBClassifier(n_estimators=TREES, max_depth=6, n_jobs=1, tree_method="hist")
     return ours.fit(X, y), theirs.fit(X, y), X, y
 
 
@@ -172,7 +176,7 @@ def extra_trees_classes() -> Measured:
 
     import hedgerow as hr
 
-    X, y, _ = normals(1_000_000, 30)
+    X, y, _ = normals(MILLION, 30)
     ours = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, random_state=0)
     theirs = ExtraTreesClassifier(20, max_depth=20)
     return {
@@ -187,7 +191,7 @@ def extra_trees_numbers() -> Measured:
 
     import hedgerow as hr
 
-    X, _, y = normals(200_000, 30)
+    X, _, y = normals(sized(200_000, 2_000), 30)
     ours = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, random_state=0)
     theirs = ExtraTreesRegressor(20, max_depth=20)
     return {
@@ -200,7 +204,7 @@ def extra_trees_numbers() -> Measured:
 def median_forest() -> Measured:
     import hedgerow as hr
 
-    X, y, _ = normals(10_000, 30)
+    X, y, _ = normals(sized(10_000, 500), 30)
     model = hr.MedianForestClassifier(schema_of(30), 1.0, 1e-6, random_state=0, max_depth=8)
     model.fit(X, y)
     return {"seconds": cpu(lambda: model.fit(X, y), 3)}
@@ -211,19 +215,29 @@ def best_first() -> Measured:
     from benchmarks import bench_topdown
     from studies import datasets
 
-    data = datasets.load("adult", datasets.folder(None))
+    data = a_few_rows() if is_quick() else datasets.load("adult", datasets.folder(None))
     bench_topdown.hr.TopDownTreeClassifier()  # imports what it needs
     return {"seconds": cpu(lambda: bench_topdown.fit(data, split="noisy_counts"))}
 
 
+def a_few_rows() -> Any:
+    """In the place of adult, whose file not everybody has."""
+    import pandas as pd
+
+    from studies import datasets
+
+    X, y, _ = normals(500, 5)
+    return datasets.of_frame("a few rows", pd.DataFrame(X).add_prefix("x"), y, regression=False)
+
+
 @work("shares of one self-mask, 300 sites", "faster")
 def shares_300() -> Measured:
-    return shares(300)
+    return shares(sized(300, 30))
 
 
 @work("shares of one self-mask, 1,000 sites", "faster")
 def shares_1000() -> Measured:
-    return shares(1000)
+    return shares(sized(1000, 100))
 
 
 def shares(sites: int) -> Measured:
@@ -238,14 +252,14 @@ def shares(sites: int) -> Measured:
 def thousand_sites() -> Measured:
     from benchmarks.consortium import tree_over
 
-    return {"seconds": cpu(lambda: tree_over(1000, sparse=True))}
+    return {"seconds": cpu(lambda: tree_over(sized(1000, 9), sparse=not is_quick()))}
 
 
 @work("`party` with 1,000 names, 2e5 rows", "one sort")
 def party_names() -> Measured:
     from hedgerow.estimators.holders import split_by_party
 
-    X, y, _ = normals(200_000, 5)
+    X, y, _ = normals(sized(200_000, 2_000), 5)
     who = np.random.default_rng(1).integers(1000, size=len(y)).astype(str)
     return {"seconds": cpu(lambda: split_by_party(X, y, who, None), 3)}
 
@@ -258,7 +272,7 @@ def first_use() -> Measured:
         "from benchmarks.works import normals, schema_of\n"
         "import hedgerow as hr\n"
         "{change}\n"
-        "X, y, _ = normals(100_000, 30)\n"
+        "X, y, _ = normals({rows}, 30)\n"
         "hr.TreeClassifier(schema_of(30), 1.0, 1e-6, random_state=0).fit(X, y)\n"
         "print(time.process_time() - start)\n"
     )
@@ -269,7 +283,13 @@ def first_use() -> Measured:
 
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-            command = [sys.executable, "-W", "ignore", "-c", program.format(change=change)]
+            command = [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-c",
+                program.format(change=change, rows=sized(100_000, 500)),
+            ]
             done = subprocess.run(
                 command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT
             )
@@ -282,7 +302,7 @@ def first_use() -> Measured:
 def two_threads() -> Measured:
     from benchmarks.chain import longest_chain
 
-    return longest_chain(1_000_000, 30)
+    return longest_chain(MILLION, 30)
 
 
 # ------------------------------------------------------------------------------------- running

@@ -297,7 +297,7 @@ def test_files_that_cannot_be_are_named(tmp_path):
     model = tree().fit(X, Y)
     with pytest.raises(SpecError, match="make the folder first"):
         model.save(tmp_path / "nowhere" / "model.json")
-    (tmp_path / "model.json").write_text('{"format": "hedgerow-model", "version": 4}')
+    (tmp_path / "model.json").write_text('{"format": "hedgerow-model", "version": 5}')
     with pytest.raises(DataError, match=r"lacks .*content"):
         hr.load(tmp_path / "model.json")
 

@@ -193,7 +193,7 @@ def changed(saved, path, change, seal=False):
     document = json.loads(saved.read_text())
     change(document)
     if seal:
-        document["digest"] = model_file.digest_of(document["content"])
+        document["digest"] = model_file.digest_of_file(document)
     path.write_text(json.dumps(document))
     return path
 
@@ -253,6 +253,16 @@ def test_every_number_that_is_changed_is_noticed(saved, tmp_path):
             inner[place[-1]] += 1
 
         assert "was changed" in refusal(changed(saved, tmp_path / "m.json", change))
+
+
+@pytest.mark.parametrize("release", ["0.2.0", "0.1", "", 1])
+def test_a_release_that_is_changed_is_noticed(saved, tmp_path, release):
+    path = tmp_path / "m.json"
+    changed(saved, path, lambda document: document.update(release=release))
+    assert "was changed" in refusal(path)
+    line = f'"release":{json.dumps(release)}'
+    path.write_text(saved.read_text().replace(f'"release":"{hr.__version__}"', line))
+    assert "was changed" in refusal(path)
 
 
 @pytest.mark.parametrize("name", ["release", "digest", "content"])

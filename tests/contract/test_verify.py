@@ -35,7 +35,7 @@ def changed(world, tmp_path, change):
     """A copy whose digest was counted anew after a change: an editor can do that."""
     document = json.loads(world.folder.model_file.read_text())
     change(document)
-    document["digest"] = model_file.digest_of(document["content"])
+    document["digest"] = model_file.digest_of_file(document)
     path = tmp_path / "model.json"
     path.write_text(json.dumps(document))
     return path

@@ -203,7 +203,7 @@ def test_verify_says_what_is_wrong_with_the_form_of_a_model(tmp_path, monkeypatc
     document = saved("TreeClassifier", tmp_path)
     document["content"]["privacy"]["delta"] = "small"
     document["content"] |= {"colour": "red"}
-    wrong = json.dumps(document | {"digest": verifying.model_file.digest_of(document["content"])})
+    wrong = json.dumps(document | {"digest": verifying.model_file.digest_of_file(document)})
     (tmp_path / "wrong.json").write_text(wrong)
     form = verifying.verified(tmp_path / "wrong.json", None)[-1]
     assert (form.what, form.is_right) == ("form", False)

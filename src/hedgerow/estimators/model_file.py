@@ -2,13 +2,13 @@
 
     {
     "format":"hedgerow-model",
-    "version":4,
+    "version":5,
     "release":"0.1.0",
     "digest":...,
     "content":{...}
     }
 
-`digest` is over the content in one spelling of it, which is the line of the file itself: an
+`digest` is over the release and the content in one spelling, which is the line of the file: an
 untouched file is checked as it lies there. One that was spelled anew is spelled back first, so
 spelling does not matter and every number does. A digest finds damage and careless edits; it is no
 signature, since whoever edits can count it anew.
@@ -26,7 +26,7 @@ from hedgerow.errors import DataError, SpecError
 from hedgerow.version import __version__
 
 FORMAT = "hedgerow-model"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 BESIDE = ("signed", "evaluation")
 FILE_ENTRIES = ("format", "version", "release", "digest", "content")
 CONTENT = b'\n"content":'
@@ -74,7 +74,7 @@ def _written(content: dict[str, Any], beside: dict[str, Any]) -> bytes:
     body = _spelled(content)
     head = {"format": FORMAT, "version": FORMAT_VERSION, "release": __version__}
     entries = {name: _spelled(one) for name, one in (head | beside).items()}
-    entries |= {"digest": _spelled(_digest(body)), "content": body}
+    entries |= {"digest": _spelled(_file_digest(__version__, body)), "content": body}
     names = (*FILE_ENTRIES, *beside)
     return b"{\n" + b",\n".join(b'"%s":%s' % (n.encode(), entries[n]) for n in names) + b"\n}\n"
 
@@ -85,12 +85,20 @@ def _spelled(value: Any) -> bytes:
     return text.encode()
 
 
-def _digest(body: bytes) -> str:
-    return hashlib.sha256(b"hedgerow/model/4/" + body).hexdigest()
+def _file_digest(release: str, body: bytes) -> str:
+    """The release's length goes first, so that no two pairs of release and content are one text."""
+    head = f"hedgerow/model file/5/{len(release)}/{release}/"
+    return hashlib.sha256(head.encode() + body).hexdigest()
+
+
+def digest_of_file(document: dict[str, Any]) -> str:
+    """What the file says of itself."""
+    return _file_digest(str(document["release"]), _spelled(document["content"]))
 
 
 def digest_of(content: Any) -> str:
-    return _digest(_spelled(content))
+    """Of the model alone, which stays the same whoever writes it again: what is signed."""
+    return hashlib.sha256(b"hedgerow/model/5/" + _spelled(content)).hexdigest()
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -108,9 +116,10 @@ def opened(path: str | Path) -> dict[str, Any]:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
     _check_version(path, document)
     check_entries(path, document, FILE_ENTRIES)
-    if untouched is None and document["digest"] != digest_of(document["content"]):
+    if untouched is None and document["digest"] != digest_of_file(document):
         raise DataError(
-            f"{path} was changed after it was written: its content does not match its digest. "
+            f"{path} was changed after it was written: its content or its release does not match "
+            "its digest. "
             "Use an untouched copy, or fit and save the model again."
         )
     return document
@@ -127,7 +136,9 @@ def _untouched(text: bytes) -> dict[str, Any] | None:
     parts = (before, CONTENT, b"null", line[len(body) :], newline, after)
     try:
         document = json.loads(b"".join(parts))
-        if document["content"] is None and document["digest"] == _digest(body):
+        if document["content"] is None and document["digest"] == _file_digest(
+            str(document["release"]), body
+        ):
             return {**document, "content": json.loads(body)}
     except (ValueError, TypeError, LookupError):
         pass  # whatever it is, it is read from the start and said there

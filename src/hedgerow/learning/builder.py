@@ -5,7 +5,7 @@ evidence; what it spent is added up along the path, so that leaves may have what
 not use.
 
 Trees grow in other ways too, and share what can be shared: flows, queries, candidates, scores,
-leaf values. Each of the others is there because a node object for every node would not do:
+leaf values. Each of the others is there because binary nodes, one object each, would not do:
 
 | grower                 | what is special                                                     |
 |------------------------|---------------------------------------------------------------------|
@@ -14,6 +14,7 @@ leaf values. Each of the others is there because a node object for every node wo
 | `forests.layered`      | all open nodes of a level as arrays: forests of 1e5 nodes           |
 | `forests.random_trees` | drawn from public randomness: no node asks anything                 |
 | `forests.guided`       | all trees at once from the root's tables, as arrays in heap order   |
+| `papers.kary`          | in `recipes`: a child for every bin of the feature that was chosen   |
 """
 
 from __future__ import annotations

@@ -91,13 +91,22 @@ class Grids:
 
         Kept by the cells that are left: a node narrows one feature, and all others stay.
         """
-        cells = self._cells_in(region).get(self.grid(feature).feature, ALL_CELLS)
-        if (feature, cells) not in self._reached:
-            self._reached[feature, cells] = self._bins_of(feature, cells)
-        return self._reached[feature, cells]
+        return self._reach(region, feature)[0]
+
+    def n_known_reachable(self, region: Region, feature: int) -> int:
+        """How many of them there are beside `missing`."""
+        return self._reach(region, feature)[1]
+
+    def _reach(self, region: Region, feature: int) -> tuple[BoolArray, int]:
+        key = (feature, self._cells_in(region).get(self.grid(feature).feature, ALL_CELLS))
+        found = self._reached.get(key)
+        if found is None:
+            bins = self._bins_of(*key)
+            found = self._reached[key] = bins, int(np.count_nonzero(bins[:-1]))
+        return found
 
     @cached_property
-    def _reached(self) -> dict[tuple[int, int], BoolArray]:
+    def _reached(self) -> dict[tuple[int, int], tuple[BoolArray, int]]:
         return {}
 
     def _bins_of(self, feature: int, cells: int) -> BoolArray:
@@ -110,23 +119,25 @@ class Grids:
         return out
 
     def _cells_in(self, region: Region) -> dict[str, int]:
-        """Sets of cells that the region's tests leave of each feature they test; the last is kept,
-        since all features of a node are looked at in a row.
+        """Sets of cells that the region's tests leave of each feature they test.
+
+        The last is kept, since all features of a node are looked at in a row. It is known by its
+        identity: a hash of a region takes longer than all else that is done here.
         """
-        last = self._last.get(region)
-        if last is None:
-            last = {}
+        last = self._last[0] if self._last else None
+        if last is None or last[0] is not region:
+            left: dict[str, int] = {}
             for step in region:
                 if isinstance(test := step.test, Split):
                     goes = test.left if step.outcome == 0 else ALL_CELLS & ~test.left
-                    last[test.feature] = last.get(test.feature, ALL_CELLS) & goes
-            self._last.clear()
-            self._last[region] = last
-        return last
+                    left[test.feature] = left.get(test.feature, ALL_CELLS) & goes
+            last = (region, left)
+            self._last[:] = [last]
+        return last[1]
 
     @cached_property
-    def _last(self) -> dict[Region, dict[str, int]]:
-        return {}
+    def _last(self) -> list[tuple[Region, dict[str, int]]]:
+        return []
 
     def split(self, feature: int, left: BoolArray) -> Split:
         chosen = frozenset(int(b) for b in np.flatnonzero(left))

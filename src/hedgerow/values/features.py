@@ -31,6 +31,12 @@ MAX_VALUES = 254
 
 
 class Spacing(Enum):
+    """How the cells of a number lie between its ends.
+
+    UNIFORM cells are equally wide, LOG cells in the logarithm. FINE lays both over each other, and
+    FINER more of the latter: many cells, which a method merges by private counts.
+    """
+
     UNIFORM = "uniform"
     LOG = "log"
     FINE = "fine"  # has its own number of cells; `bins` is not used

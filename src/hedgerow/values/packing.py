@@ -6,6 +6,7 @@ Shapes: T trees, M nodes of all trees together, R runs of cells, L leaves, O out
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from hedgerow.errors import SpecError
 from hedgerow.values.arrays import N_CODES, Codes, FloatArray, Int32, Words, frozen, int32
 from hedgerow.values.regions import Split
 from hedgerow.values.trees import Tree, levels
+
+NO_VALUES = frozen(np.zeros((0, 0, 0)))
 
 
 class Packed(NamedTuple):
@@ -46,6 +49,33 @@ def pack(trees: Sequence[Tree]) -> Packed:
         raise SpecError("no trees to pack; give at least one.")
     if len({(tree.features, tree.n_outputs) for tree in trees}) > 1:
         raise SpecError("trees differ in features or outputs; pack trees of one model only.")
+    routes = _routes_of(tuple(_ByTests(tree) for tree in trees))
+    value = np.zeros((len(trees), int(routes.n_leaves.max()), trees[0].n_outputs))
+    for t, tree in enumerate(trees):
+        value[t, : tree.n_leaves] = tree.values
+    return routes._replace(value=frozen(value))
+
+
+class _ByTests:
+    """A tree that is equal to all trees of the same tests, whatever their leaves say."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._key = (tree.features, tree.tests)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByTests) and self._key == other._key
+
+
+@lru_cache(maxsize=4)
+def _routes_of(shapes: tuple[_ByTests, ...]) -> Packed:
+    """All but the values. Kept: trees are packed to be asked about, and again with the answers,
+    when the next ones have been packed already.
+    """
+    trees = [shape.tree for shape in shapes]
     sizes = [len(tree.tests) for tree in trees]
     root = np.concatenate([[0], np.cumsum(sizes)])
     runs_of = {test: _runs(test) for test in {test for tree in trees for test in tree.tests}}
@@ -54,10 +84,6 @@ def pack(trees: Sequence[Tree]) -> Packed:
     shift, itself = np.repeat(root[:-1], sizes), np.arange(root[-1])
     left = np.concatenate([tree.left for tree in trees])
     right = np.concatenate([tree.right for tree in trees])
-    n_leaves = [tree.n_leaves for tree in trees]
-    value = np.zeros((len(trees), max(n_leaves), trees[0].n_outputs))
-    for t, tree in enumerate(trees):
-        value[t, : tree.n_leaves] = tree.values
     return Packed(
         root=int32(root),
         feature=int32(np.concatenate([tree.feature for tree in trees])),
@@ -69,9 +95,9 @@ def pack(trees: Sequence[Tree]) -> Packed:
         run_start=frozen(np.array([start for start, _ in flat], dtype=np.uint8)),
         run_width=frozen(np.array([width for _, width in flat], dtype=np.uint8)),
         oblivious=frozen(np.array([_is_oblivious(tree) for tree in trees])),
-        n_leaves=int32(n_leaves),
+        n_leaves=int32([tree.n_leaves for tree in trees]),
         depth=int32([tree.depth for tree in trees]),
-        value=frozen(value),
+        value=NO_VALUES,
         n_features=len(trees[0].features),
     )
 

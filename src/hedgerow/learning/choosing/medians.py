@@ -59,11 +59,8 @@ class MedianRules:
     def features(self, region: Region, k: int | None, rng: np.random.Generator) -> list[int]:
         """K (None: all) of the features that can still be split, drawn afresh for every node."""
         order = rng.permutation(self.grids.n_features).tolist()
-        able = (f for f in order if self._n_known(region, f) > 1)
+        able = (f for f in order if self.grids.n_known_reachable(region, f) > 1)
         return sorted(islice(able, k))
-
-    def _n_known(self, region: Region, feature: int) -> int:
-        return int(np.count_nonzero(self.grids.reachable(region, feature)[:-1]))
 
     def cuts(self, region: Region, feature: int, rng: np.random.Generator) -> BoolArray:
         """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
