@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -58,10 +59,12 @@ def test_the_binary_hessian_bound_would_not_hold_for_three_classes():
 
 
 def test_a_share_of_the_stacking_budget_is_a_fraction_of_the_whole():
+    from hedgerow.learning.bins import by_count
+    from hedgerow.learning.counting import AGAIN_SHARE
     from hedgerow.recipes.ours.boost_classes import StageShares
 
-    for part in (Fraction(0), Fraction(1, 7), Fraction(1, 2)):
-        shares = StageShares.with_trees(part, stacks=True)
-        from hedgerow.learning.bins import by_count
-
-        assert shares.curves + shares.stacking + shares.trees + by_count.BINNING_SHARE == 1
+    once, twice = by_count.COUNT_SHARE, by_count.COUNT_SHARE + AGAIN_SHARE
+    for part, counting in product((Fraction(0), Fraction(1, 7), Fraction(1, 2)), (once, twice)):
+        shares = StageShares.with_trees(part, stacks=True, counting=counting)
+        spent = counting + by_count.BINS_SHARE
+        assert shares.curves + shares.stacking + shares.trees + spent == 1

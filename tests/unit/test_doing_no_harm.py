@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from hashlib import shake_256
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
+from hedgerow.learning import counting
+from hedgerow.learning.counting import Records
 from hedgerow.learning.flow import run
-from hedgerow.queries import Count, Whole
+from hedgerow.learning.goal import Goal, Opening, goal_within
+from hedgerow.learning.target_range import evenly_spread
+from hedgerow.privacy.noise import randomness
+from hedgerow.queries import ClassCounts, Count, Whole
+from hedgerow.recipes.ours import forest, plain
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
 from hedgerow.recipes.ours.forest import GuidedForest
@@ -30,10 +40,11 @@ EMPTY = tuple(hr.Numeric(f"empty{i}", 0.0, 1.0) for i in range(297))
 
 
 class TrueCount:
-    """A federation that tells the number of records without noise, which would decide by luck."""
+    """A federation that tells a given number of records, since noise would decide by luck."""
 
-    def __init__(self, inner, n):
-        self.inner, self.n = inner, n
+    def __init__(self, inner, told):
+        self.inner, self.told = inner, told
+        self.n_counted = 0
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
@@ -43,17 +54,23 @@ class TrueCount:
         return [self._told(query, reply) for query, reply in pairs]
 
     def _told(self, query, reply):
-        if not isinstance(query.statistic, Count) or not isinstance(query.by, Whole):
+        if not _counts_all(query):
             return reply
-        return replace(reply, values=np.full_like(reply.values, self.n))
+        self.n_counted += 1
+        return replace(reply, values=np.full_like(reply.values, self.told[self.n_counted - 1]))
 
 
-def trained(recipe, schema, n=400, columns=(), **promise):
+def _counts_all(query):
+    return isinstance(query.statistic, Count) and isinstance(query.by, Whole)
+
+
+def trained(recipe, schema, n=400, columns=(), told=None, **promise):
+    """The counts of all records give `told`, one after another, or their true number."""
     X, y = sample(n, schema)
     X = np.concatenate([X, np.zeros((n, len(columns)), object)], axis=1)
     schema = recipe.grid(replace(schema, features=(*schema.features, *columns)))
     rows = holders(X, y, np.zeros(n, int), 1, schema)
-    fed = TrueCount(federation(study(schema, 1, **promise), rows), n)
+    fed = TrueCount(federation(study(schema, 1, **promise), rows), told or [n, n])
     return run(recipe.flow(schema, fed, np.random.default_rng(0)), fed), fed, rows[0].codes
 
 
@@ -101,3 +118,111 @@ def test_a_forest_instead_of_boosted_trees_is_said():
     with pytest.warns(hr.SignalWarning, match="a forest"):
         model = hr.BoostedTreesRegressor(VALUE, 4.0, 1e-6, random_state=0).fit(X, y)
     assert "a forest" in model.privacy_.caveats[0]
+
+
+LUCK = [1000, 60]
+"""At epsilon .1 a first count has a noise of hundreds, and sixty records may look like these."""
+
+
+def lone_leaf(found, codes):
+    return np.ptp(found.model.predict(codes), axis=0).max() == 0.0
+
+
+@pytest.mark.parametrize(("recipe", "schema"), CASES)
+def test_a_count_that_luck_made_large_is_asked_again_and_decides_nothing(recipe, schema):
+    found, fed, codes = trained(recipe, schema, 60, told=LUCK, epsilon="0.1", delta="1e-6")
+    assert lone_leaf(found, codes)
+    assert "between 0 and about" in found.instead
+    assert fed.n_counted == 2
+
+
+@pytest.mark.parametrize(("recipe", "schema"), CASES)
+def test_a_count_that_was_seen_is_not_asked_again(recipe, schema):
+    _, fed, _ = trained(recipe, schema, epsilon="500", delta="1e-6")
+    assert fed.n_counted == 1
+
+
+def test_without_the_rule_luck_decides(monkeypatch):
+    """Twin: any count is believed, and a model is made of noise."""
+    monkeypatch.setattr(counting, "COUNT_IS_SEEN", -1.0)
+    found, _, _ = trained(SmoothedBoost(), TWO, 60, told=LUCK, epsilon="0.1", delta="1e-6")
+    assert found.instead is None
+
+
+SHARES = np.array([300.0, 100.0])
+
+
+def test_shares_are_told_as_far_as_they_differ_beyond_their_noise():
+    assert plain.believed(SHARES, 0.0) == pytest.approx([0.75, 0.25])
+    assert plain.believed(SHARES, 1.0) == pytest.approx([0.75, 0.25], abs=1e-3)
+    assert plain.believed(SHARES, 100.0**2) == pytest.approx([0.5, 0.5])
+    between = plain.believed(SHARES, 50.0**2)
+    assert 0.5 < between[0] < 0.75
+
+
+@pytest.mark.parametrize("masses", [[-40.0, -90.0], [0.0, 0.0], [900.0, -20.0], [5.0, -900.0, 3.0]])
+def test_no_noise_says_that_a_class_does_not_exist(masses):
+    p = plain.believed(np.array(masses), 30.0**2)
+    assert p.min() > 0.0
+    assert p.sum() == pytest.approx(1.0)
+
+
+def loss_of_noise(n=2000):
+    """Mean log-loss of shares read off noise alone, where both classes are equally many."""
+    rng = np.random.default_rng(0)
+    said = [plain.believed(m, 100.0) for m in rng.normal(0.0, 10.0, (n, 2))]
+    return float(-np.log(said).mean())
+
+
+def test_shares_of_pure_noise_are_hardly_worse_than_even_ones(monkeypatch):
+    assert loss_of_noise() < np.log(2.0) + 0.005
+    monkeypatch.setattr(plain, "EVEN_UNTIL", 0.0)
+    assert loss_of_noise() > np.log(2.0) + 0.05
+
+
+WIDE = replace(VALUE, target=hr.Target(-500.0, 500.0))
+
+
+def mean_missed(recipe):
+    """By how much the mean is missed, in deviations of a target in a range far too wide."""
+    found, _, codes = trained(recipe, WIDE, 3000, epsilon="0.1", delta="1e-6")
+    _, y = sample(3000, WIDE)
+    assert lone_leaf(found, codes)
+    return abs(float(found.model.predict(codes)[0, 0]) - y.mean()) / y.std()
+
+
+@pytest.mark.parametrize("recipe", [GuidedForest(), ScreenedTree(), RegressionBoost()])
+def test_a_mean_is_looked_for_where_the_target_lies(recipe, monkeypatch):
+    monkeypatch.setattr(plain, "HARMFUL_OF_NUMBERS", np.inf)
+    numbers = count()
+    known = SimpleNamespace(urandom=lambda n: shake_256(str(next(numbers)).encode()).digest(n))
+    monkeypatch.setattr(randomness, "os", known)
+    assert mean_missed(recipe) < 0.5
+    monkeypatch.setattr(plain, "LOOK_FOR_A_MEAN", Fraction(1, 10**6))
+    assert mean_missed(recipe) > 1.0
+
+
+WITHIN = goal_within(evenly_spread(hr.Target(0.0, 1.0)))
+
+
+def test_a_forest_for_a_number_is_no_deeper_than_its_leaves_noise_allows():
+    opened = Opening(WITHIN, Records(3000.0, 40.0, Fraction(1, 100)), 350.0, Fraction(1, 20))
+    depths = [forest.deepest(opened, Fraction(1, 100), Loud(d)) for d in (0.0, 10.0, 40.0, 1e6)]
+    assert depths[0] == forest.MOST_DEPTH
+    assert depths[-1] == forest.LEAST_DEPTH
+    assert depths == sorted(depths, reverse=True)
+    assert depths[1] > depths[2]
+    classes = replace(opened, goal=Goal(ClassCounts(2)))
+    assert forest.deepest(classes, Fraction(1, 100), Loud(1e6)) == forest.MOST_DEPTH
+
+
+class Loud:
+    """Quotes one deviation for every query."""
+
+    is_pure, parties = False, 1
+
+    def __init__(self, deviation):
+        self.deviation = deviation
+
+    def variance(self, query):
+        return self.deviation**2

@@ -69,12 +69,25 @@ def test_a_thinned_grid_still_tells_small_values_apart():
     assert len({bins[c] for c in codes_of(fine.features[0], [0.02, 0.5, 5.0])}) == 3
 
 
-def test_the_even_cells_of_a_thinned_grid_are_equally_wide():
+@pytest.mark.parametrize(("cells", "told"), [(16, 1), (32, 4), (64, 4)])
+def test_a_range_far_too_wide_on_both_sides_leaves_small_values_apart(cells, told):
+    """Values of a hundredth of the range: the coarsest grid alone has them all in one cell."""
+    schema = fine_schema(Schema((Numeric("x", -1000.0, 1000.0),), classes=("no", "yes")))
+    bins = thinned(schema, cells).bins[0]
+    places = np.searchsorted(schema.grids[0].edges, [0.05, 0.5, 5.0, 15.0], side="right")
+    assert len({bins[place] for place in places}) == told
+
+
+@pytest.mark.parametrize("cells", [16, 32])
+def test_the_even_cells_of_a_thinned_grid_are_equally_wide(cells):
+    """Zero lies inside this range; what tells small values apart there moves no even edge."""
     grid = fine_schema(SCHEMA).grids[1]
-    bins = np.array(thinned(fine_schema(SCHEMA), 32).bins[1][:-1])
-    edges = np.array([grid.low, *grid.edges, grid.high])
-    widths = np.bincount(bins, weights=np.diff(edges))
-    assert np.allclose(widths, 25.0 / 32)
+    bins = np.array(thinned(fine_schema(SCHEMA), cells).bins[1][:-1])
+    edges = np.array(grid.edges)[np.diff(bins) > 0]
+    even = np.linspace(grid.low, grid.high, cells + 1)[1:-1]
+    assert all(np.abs(edges - edge).min() < 1e-9 for edge in even)
+    others = [edge for edge in edges if np.abs(even - edge).min() > 1e-9]
+    assert np.abs(others).max(initial=0.0) < 25.0 / cells
 
 
 def test_runs_of_neighbours_stay_runs():

@@ -9,6 +9,7 @@ from hedgerow.learning import target_range
 from hedgerow.learning.flow import run
 from hedgerow.learning.leaves.levelling import LEAST_TO_LEVEL, MOST_TO_LEVEL, Levelling
 from hedgerow.learning.target_range import (
+    MOST_UNSEEN,
     PURE_WIDTHS,
     TARGET_SHARE,
     WIDTHS,
@@ -50,7 +51,7 @@ def lost(y, shape):
 
 @pytest.mark.parametrize(("is_pure", "widths"), [(False, WIDTHS), (True, PURE_WIDTHS)])
 def test_all_widths_are_asked_and_share_the_budget(is_pure, widths):
-    queries = target_queries(TARGET, is_pure)
+    queries = target_queries(TARGET, is_pure, TARGET_SHARE)
     assert [len(query.by.edges) + 1 for query in queries] == list(widths)
     assert sum(query.share for query in queries) == TARGET_SHARE
 
@@ -98,17 +99,17 @@ def test_noise_that_hides_everything_leaves_the_public_range():
     assert shape.high > 99.5
 
 
-def test_a_cell_that_may_hide_many_rows_is_not_left_out(monkeypatch):
+def test_a_cell_that_may_hide_many_rows_is_not_left_out():
     """Half of the rows are in each of two quarters; noise of a twelfth lets one be seen alone."""
     y = np.repeat([30.0, 60.0], 500)
 
-    def is_cut():
-        shapes = [target_shape(TARGET, answered(y, 150.0**2, seed), 1000) for seed in range(50)]
+    def is_cut(most_unseen):
+        answers = [answered(y, 150.0**2, seed) for seed in range(50)]
+        shapes = [target_shape(TARGET, told, 1000, most_unseen) for told in answers]
         return any(not shape.low <= 30.0 < 60.0 <= shape.high for shape in shapes)
 
-    assert not is_cut()
-    monkeypatch.setattr(target_range, "MOST_UNSEEN", 1.0)
-    assert is_cut()
+    assert not is_cut(MOST_UNSEEN)
+    assert is_cut(1.0)
 
 
 class Missing:

@@ -1,7 +1,8 @@
 """What a recipe sums and predicts: classes, or a number whose useful range is bought first.
 
 One round opens every recipe of ours: a noisy number of rows and, for regression, a noisy
-histogram of the target. All constants follow from the signal-to-noise ratio it gives.
+histogram of the target. What noise hides of these is asked once more, with a larger share. All
+constants follow from the signal-to-noise ratio it gives.
 """
 
 from __future__ import annotations
@@ -11,8 +12,16 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.learning.counting import Records, count_query, surely
 from hedgerow.learning.flow import Flow, Quote
-from hedgerow.learning.target_range import TargetShape, evenly_spread, target_queries, target_shape
+from hedgerow.learning.target_range import (
+    MOST_UNSEEN,
+    TARGET_SHARE,
+    TargetShape,
+    evenly_spread,
+    target_queries,
+    target_shape,
+)
 from hedgerow.queries import (
     Answer,
     Binning,
@@ -30,9 +39,10 @@ from hedgerow.queries import (
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.grown import LeafValue
 from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Schema
+from hedgerow.values.schema import Schema, Target
 
 SIZE_SHARE = Fraction(1, 100)
+TARGET_AGAIN = Fraction(1, 5)  # of the budget, where no cell of a target stood out at first
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,11 @@ class Goal:
         return np.asarray(self.shape.low + self.scale * p[..., 1:])
 
     @property
+    def is_seen(self) -> bool:
+        """Whether it is known where a number lies; classes are."""
+        return self.shape is None or self.shape.is_seen
+
+    @property
     def scale(self) -> float:
         return 1.0 if self.shape is None else self.shape.high - self.shape.low
 
@@ -66,12 +81,16 @@ class Goal:
 
 @dataclass(frozen=True)
 class Opening:
-    """What the first round tells."""
+    """What is told before anything is learnt."""
 
     goal: Goal
-    rows: float  # noisy
+    records: Records
     signal: float  # noisy rows over the noise of one table of all features at the full budget
     spent: Fraction
+
+    @property
+    def rows(self) -> float:
+        return self.records.positive
 
 
 def goal_statistic(schema: Schema) -> type:
@@ -84,28 +103,55 @@ def opening_asks(schema: Schema) -> QueryKinds:
     return sums(Count, Whole) if schema.target is None else sums(Count, Whole, TargetCells)
 
 
+def opening_rounds(schema: Schema) -> int:
+    """The most it takes: each thing that is asked may be asked once more."""
+    return 2 if schema.target is None else 3
+
+
 def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
-    """Asks for the number of rows and, for regression, for the target's histogram."""
-    queries = [SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE)]
+    """Asks for the number of rows and, for regression, for the target's histogram.
+
+    Trees over a range a hundred times too wide are far worse than the mean, so a target that no
+    cell has shown is looked for again.
+    """
+    queries = [count_query(SIZE_SHARE)]
     if schema.target is not None:
-        queries += target_queries(schema.target, quote.is_pure)
+        queries += target_queries(schema.target, quote.is_pure, TARGET_SHARE)
     replies = yield queries
-    size, *rest = (reply for reply in replies if isinstance(reply, Answer))
-    rows = max(float(size.values[0, 0, 0]), 1.0)
-    goal = Goal(ClassCounts(len(schema.classes or ())))
+    size, *cells = (reply for reply in replies if isinstance(reply, Answer))
+    records = yield from surely(Records.told(size, SIZE_SHARE))
+    goal, spent = declared_goal(schema), records.spent
     if schema.target is not None:
-        shape = target_shape(schema.target, rest, rows)
-        goal = Goal(Fractions(shape.low, shape.high), shape)
-    spent = sum((q.share for q in queries), Fraction(0))
-    return Opening(goal, rows, rows / full_noise(schema, goal, quote), spent)
+        goal = goal_within(target_shape(schema.target, cells, records.positive))
+        spent += TARGET_SHARE
+        if records.is_seen and not goal.is_seen:
+            goal = yield from looked_again(schema.target, records, TARGET_AGAIN, quote)
+            spent += TARGET_AGAIN
+    return Opening(goal, records, records.positive / full_noise(schema, goal, quote), spent)
+
+
+def looked_again(
+    target: Target,
+    records: Records,
+    share: Fraction,
+    quote: Quote,
+    most_unseen: float = MOST_UNSEEN,
+) -> Flow[Goal]:
+    """Where a target lies that no cell has shown before."""
+    replies = yield target_queries(target, quote.is_pure, share)
+    cells = [reply for reply in replies if isinstance(reply, Answer)]
+    return goal_within(target_shape(target, cells, records.positive, most_unseen))
+
+
+def goal_within(shape: TargetShape) -> Goal:
+    return Goal(Fractions(shape.low, shape.high), shape)
 
 
 def declared_goal(schema: Schema) -> Goal:
     """Classes, or a number within its whole public range: nothing is asked beforehand."""
     if schema.target is None:
         return Goal(ClassCounts(len(schema.classes or ())))
-    shape = evenly_spread(schema.target)
-    return Goal(Fractions(shape.low, shape.high), shape)
+    return goal_within(evenly_spread(schema.target))
 
 
 def full_noise(schema: Schema, goal: Goal, quote: Quote) -> float:

@@ -58,11 +58,11 @@ class TargetShape:
         return max(float(np.average((u - mean) ** 2, weights=self.weights)), LEAST_SPREAD)
 
 
-def target_queries(target: Target, is_pure: bool) -> list[SumQuery]:
-    """Counts of the target's cells, one query for each width."""
+def target_queries(target: Target, is_pure: bool, share: Fraction) -> list[SumQuery]:
+    """Counts of the target's cells, one query for each width; `share` is for all of them."""
     widths = PURE_WIDTHS if is_pure else WIDTHS
     groups = [TargetCells(target_edges(target, n)) for n in widths]
-    return [SumQuery(EVERYONE, Count(), by, TARGET_SHARE / len(widths)) for by in groups]
+    return [SumQuery(EVERYONE, Count(), by, share / len(widths)) for by in groups]
 
 
 def target_edges(target: Target, n_cells: int) -> tuple[float, ...]:
@@ -70,9 +70,12 @@ def target_edges(target: Target, n_cells: int) -> tuple[float, ...]:
     return tuple(float(edge) for edge in edges)
 
 
-def target_shape(target: Target, answers: Sequence[Answer], rows: float) -> TargetShape:
+def target_shape(
+    target: Target, answers: Sequence[Answer], rows: float, most_unseen: float = MOST_UNSEEN
+) -> TargetShape:
     """The noisy distribution on the finest cells, and the quantiles that clip it."""
-    weights = masses([answer.values[0, :, 0] for answer in answers], answers[0].variance, rows)
+    counts = [answer.values[0, :, 0] for answer in answers]
+    weights = masses(counts, answers[0].variance, rows, most_unseen)
     edges = np.linspace(target.low, target.high, len(weights) + 1)
     below = np.cumsum(weights) / weights.sum()
     low = edges[np.searchsorted(below, TAIL)]
@@ -87,13 +90,15 @@ def evenly_spread(target: Target) -> TargetShape:
     return TargetShape(middles, np.ones(TARGET_CELLS), target.low, target.high)
 
 
-def masses(counts: Sequence[FloatArray], variance: float, rows: float) -> FloatArray:
+def masses(
+    counts: Sequence[FloatArray], variance: float, rows: float, most_unseen: float = MOST_UNSEEN
+) -> FloatArray:
     """The rows, handed down from the whole range to the finest cells; (cells,)."""
     held = np.array([rows])
     for best, noise in _agreeing(counts, variance):
         parts, least = best.reshape(len(held), -1), TARGET_STANDS_OUT * np.sqrt(noise)
         seen = np.where(parts > least, parts, 0.0)
-        if least > MOST_UNSEEN * rows:  # too much could be left out
+        if least > most_unseen * rows:  # too much could be left out
             seen = np.zeros_like(parts)
         unseen = seen.sum(axis=1, keepdims=True) <= 0.0
         shares = np.where(unseen, 1.0, seen)

@@ -9,12 +9,13 @@ Departure from equal-mass quantiles: a cell that is heavy by itself (a spike) st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from hedgerow.learning.bins.public_grids import fine_cells
+from hedgerow.learning.counting import Records, count_query, surely
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Answer, Binning, Cells, Count, SumQuery, Whole, sums
 from hedgerow.values.arrays import FloatArray
@@ -45,16 +46,26 @@ def numeric_features(schema: Schema) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Counted:
-    """The noisy number of records, and the deviation of a count bought with the whole budget."""
+    """What was told of the records, and the deviation of a count bought with the whole budget."""
 
-    records: float
+    told: Records
     deviation: float
+
+    @property
+    def records(self) -> float:
+        return max(self.told.number, LEAST_RECORDS)
 
 
 def counted_records() -> Flow[Counted]:
-    told = yield from ask(SumQuery(EVERYONE, Count(), Whole(), COUNT_SHARE))
-    deviation = float(np.sqrt(float(COUNT_SHARE) * told.variance))
-    return Counted(max(float(told.values.sum()), LEAST_RECORDS), deviation)
+    answer = yield from ask(count_query(COUNT_SHARE))
+    deviation = float(np.sqrt(float(COUNT_SHARE) * answer.variance))
+    return Counted(Records.told(answer, COUNT_SHARE), deviation)
+
+
+def counted_surely() -> Flow[Counted]:
+    """With a second count where noise hides the first."""
+    first = yield from counted_records()
+    return replace(first, told=(yield from surely(first.told)))
 
 
 def bins_by_count(schema: Schema, counted: Counted) -> Flow[Binning]:
@@ -70,7 +81,7 @@ def bins_by_count(schema: Schema, counted: Counted) -> Flow[Binning]:
     return merged_bins(schema, cells, counts, records, records_a_bin(records, noise))
 
 
-def count_query(schema: Schema, share: Fraction) -> SumQuery:
+def cell_counts(schema: Schema, share: Fraction) -> SumQuery:
     """One noisy count for every cell of every numeric feature."""
     by = Cells(numeric_features(schema), Binning.of_cells(schema))
     return SumQuery(EVERYONE, Count(), by, share)

@@ -160,7 +160,7 @@ class QuantileCuts:
         numeric = by_count.numeric_features(schema)
         if not numeric:
             return Binning.of_cells(schema)
-        query = by_count.count_query(schema, by_count.BINS_SHARE)
+        query = by_count.cell_counts(schema, by_count.BINS_SHARE)
         counts = (yield from ask(query)).values[:, :, 0]
         bins = [tuple(range(g.n_cells)) for g in schema.grids]
         for position, j in enumerate(numeric):

@@ -81,11 +81,11 @@ def _runs(grid: Grid, kept: NDArray[np.intp]) -> tuple[int, ...]:
 def _powers_of_ten(low: float, high: float, n_steps: int) -> list[float]:
     """Steps away from the place where values may pile up: zero inside the range, else its low.
 
-    Zero inside needs two ladders; a coarse grid has no cells to spare for them.
+    Zero inside needs two ladders, of half as many steps each; the coarsest grid has no cells to
+    spare for them. Without them a range far too wide leaves all values in one cell.
     """
     steps = 10.0 ** -np.arange(2.0, 2.0 + min(n_steps, DECADES))
     if not low < 0.0 < high:
         return [float(low + (high - low) * step) for step in steps]
-    if n_steps < DECADES:
-        return []
-    return [0.0, *(low * steps[: DECADES // 2]), *(high * steps[: DECADES // 2])]
+    each = DECADES // 2
+    return [0.0, *(low * steps[:each]), *(high * steps[:each])] if n_steps >= each else []

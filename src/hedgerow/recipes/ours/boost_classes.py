@@ -2,7 +2,8 @@
 
 Our own recipe; each stage is a component of `learning` that other recipes use as well.
 
-    round 1   noisy number of records: how strong is the signal against the noise?
+    round 1   noisy number of records: how strong is the signal against the noise? Once more
+              where noise hides that number itself
     round 2   noisy counts of a public grid -> bins, as fine as the noise allows
     round 3   class histograms of all features -> smoothed curves of log-odds
     rounds 4-6   one weight per curve, by private Newton steps (two classes)
@@ -79,9 +80,10 @@ class StageShares:
     trees: Fraction
 
     @staticmethod
-    def with_trees(part: Fraction, stacks: bool) -> StageShares:
+    def with_trees(part: Fraction, stacks: bool, counting: Fraction) -> StageShares:
+        """`counting` is what the number of records did cost."""
         trees = part * (1 - by_count.COUNT_SHARE)
-        additive = 1 - by_count.BINNING_SHARE - trees
+        additive = 1 - counting - by_count.BINS_SHARE - trees
         stacking = additive * STACK_PART if stacks else Fraction(0)
         return StageShares(additive - stacking, stacking, trees)
 
@@ -125,20 +127,21 @@ class SmoothedBoost:
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         n_classes = len(schema.classes or ())
-        counted = yield from by_count.counted_records()
+        counted = yield from by_count.counted_surely()
+        told = counted.told
         strength = signal_to_noise(counted, len(schema.grids))
         goal = declared_goal(schema)
         least = HOPELESS if n_classes == 2 else HARMFUL
-        if counted.records < least * full_noise(schema, goal, quote):
-            rest = 1 - by_count.COUNT_SHARE
-            return (yield from shares_alone(schema, goal, counted.records, rest, quote))
+        if not told.is_seen or counted.records < least * full_noise(schema, goal, quote):
+            return (yield from shares_alone(schema, goal, told, 1 - told.spent, quote))
         binning = yield from by_count.bins_by_count(schema, counted)
         grids = Grids(schema, binning)
         active = active_features(grids)
         if not active:  # no column has two bins: the shares are all there is to learn
-            rest = 1 - by_count.BINNING_SHARE
-            return (yield from shares_alone(schema, goal, counted.records, rest, quote))
-        shares = StageShares.with_trees(for_trees(strength, n_classes), stacks=n_classes == 2)
+            rest = 1 - told.spent - by_count.BINS_SHARE
+            return (yield from shares_alone(schema, goal, told, rest, quote))
+        part = for_trees(strength, n_classes)
+        shares = StageShares.with_trees(part, n_classes == 2, told.spent)
         found = yield from _curves(grids, active, n_classes, shares.curves)
         stacked = unstacked(found)
         if shares.stacking:

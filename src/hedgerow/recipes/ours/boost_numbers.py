@@ -12,7 +12,7 @@ from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.screening import root_tables
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.forests.guided import Shape, guided_skeletons, on_last_level, shapes_of
-from hedgerow.learning.goal import Goal, opening
+from hedgerow.learning.goal import Goal, opening, opening_rounds
 from hedgerow.learning.leaves.leaning import complete_means
 from hedgerow.learning.target_range import TargetShape
 from hedgerow.queries import (
@@ -114,9 +114,9 @@ class RegressionBoost:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return (
-            None if self.n_trees is None else 2 + self.n_trees + min(RESIDUAL_LOOKS, self.n_trees)
-        )
+        if self.n_trees is None:
+            return None
+        return opening_rounds(schema) + 1 + self.n_trees + min(RESIDUAL_LOOKS, self.n_trees)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)

@@ -20,7 +20,14 @@ from hedgerow.learning.forests.guided import (
     shapes_of,
 )
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
-from hedgerow.learning.goal import Goal, Opening, goal_statistic, opening, opening_asks
+from hedgerow.learning.goal import (
+    Goal,
+    Opening,
+    goal_statistic,
+    opening,
+    opening_asks,
+    opening_rounds,
+)
 from hedgerow.learning.leaves.calibration import CALIBRATION_SHARE, Line, calibrated
 from hedgerow.learning.leaves.leaning import leaf_proportions
 from hedgerow.learning.leaves.levelling import LEVEL_ASKS, Levelling
@@ -34,7 +41,7 @@ from hedgerow.queries import (
     Whole,
     sums,
 )
-from hedgerow.recipes.ours.plain import is_harmful, levelling_of, shares_alone
+from hedgerow.recipes.ours.plain import is_harmful, levelling_of, shares_or_mean
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Additive, Model, Output
@@ -49,6 +56,9 @@ SCREEN_FROM = 300.0  # signal from which columns that look like noise are kept o
 NOISE_PENALTY, WEAK_PENALTY = 2.0, 0.5
 """Times the gain that noise alone would show, taken off a feature's gains before its chances are
 made. Where the signal is weak the larger one would leave nothing to go by."""
+LEAST_DEPTH, MOST_DEPTH = 3, 10
+MOST_LEAF_NOISE = 0.1
+"""Part of a tree's rows that the noise of all its leaves may be: a number's trees end there."""
 BLIND_TREES, BLIND_FOREST_DEPTH = 4, 4
 """Of a forest that is drawn without looking."""
 
@@ -128,7 +138,7 @@ class GuidedForest:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return 3 if len(schema.classes or ()) > 2 else 4
+        return opening_rounds(schema) + (2 if len(schema.classes or ()) > 2 else 3)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
@@ -139,14 +149,16 @@ class GuidedForest:
     ) -> Flow[Trained]:
         """All that follows the first round."""
         if is_harmful(opened):
-            rest = 1 - opened.spent
-            return (yield from shares_alone(schema, opened.goal, opened.rows, rest, quote))
+            return (yield from shares_or_mean(opened, schema, quote))
         if opened.signal < HOPELESS:
             return (yield from self._blind(opened, schema, rng))
         constants = forest_constants(opened.signal, quote.is_pure)
-        goal, depth = opened.goal, self.max_depth or constants.depth
-        n_trees = self.n_trees or constants.n_trees
+        goal, n_trees = opened.goal, self.n_trees or constants.n_trees
         share = (1 - opened.spent) * constants.root_share
+        leaves_share = 1 - opened.spent - share
+        depth = self.max_depth or min(
+            constants.depth, deepest(opened, leaves_share / n_trees, quote)
+        )
         grids, belief = yield from root_tables(schema, goal, share, constants.cells, FOREST_BINS)
         weights = root_weights(belief, constants.screens)
         skeletons = guided_skeletons(belief, weights, n_trees, depth, TRIES, rng)
@@ -174,6 +186,20 @@ class GuidedForest:
         rest = 1 - opened.spent
         drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
         return Trained(mean_of([grown.tree for grown in drawn]), tuple(drawn))
+
+
+def deepest(opened: Opening, share: Fraction, quote: Quote) -> int:
+    """Levels at which the noise of all leaves of a tree, together, is still a part of its rows.
+
+    A number is read from the root down, and a node's sum has the noise of every leaf below it. With
+    few columns the signal is strong and says nothing of that. Classes do not mind.
+    """
+    if opened.goal.shape is None:
+        return MOST_DEPTH
+    whole = SumQuery(EVERYONE, opened.goal.statistic, Whole(), share)
+    noise = np.sqrt(opened.goal.channels * quote.variance(whole))
+    ratio = MOST_LEAF_NOISE * opened.rows / max(float(noise), 1e-12)
+    return int(np.clip(2.0 * np.log2(ratio), LEAST_DEPTH, MOST_DEPTH))
 
 
 def root_weights(belief: Belief, screens: bool) -> FloatArray:

@@ -13,13 +13,13 @@ from hedgerow.learning.choosing.screening import Refinement, refined_chooser
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
 from hedgerow.learning.frontier import LevelOrder
-from hedgerow.learning.goal import goal_statistic, opening, opening_asks
+from hedgerow.learning.goal import goal_statistic, opening, opening_asks, opening_rounds
 from hedgerow.learning.leaves.leaning import by_leaning_on_parents, lean_of
 from hedgerow.learning.leaves.levelling import LEVEL_ASKS
 from hedgerow.learning.leaves.per_leaf import unspent
 from hedgerow.learning.leaves.pruning import merge_equal_labels
 from hedgerow.queries import Cells, Leaves, QueryKinds, Whole, sums
-from hedgerow.recipes.ours.plain import is_harmful, levelling_of, shares_alone
+from hedgerow.recipes.ours.plain import is_harmful, levelling_of, shares_or_mean
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Additive
@@ -62,7 +62,7 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenedTree:
-    """A tree of depth D in D + 2 rounds, D + 3 for a number.
+    """A tree of depth D in D + 2 rounds, D + 3 for a number; more where round 1 is asked again.
 
     | round  | asked                                           | share of the budget       |
     |--------|-------------------------------------------------|---------------------------|
@@ -101,14 +101,15 @@ class ScreenedTree:
         return fine_schema(schema)
 
     def rounds(self, schema: Schema) -> int | None:
-        return (self.max_depth or usual_depth(schema)) + (2 if schema.target is None else 3)
+        levelling = schema.target is not None
+        return opening_rounds(schema) + (self.max_depth or usual_depth(schema)) + 1 + levelling
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)
         rest, goal = 1 - opened.spent, opened.goal
         levelling = levelling_of(opened, schema, quote)
         if is_harmful(opened):
-            return (yield from shares_alone(schema, goal, opened.rows, rest, quote))
+            return (yield from shares_or_mean(opened, schema, quote))
         if opened.signal < HOPELESS:
             depth = self.max_depth or BLIND_DEPTH
             (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
