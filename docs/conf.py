@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import make_inventories  # noqa: E402
 import make_reference  # noqa: E402
+from sphinx.application import Sphinx  # noqa: E402
 
 from hedgerow.version import __version__  # noqa: E402
 
@@ -38,7 +39,10 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autosummary_context = {"own_methods": make_reference.own_methods()}
+autosummary_context = {
+    "own_methods": make_reference.own_methods(),
+    "used_in": make_reference.used_in(),
+}
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"  # names that fit beside the page
 numpydoc_show_class_members = False
@@ -83,3 +87,7 @@ html_show_sourcelink = False
 copyright = "the hedgerow authors, Apache-2.0"
 
 make_reference.main()  # before Sphinx looks for pages
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", make_reference.with_links)

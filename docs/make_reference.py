@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -15,6 +16,8 @@ from hedgerow.cli.main import app
 from hedgerow.estimators.planning import OWN_METHODS
 
 FOLDER = Path(__file__).with_name("reference")
+MOST_USES = 6
+"""Pages that a name's own page links to."""
 
 API_HEAD = """# Public names
 
@@ -82,6 +85,45 @@ def _summary(title: str, names: list[str]) -> str:
     return f"## {title}\n\n```{{eval-rst}}\n{table}\n```\n"
 
 
+def used_in() -> dict[str, list[tuple[str, str]]]:
+    """By public name: titles and places of pages whose code uses it, how-to pages first."""
+    docs = Path(__file__).parent
+    texts = [(page, page.read_text(encoding="utf-8")) for page in _pages_with_code(docs)]
+    found = [
+        (f"/{page.relative_to(docs).with_suffix('')}", *_title_and_code(page, text))
+        for page, text in texts
+    ]
+    return {
+        name: [(title, place) for place, title, code in found if _uses(code, name)][:MOST_USES]
+        for name in hr.__all__
+    }
+
+
+def _pages_with_code(docs: Path) -> list[Path]:
+    pages = [*sorted(docs.glob("howto/*.md")), docs / "tutorial.md", docs / "migrate.md"]
+    return [*pages, *sorted(docs.glob("gallery/plot_*.py"))]
+
+
+def _title_and_code(page: Path, text: str) -> tuple[str, str]:
+    if page.suffix == ".py":
+        return text.splitlines()[1], text
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    return text.splitlines()[0].removeprefix("# "), "\n".join(blocks)
+
+
+def _uses(code: str, name: str) -> bool:
+    return re.search(rf"\bhr\.{name}\b", code) is not None
+
+
+PAGE_NAME = re.compile(r"`{0,2}docs/([\w/-]+)\.md`{0,2}")
+"""How docstrings name a page; in `help()` it is the file of a checkout."""
+
+
+def with_links(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """On the site it is a link, by the page's title. Sphinx calls this for every docstring."""
+    lines[:] = [PAGE_NAME.sub(r":doc:`/\1`", line) for line in lines]
+
+
 def own_methods() -> dict[str, list[str]]:
     """By class: the public methods that hedgerow itself defines, not those of scikit-learn."""
     classes = {n: getattr(hr, n) for n in hr.__all__ if inspect.isclass(getattr(hr, n))}
@@ -132,7 +174,8 @@ def errors_page() -> str:
 def _entry(error: type[Exception]) -> str:
     parents = [base.__name__ for base in error.__mro__[1:] if base.__name__ in hr.__all__]
     kind = f"*A kind of {parents[0]}.* " if parents and parents[0] != "HedgerowError" else ""
-    return f"## {error.__name__}\n\n{kind}{inspect.cleandoc(error.__doc__ or '')}\n"
+    words = PAGE_NAME.sub(r"[\1](../\1.md)", inspect.cleandoc(error.__doc__ or ""))
+    return f"## {error.__name__}\n\n{kind}{words}\n"
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+import typer.main
 from packaging.requirements import Requirement
 
 import hedgerow
 from docs.release_check import readme_needs
 from docs.run_pages import PageRun
+from hedgerow.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 SLOW = {"docs/tutorial_processes.md", "docs/howto/methods.md"}
@@ -150,6 +152,41 @@ def test_every_public_name_has_an_example_that_runs():
 
 def test_a_public_name_without_an_example_would_be_seen():
     assert without_example(["Ledger", "Legder"], code_that_runs()) == ["Legder"]
+
+
+# ---- every command is typed somewhere ------------------------------------------------------------
+
+TYPED_BY_OTHER_TESTS = {"docs/network_walk.md", "docs/first_model.md"}
+"""Pages with commands that tests of their own run."""
+BOTH = re.S | re.M
+ELSEWHERE = {
+    "hedgerow site lock-flare": "needs a FLARE start-up kit; tests/contract/test_flare.py has one",
+    "hedgerow study stop": "needs a run under way; tests/contract/test_study_commands.py has one",
+    "hedgerow study resume": "needs a run cut off; tests/contract/test_faults.py cuts many",
+}
+
+
+def commands(path: str, command: object) -> list[str]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        return [path]
+    return [name for word in children for name in commands(f"{path} {word}", children[word])]
+
+
+def never_typed(every: list[str]) -> set[str]:
+    pages = [*PAGES, *(ROOT / name for name in TYPED_BY_OTHER_TESTS)]
+    texts = [SKIPPED.sub("", page.read_text(encoding="utf-8")) for page in pages]
+    blocks = [one for text in texts for one in re.findall(r"^```(.*?)\n(.*?)^```$", text, BOTH)]
+    typed = "\n".join(code for kind, code in blocks if kind in {"console", "bash", ""})
+    return {name for name in every if not re.search(rf"{name}\b", typed)}
+
+
+def test_every_command_is_typed_on_a_page_that_runs_or_in_a_test_that_is_named():
+    assert never_typed(commands("hedgerow", typer.main.get_group(app))) == {*ELSEWHERE}
+
+
+def test_a_command_that_nobody_types_would_be_seen():
+    assert never_typed(["hedgerow fit", "hedgerow fitt"]) == {"hedgerow fitt"}
 
 
 # ---- twins: a page that is wrong is seen ---------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 import hedgerow as hr
 from docs.make_checks import NOT_RUN, PAGE
 from docs.make_pictures import FOLDER, PICTURES
+from docs.make_reference import used_in, with_links
 from docs.make_tables import PAGES, TABLES, renewed
 from hedgerow.estimators.sklearn_checks import expected_failed_checks
 
@@ -29,6 +30,16 @@ def test_a_number_typed_by_hand_would_be_seen():
 def test_a_picture_is_as_its_script_draws_it(draw):
     picture = draw()
     assert (FOLDER / f"{picture.name}.svg").read_text(encoding="utf-8") == picture.svg()
+
+
+def test_every_public_name_s_page_links_to_code_that_uses_it():
+    assert [name for name, pages in used_in().items() if not pages] == []
+
+
+def test_a_page_that_a_docstring_names_becomes_a_link():
+    lines = ["Proof: docs/proofs/softmax.md. See `docs/schema.md`, not docs of others."]
+    with_links(None, "", "", None, None, lines)
+    assert lines == ["Proof: :doc:`/proofs/softmax`. See :doc:`/schema`, not docs of others."]
 
 
 def test_every_estimator_has_its_line_of_checks_and_none_failed_unexpectedly():
