@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,34 +13,56 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
+from hedgerow.audit.watching import watched_fit
 from hedgerow.cli.main import app
-from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import SpecError
 from hedgerow.estimators import planning
+from hedgerow.study.describe import phrase_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TREE = ["HistogramTreeClassifier"]
 
 
-def test_the_noise_that_is_foretold_is_the_noise_that_is_measured(monkeypatch):
-    """Of fits on one record all sums are noise, but for that record."""
-    foretold = hr.plan(TWO, 500, 1.0, delta=0.0, estimators=TREE, repeats=1).noise[0].deviation
-    answers, real = [], Federation.ask
+ALPHA = 7.0
+"""Deviations: with the long tail of squares counted, a right prediction is missed once in 10^8."""
 
-    def watching(self, queries):
-        replies = real(self, queries)
-        answers.append(replies[0].values.ravel()) if len(self.record.rounds) == 1 else None
-        return replies
 
-    monkeypatch.setattr(Federation, "ask", watching)
-    model = hr.HistogramTreeClassifier(TWO, epsilon=1.0, delta=0.0, max_depth=5)
-    X, y = sample(1, TWO)
-    for _ in range(64):
-        model.fit(X, y)
-    drawn = np.concatenate(answers)
-    assert len(drawn) > 3000
-    error = np.sqrt(5.0 / len(drawn))  # of the mean square of Laplace draws, relative
-    assert np.mean(drawn**2) / foretold**2 == pytest.approx(1.0, abs=8 * error)
+@pytest.mark.parametrize(
+    ("name", "epsilon", "delta", "parties"),
+    [
+        ("HistogramTreeClassifier", 8.0, 0.0, 1),
+        ("HistogramTreeClassifier", 8.0, 1e-6, 3),
+        ("BoostedTreesClassifier", 2.0, 0.0, 3),
+        ("BoostedTreesClassifier", 2.0, 1e-6, 1),
+    ],
+)
+def test_the_noise_that_is_foretold_is_the_noise_that_is_measured(name, epsilon, delta, parties):
+    """Released sums less what they would be without noise, in deviations that were foretold.
+
+    All rounds after the first but the last of a tree: it spends what its path has left, which
+    answers decide, and so they do which columns are asked for again.
+    """
+    promise = {"epsilon": epsilon, "delta": delta}
+    planned = hr.plan(TWO, 600, **promise, parties=parties, estimators=[name], repeats=1)
+    foretold = {in_words(one.what): one.deviation for one in planned.noise}
+    del foretold["class counts" if name == TREE[0] else "record counts"]
+    drawn = []
+    for seed in range(6):
+        model = getattr(hr, name)(TWO, **promise)
+        rng = np.random.default_rng(seed)
+        fit = watched_fit(model, TWO, sample(600, TWO, seed), sample(1, TWO, 9), parties, rng)
+        for one in fit.released[1:]:
+            deviation = foretold.get(in_words(str(phrase_of(one.query))))
+            drawn += [] if deviation is None else [one.noise.ravel() / deviation]
+    squares = np.concatenate(drawn) ** 2
+    assert len(squares) > 2000
+    tail = 2.0 if delta else 5.0  # kurtosis less one: of Gaussian and of Laplace draws
+    assert squares.mean() == pytest.approx(1.0, abs=ALPHA * np.sqrt(tail / len(squares)))
+
+
+def in_words(what: str) -> str:
+    """Without the number of ranges, which answers may decide; it does not change the noise."""
+    return re.sub(r" in ([0-9 to]+ ranges|total).*", "", what)
 
 
 def test_rounds_and_bytes_are_those_of_a_fit():
@@ -71,9 +93,8 @@ def test_a_plan_recommends_one_of_those_it_tried_and_says_why(schema):
 def test_the_curve_says_how_far_runs_are_apart(monkeypatch):
     """Between all of them, at every epsilon; one run has no spread."""
     drawn = iter([0.8, 0.6, 0.5, 0.7, 0.9, 0.9])
-    one = planning.Trial("TreeClassifier", 0.0, 0.0, (), 3, 100, 0.1)
     monkeypatch.setattr(
-        planning, "_trial", lambda name, s, r, e, *_: replace(one, epsilon=e, quality=next(drawn))
+        planning, "_trial", lambda name, s, r, e, *_: trial(name, e, next(drawn, 0.9))
     )
     found = hr.plan(TWO, 100, 2.0, estimators=["TreeClassifier"]).curve
     means = {0.5: 0.6, 2.0: 0.7, 8.0: 0.9}
@@ -83,12 +104,40 @@ def test_the_curve_says_how_far_runs_are_apart(monkeypatch):
     )
 
 
-def test_too_few_records_are_told_that_nothing_helps():
-    many = hr.Schema({f"x{i}": (0, 1) for i in range(30)}, classes=("no", "yes"))
-    planned = hr.plan(many, 40, 0.1, estimators=["TreeClassifier"], repeats=2)
-    assert planned.quality("TreeClassifier", 0.1)[0] < 0.6
-    if planned.quality("TreeClassifier", 0.1)[0] < 0.53:
-        assert "nothing beats the classes' shares" in planned.advice
+def trial(name, epsilon, quality, rows=100):
+    return planning.Trial(name, epsilon, quality, (), 3, 100, 0.1, rows, blind=0.5)
+
+
+@pytest.mark.parametrize(("qualities", "helps"), [((0.66, 0.64), True), ((0.81, 0.49), False)])
+def test_an_estimator_is_recommended_if_it_is_better_than_blind_by_more_than_its_spread(
+    monkeypatch, qualities, helps
+):
+    """Both means are .65."""
+    drawn = iter(qualities)
+    monkeypatch.setattr(planning, "_trial", lambda n, s, r, e, *_: trial(n, e, next(drawn, 0.5)))
+    planned = hr.plan(TWO, 100, estimators=TREE)
+    assert ("Take HistogramTree" in planned.advice) is helps
+    assert ("nothing beats the classes' shares" in planned.advice) is not helps
+
+
+@pytest.mark.parametrize(("needed", "fewest"), [(300, 400), (10**6, None)])
+def test_how_many_records_a_model_needs_is_sought(monkeypatch, needed, fewest):
+    def rehearsed(name, schema, rows, epsilon, *_):
+        n = len(rows[1])
+        return trial(name, epsilon, 0.8 if n >= needed else 0.5, n)
+
+    monkeypatch.setattr(planning, "_trial", rehearsed)
+    planned = hr.plan(TWO, 100, estimators=TREE)
+    assert planned.fewest == planned.to_dict()["fewest_records"] == fewest
+    told = "Below about 400 records at epsilon 1" if fewest else "no number of records that was"
+    assert told in planned.advice
+    assert "With 100 records at epsilon 1 nothing beats" in planned.advice
+
+
+def test_more_records_than_there_are_cannot_be_told_from_noise():
+    planned = hr.plan(TWO, 60, 0.5, estimators=TREE, repeats=1)
+    assert planned.noise[0].smallest > 60
+    assert "more than there are" in str(planned)
 
 
 def test_public_rows_may_stand_in():
@@ -142,8 +191,7 @@ def test_without_public_rows_the_choice_follows_from_measurements_on_real_data(m
 
 def rehearsed(name, schema, rows, epsilon, delta, parties):
     """A rehearsal in which single trees are the best."""
-    quality = 0.8 if name in ("TreeClassifier", *TREE) else 0.6
-    return planning.Trial(name, epsilon, quality, (), 3, 100, 0.1)
+    return trial(name, epsilon, 0.8 if name in ("TreeClassifier", *TREE) else 0.6)
 
 
 def test_numbers_that_make_no_sense_are_refused():

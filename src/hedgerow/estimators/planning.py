@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -45,8 +45,15 @@ FACTORS = (0.25, 1.0, 4.0)
 """Of the epsilon that was asked for, for the curve of quality."""
 CLEAR = 2.0
 """Deviations by which a group must stand out of the noise."""
-BLIND = 0.53
-"""An AUC below which a model is no better than the classes' shares."""
+NOTHING_HELPS = (
+    "nothing beats the classes' shares or the mean on the stand-in: ask for fewer columns, more "
+    "records or a larger epsilon."
+)
+MARGIN = 0.03
+"""By which a model must beat one that looks at no column: in AUC, R2 or accuracy."""
+FEWEST_TRIED = 50
+MOST_TIMES = 16
+"""For how many records a model helps is sought by doubling, up to so many times those there are."""
 TIE = 0.01
 MOST_PLANNED_SITES = 200
 MOST_REHEARSED_ROWS = 100_000
@@ -78,6 +85,9 @@ class Trial:
     rounds: int
     bytes_per_site: int
     seconds: float
+    rows: int
+    blind: float
+    """The quality of a model that looks at no column."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,9 @@ class Plan:
     measure: str
     stand_in: str
     advice: str
+    fewest: int | None
+    """Records from which on the estimator helps at this epsilon, about; None if never on the
+    stand-in, as far as was tried."""
     trials: tuple[Trial, ...] = field(repr=False)
 
     @property
@@ -121,6 +134,7 @@ class Plan:
         return {
             "estimator": self.estimator,
             "advice": self.advice,
+            "fewest_records": self.fewest,
             "stand_in": self.stand_in,
             "rounds": self.chosen.rounds,
             "bytes_per_site": self.chosen.bytes_per_site,
@@ -143,7 +157,7 @@ class Plan:
         head = f"Plan for {self.n} records, {self.parties} site(s), {promise}"
         lines = [head, "", f"  {self.advice}", "", "  noise on each sum, in records"]
         lines += [
-            f"    {n.deviation:10.1f}   round {n.rounds}: {n.what} (told from noise: {n.smallest})"
+            f"    {n.deviation:10.1f}   round {n.rounds}: {n.what} ({self._told_from_noise(n)})"
             for n in self.noise
         ]
         lines += ["", f"  {self.measure} on {self.stand_in}; mean +- spread over runs"]
@@ -154,6 +168,11 @@ class Plan:
             f"{one.rounds} rounds, {one.bytes_per_site} bytes per site, {one.seconds:.1f} seconds"
         )
         return "\n".join([*lines, "", f"  {took} on this machine, the network not counted."])
+
+    def _told_from_noise(self, noise: PlannedNoise) -> str:
+        if noise.smallest > self.n:
+            return f"{noise.smallest} records would be told from noise, more than there are"
+        return f"told from noise: {noise.smallest}"
 
 
 def _told(mean: float, spread: float | None) -> str:
@@ -215,25 +234,26 @@ def plan(
     kind = "Regressor" if schema.target is not None else "Classifier"
     names = list(estimators) or [name + kind for name in OWN_METHODS]
     by_rule = None if estimators or stand_in else preferred(schema) + kind
-    rows = [
-        stand_in_rows(schema, min(n, MOST_REHEARSED_ROWS), stand_in, seed)
-        for seed in range(repeats)
-    ]
-    factors = [factor for factor in FACTORS if factor != 1.0]
-    with counted_steps(progress, "rehearsals", (len(names) + len(factors)) * repeats) as step:
-        first = [
-            step(_trial(name, schema, one, epsilon, delta, parties))
-            for name in names
-            for one in rows
-        ]
+    rehearsal = _Rehearsal(schema, delta, parties, stand_in, repeats)
+    most = min(n, MOST_REHEARSED_ROWS)
+    factors, sizes = [factor for factor in FACTORS if factor != 1.0], _sizes(n)
+    total = (len(names) + len(factors) + len(sizes)) * repeats
+    with counted_steps(progress, "rehearsals", total) as step:
+        first = [trial for name in names for trial in rehearsal.runs(name, most, epsilon, step)]
         best = by_rule or _best(names, first)
+        chosen = [trial for trial in first if trial.estimator == best]
         others = [
-            step(_trial(best, schema, one, factor * epsilon, delta, parties))
+            trial
             for factor in factors
-            for one in rows
+            for trial in rehearsal.runs(best, most, factor * epsilon, step)
         ]
-    words = "the public rows you named" if stand_in else "rows made up from the schema"
+        runs_of = (rehearsal.runs(best, size, epsilon, step) for size in sizes)
+        fewest = next((runs[0].rows for runs in runs_of if _helps(runs)), None)
     measure = "AUC" if _is_binary(schema) else "R2" if schema.target is not None else "accuracy"
+    if _helps(chosen):
+        advice = _advice(best, first, measure, by_rule is not None)
+    else:
+        advice = f"With {n} records at epsilon {epsilon:g} {NOTHING_HELPS}"
     return Plan(
         estimator=best,
         epsilon=epsilon,
@@ -241,10 +261,34 @@ def plan(
         n=n,
         parties=parties,
         measure=measure,
-        stand_in=f"{words}, {min(n, len(rows[0][1]))} of them",
-        advice=_advice(best, first, n, epsilon, measure, by_rule is not None),
+        stand_in=f"{_source(stand_in)}, {chosen[0].rows} of them",
+        advice=f"{advice} {_from_so_many(fewest, epsilon)}",
+        fewest=fewest,
         trials=(*first, *others),
     )
+
+
+def _source(stand_in: object) -> str:
+    return "the public rows you named" if stand_in else "rows made up from the schema"
+
+
+def _sizes(n: int) -> list[int]:
+    """By doubling: small rehearsals take little time, and the first that helps ends the search."""
+    most = min(MOST_TIMES * n, MOST_REHEARSED_ROWS)
+    return [FEWEST_TRIED * 2**k for k in range(30) if FEWEST_TRIED * 2**k <= most]
+
+
+def _helps(trials: Sequence[Trial]) -> bool:
+    """Whether runs are better than without any column, by more than they are apart."""
+    gains = [trial.quality - trial.blind for trial in trials]
+    spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else 0.0
+    return float(np.mean(gains)) - spread > MARGIN
+
+
+def _from_so_many(fewest: int | None, epsilon: float) -> str:
+    if fewest is None:
+        return f"At epsilon {epsilon:g} no number of records that was tried is enough."
+    return f"Below about {fewest} records at epsilon {epsilon:g} it would not help."
 
 
 def _is_binary(schema: Schema) -> bool:
@@ -263,15 +307,8 @@ def _best(names: Sequence[str], trials: Sequence[Trial]) -> str:
     return next(name for name in names if means[name] >= top - TIE)
 
 
-def _advice(
-    best: str, trials: Sequence[Trial], n: int, epsilon: float, measure: str, by_rule: bool
-) -> str:
+def _advice(best: str, trials: Sequence[Trial], measure: str, by_rule: bool) -> str:
     quality = float(np.mean([t.quality for t in trials if t.estimator == best]))
-    if measure == "AUC" and quality < BLIND:
-        return (
-            f"With {n} records at epsilon {epsilon:g} nothing beats the classes' shares on the "
-            "stand-in: ask for fewer columns, more records or a larger epsilon."
-        )
     others = sorted({t.estimator for t in trials} - {best})
     against = f"; compared with {', '.join(others)}" if others else ""
     why = f" {BY_RULE}" if by_rule else ""
@@ -279,6 +316,25 @@ def _advice(
 
 
 # ---------------------------------------------------------------------------------------- trials
+@dataclass(frozen=True)
+class _Rehearsal:
+    """What all trials of a plan have in common."""
+
+    schema: Schema
+    delta: float
+    parties: int
+    stand_in: tuple[Any, Any] | None
+    repeats: int
+
+    def runs(
+        self, name: str, n: int, epsilon: float, step: Callable[[Trial], Trial]
+    ) -> list[Trial]:
+        rows = (stand_in_rows(self.schema, n, self.stand_in, seed) for seed in range(self.repeats))
+        return [
+            step(_trial(name, self.schema, one, epsilon, self.delta, self.parties)) for one in rows
+        ]
+
+
 class _Watching:
     """Hands queries on and notes the noise that each will carry."""
 
@@ -338,8 +394,22 @@ def _trial(
     quality = _quality(model.predict(test.codes), np.asarray(test.y), schema)
     record = federation.record
     return Trial(
-        name, epsilon, quality, watching.noise, len(record.rounds), record.bytes_per_party, seconds
+        estimator=name,
+        epsilon=epsilon,
+        quality=quality,
+        noise=watching.noise,
+        rounds=len(record.rounds),
+        bytes_per_site=record.bytes_per_party,
+        seconds=seconds,
+        rows=len(y),
+        blind=_blind(np.asarray(test.y), schema),
     )
+
+
+def _blind(truth: Any, schema: Schema) -> float:
+    if schema.target is not None:
+        return 0.0
+    return 0.5 if _is_binary(schema) else float(np.bincount(truth).max() / len(truth))
 
 
 def _quality(said: FloatArray, truth: Any, schema: Schema) -> float:
