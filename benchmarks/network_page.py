@@ -16,8 +16,9 @@ For engineers who plan a study.
 Written by `python -m benchmarks.bench_network`. All processes on one machine ({machine}); each site
 has 1,000 rows and a vault on disk, the coordinator a journal. The echo sends as many bytes through
 the same carrier to the same processes and back. CPU seconds are those of all processes together,
-FLARE's own among them, means of several turns; wall seconds are medians, on a machine that others
-use too. So the goal is held against CPU: at most {ratio:g} times the echo.
+FLARE's own among them, means of several turns. Wall seconds are medians on a machine that others
+use too, and rough: ten sites took longer than thirty when a neighbour was busy. So the goal is held
+against CPU: at most {ratio:g} times the echo.
 [Decision 83](decisions/0083-what-a-round-costs-beyond-its-echo.md) says where the rest goes.
 
 """

@@ -120,12 +120,14 @@ def test_with_noise_the_statement_is_the_same_but_for_simulated(delta):
 
 
 def constant(said):
-    """What neither the noise nor the place of the sites may change."""
-    left_out = {"caveats", "unprotected", "spending"}
-    words = ("simulated", "how long a site takes")
-    notes = [note for note in said["caveats"] if not note.startswith(words)]
+    """All but what only one of them can say, and words that tell how the tree happened to grow."""
+    of_one = ("simulated", "how long a site takes", "when sites answer")
+    shared = {
+        name: [note for note in said[name] if not note.startswith(of_one)]
+        for name in ("caveats", "unprotected")
+    }
     parts = [(line["rounds"], line["part"]) for line in said["spending"]]
-    return {k: v for k, v in said.items() if k not in left_out}, notes, parts
+    return {**said, **shared, "spending": parts}
 
 
 def test_every_recipe_that_several_sites_can_run_is_here():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import http.client
 import socket
 import ssl
@@ -16,6 +17,7 @@ from contract.carriers import calling, certified, https, names
 from effort import LONG
 from hedgerow.errors import EngineLost, SpecError
 from hedgerow.secagg.keys import Identity
+from hedgerow.transport import certificates
 from hedgerow.transport.certificates import (
     Authority,
     Request,
@@ -145,6 +147,38 @@ def test_a_port_that_is_taken_is_an_engine_lost(tmp_path, three):
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(SpecError, match="https://host:port"):
         address_of(url)
+
+
+# ------------------------------------------------------------------------------------------ clocks
+def coordinator_ahead(monkeypatch, **by: float) -> None:
+    """Certificates of a coordinator whose clock is ahead: to it, all sites are behind."""
+    then = dt.datetime.now(dt.UTC) + dt.timedelta(**by)
+    monkeypatch.setattr(certificates, "_now", lambda: then)
+
+
+def test_a_site_whose_clock_is_a_day_behind_is_served(tmp_path, monkeypatch):
+    coordinator_ahead(monkeypatch, hours=25)
+    with https(tmp_path, {"site-1": echo("site-1")}) as carrier:
+        assert carrier.ask({"site-1": b"?"}, LONG) == {"site-1": b"site-1 got ?"}
+
+
+def test_a_site_whose_clock_is_further_behind_is_told_to_set_it(tmp_path, monkeypatch):
+    coordinator_ahead(monkeypatch, days=3)
+    authority, said, heard = Authority.open(tmp_path / "authority"), [], threading.Event()
+    door = HttpsCarrier(["site-1"], authority.server_context(["127.0.0.1"]), "127.0.0.1")
+    tls = client_context(*certified(tmp_path, authority, "site-1"))
+
+    def note(text: str) -> None:
+        said.append(text)
+        heard.set()
+
+    try:
+        with calling(f"https://127.0.0.1:{door.port}", tls, echo("site-1"), note):
+            assert heard.wait(LONG)
+    finally:
+        door.close()
+    assert "certificate is not yet valid, and the clock here says" in said[0]
+    assert "set what is wrong" in said[0]
 
 
 # --------------------------------------------------------------------------------------- intruders

@@ -394,20 +394,26 @@ def test_a_cut_off_end_is_noticed_by_the_anchor_and_by_nothing_inside_the_file(b
 
 # ------------------------------------------------------------------------------ long ledgers
 ENTRIES = 3000
+VERY_LONG = 100_000
+
+
+def bench_with(entries, directory):
+    """A ledger of so many entries, written in one transaction."""
+    bench = Bench(directory)
+    ledger = bench.open()
+    ledger.set_lifetime(Measure.ZCDP, Q(10**10))
+    ledger.approve("a", Measure.PURE, Q(entries))
+    with bench.stores[-1].transaction():
+        for i in range(entries - 2):
+            ledger.reserve([charge()], str(i))
+    bench.close()
+    return bench
 
 
 @pytest.fixture(scope="module")
 def long_ledger(tmp_path_factory):
-    """A ledger of a few thousand entries, written in one transaction, to be copied by tests."""
-    bench = Bench(tmp_path_factory.mktemp("long"))
-    ledger = bench.open()
-    ledger.set_lifetime(Measure.ZCDP, Q(10**6))
-    ledger.approve("a", Measure.PURE, Q(ENTRIES))
-    with bench.stores[-1].transaction():
-        for i in range(ENTRIES - 2):
-            ledger.reserve([charge()], str(i))
-    bench.close()
-    return bench
+    """To be copied by tests."""
+    return bench_with(ENTRIES, tmp_path_factory.mktemp("long"))
 
 
 @pytest.fixture
@@ -452,6 +458,22 @@ def test_any_change_of_any_entry_of_a_long_ledger_is_seen(long_copy, seq, change
     long_copy.tamper((f"UPDATE ledger SET {change} WHERE seq = {seq}",))
     with pytest.raises(LedgerBroken):
         long_copy.open().verify()
+
+
+@pytest.mark.slow
+def test_a_ledger_of_a_hundred_thousand_entries_opens_and_shows_one_changed_byte(tmp_path):
+    bench = bench_with(VERY_LONG, tmp_path)
+    counted = Counting(bench.ours)
+    ledger = bench.open(verify=counted)
+    ledger.verify()
+    assert ledger.head()[0] == VERY_LONG
+    assert ledger.spent("a") == Q(VERY_LONG - 2, 10)
+    assert counted.calls == 1
+    bench.close()
+    bench.tamper(("UPDATE ledger SET body = replace(body, '1/10', '1/11') WHERE seq = 40000",))
+    with pytest.raises(LedgerBroken):
+        bench.open().verify()
+    bench.close()
 
 
 def test_a_forged_entry_in_the_middle_needs_the_last_signature(long_copy):

@@ -32,7 +32,8 @@ from hedgerow.secagg.keys import Identity, is_signed
 
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
-_EARLIER = dt.timedelta(hours=1)
+_EARLIER = dt.timedelta(days=2)
+"""So far behind may the clock of a site be; what it signs and charges needs no clock at all."""
 """Clocks of two institutions differ."""
 _LONGEST_REQUEST = 1 << 16
 
@@ -256,7 +257,7 @@ def _issued(
 ) -> x509.Certificate:
     """An authority's own certificate if no usage is named."""
     public = key.public_key() if isinstance(key, ec.EllipticCurvePrivateKey) else key
-    now = dt.datetime.now(dt.UTC)
+    now = _now()
     own = x509.SubjectKeyIdentifier.from_public_key(public)
     above = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     built = (
@@ -277,6 +278,10 @@ def _issued(
     if hosts:
         built = built.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
     return built.sign(signer, hashes.SHA256())
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 def _key_usage(*, signs: bool) -> x509.KeyUsage:

@@ -16,6 +16,7 @@ have answered, so neither a lost call nor a lost reply costs anything.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import http.client
 import ssl
 import threading
@@ -309,6 +310,10 @@ def address_of(url: str) -> tuple[str, int]:
     return parts.hostname, port
 
 
+_OUT_OF_TIME = (9, 10)
+"""OpenSSL's numbers for a certificate that is not yet valid, and for one that is no more."""
+
+
 class _HungUp(Exception):
     """The coordinator has said that it ends."""
 
@@ -323,5 +328,11 @@ def _why(error: Exception) -> str:
     if isinstance(error, _HungUp):
         return HUNG_UP
     if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _OUT_OF_TIME:
+            here = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M")
+            return (
+                f"{error.verify_message}, and the clock here says {here} UTC; compare it with the "
+                "coordinator's, and set what is wrong"
+            )
         return f"its certificate is not the authority's ({error.verify_message})"
     return str(error) or type(error).__name__
