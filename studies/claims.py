@@ -110,7 +110,7 @@ def section(claims: Sequence[Claim]) -> str:
             "claim": claim.says,
             "where": claim.where,
             "verdict": f"**{claim.verdict}**",
-            "ours": claim.ours,
+            "ours": claim.ours or NOTHING,
             "the authors' code": claim.authors,
         }
         for claim in claims

@@ -9,6 +9,7 @@ import pandas as pd
 from studies.boosted import recipes
 from studies.boosted.cells import DASH, Cells, Peer, shown
 from studies.boosted.paper import FLOORS, LIMIT_OF_FLOORS, S_BDT
+from studies.claims import lead
 from studies.measures import CONFIDENCE, student
 from studies.pages import markdown_table
 
@@ -51,7 +52,7 @@ def _floor_row(cells: Cells, peers: dict[str, Peer], dataset: str, i: int) -> di
         "data": recipes.TITLES[dataset],
         "epsilon": epsilon,
         "ours": f"**{shown(mine)}**{spread}",
-        "floor": f"{shown(floor)} {_verdict(mine, floor)}",
+        "floor": f"{shown(floor)} {_verdict(cells.aucs(dataset, recipes.DEFAULT, epsilon), floor)}",
         "five parties": shown(shared),
         "best of the paper's methods here": _best_named(cells, dataset, epsilon),
         "local noise": shown(local),
@@ -65,10 +66,13 @@ def _limit(no_privacy: Peer, dataset: str) -> str:
     return shown(here) if there is None else f"{shown(here)} ({shown(there)})"
 
 
-def _verdict(mine: float | None, floor: float) -> str:
-    if mine is None:
+def _verdict(aucs: pd.Series, floor: float) -> str:
+    """A mean below the floor is a miss, and a clear one if the scatter does not reach it."""
+    if aucs.empty:
         return ""
-    return "held" if round(mine, 4) >= floor else "MISSED"
+    if round(float(aucs.mean()), 4) >= floor:
+        return "held"
+    return "MISSED" if lead(aucs - floor).is_clear else "MISSED (within the scatter)"
 
 
 def _best_named(cells: Cells, dataset: str, epsilon: float) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from studies.boosted import default, fits, page, recipes, run
 from studies.boosted.accountant import ORDERS, at_the_papers_noise, renyi_epsilon
+from studies.boosted.cells import Cells
 from studies.boosted.paper import TRAINING_ROWS, weight_updates
 from studies.harness import Computation
 
@@ -139,3 +140,32 @@ def test_five_sites_together_add_the_noise_of_every_record():
     assert local["placement"] == "silo"
     assert float(5 / site) == pytest.approx(float(1000 / record), rel=1e-3)
     assert fits.promise(1.0, 5, 1000) == {"epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("aucs", "verdict"),
+    [
+        ([0.85, 0.86, 0.87], "held"),
+        ([0.80, 0.801, 0.799], "MISSED"),
+        ([0.85, 0.83, 0.86], "MISSED (within the scatter)"),
+        ([0.84], "MISSED (within the scatter)"),
+        ([], ""),
+    ],
+)
+def test_a_floor_is_clearly_missed_only_beyond_the_scatter(aucs, verdict):
+    assert default._verdict(pd.Series(aucs, dtype=float), 0.85) == verdict
+
+
+def test_a_table_says_how_many_of_its_cells_have_how_many_splits():
+    def said(splits_of):
+        rows = [
+            ("bank", recipes.components("totally_random", update), 0.5, split, 0.8)
+            for update, n in splits_of.items()
+            for split in range(n)
+        ]
+        table = pd.DataFrame(rows, columns=["dataset", "recipe", "epsilon", "split", "auc"])
+        return page._splits(Cells(table.assign(parties=1, seconds=1.0)), 0.5)
+
+    assert said({"newton": 5}) == "1 of 36 cells were run, on 5 splits each"
+    assert said({"newton": 5, "gradient": 2}) == "2 of 36 cells were run, on 2 to 5 splits each"
+    assert said({}) == "none of the cells was run"

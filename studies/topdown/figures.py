@@ -50,6 +50,7 @@ def _privacy(out: Path, tables: Tables, name: str, value: str, words: str, figur
     table, plain = even(tables[which]), tables["baselines"]
     if table.empty:
         return f"{figure}: {NOT_RUN}"
+    names = list(dict.fromkeys(tables[which]["name"]))
     alphas = sorted(table["alpha"].unique())
     panels: dict[str, dict[str, Line]] = {}
     for label, part in table.groupby("name", sort=False):
@@ -58,8 +59,9 @@ def _privacy(out: Path, tables: Tables, name: str, value: str, words: str, figur
             lines[str(method)] = level(alphas, rows[value])
         panels[str(label)] = lines
     curves(out / name, panels, "epsilon", words)
+    told = _told(tables[which], table, names)
     return (
-        f"{figure}: {words} against epsilon ({_told(tables[which], table)}); flat lines are trees "
+        f"{figure}: {words} against epsilon ({told}); flat lines are trees "
         f"without noise.\n\n![{figure}, {words}]({name}.png)\n"
     )
 
@@ -136,8 +138,8 @@ def unnoised(method: str) -> str:
     return next((plain for plain, line in BASELINES.items() if line == method), "without noise")
 
 
-def _told(whole: pd.DataFrame, table: pd.DataFrame, names: Sequence[str] = ()) -> str:
+def _told(whole: pd.DataFrame, table: pd.DataFrame, names: Sequence[str]) -> str:
     """How many runs a figure has, and what is not in it."""
     absent = [name for name in names if name not in set(table["name"])]
-    without = f"; without {', '.join(absent)}, whose cells were not run" if absent else ""
+    without = f"; without {', '.join(absent)}: too few runs of it" if absent else ""
     return repeats(table, "seed", "runs") + left_out(whole, table, CELL) + without
