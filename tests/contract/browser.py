@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from effort import LONG
+
 
 def program() -> str | None:
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -22,7 +24,9 @@ def chromium() -> Iterator[Any]:
     if place is None:
         pytest.skip("Chromium is not installed: none of its names is on the path")
     with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=place, args=["--no-sandbox"])
+        opened = running.chromium.launch(
+            executable_path=place, args=["--no-sandbox"], timeout=1000 * LONG
+        )
         try:
             yield opened
         finally:
@@ -36,6 +40,7 @@ class Watched:
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page = browser.new_page(**how)
+        self.page.set_default_timeout(1000 * LONG)
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from contract.browser import Watched, chromium
 from contract.network_world import World as Consortium
 from contract.study_world import World
+from effort import LONG
 from hedgerow.agreement.live import live_view
 from hedgerow.agreement.running import run_study
 from hedgerow.agreement.serving import Serving
@@ -28,7 +29,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
 def asked(view, path, method="GET", host=None):
-    connection = HTTPConnection(view.host, timeout=10)
+    connection = HTTPConnection(view.host, timeout=LONG)
     try:
         connection.request(method, path, headers={"Host": host or view.host})
         return connection.getresponse().status

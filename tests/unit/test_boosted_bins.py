@@ -22,6 +22,7 @@ from hedgerow.recipes.recipe import check_needs
 from hedgerow.values.losses import LogLoss, SoftmaxLoss
 from hedgerow.values.models import Additive
 from hedgerow.values.schema import Numeric, Schema
+from studies.tests.answers import fixed_noise
 
 X, Y = sample(400, TWO)
 FINE, FINER = fine_schema(TWO), finer_schema(TWO)
@@ -99,7 +100,8 @@ def test_more_budget_gives_more_bins():
     found = []
     for epsilon in ("0.1", "20"):
         fed = federation(study(schema, 1, epsilon=epsilon, delta="1e-6"), rows)
-        found.append(run(bins(schema), fed).n_bins[0])
+        with fixed_noise():  # where noise is wide, the number of bins is a matter of luck
+            found.append(run(bins(schema), fed).n_bins[0])
     assert found[0] <= 40
     assert found[1] >= 64
 
