@@ -21,7 +21,7 @@ schema = hr.Schema({name: (0, 1) for name in names}, target=hr.Target(-10, 40))
 # %%
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True)
-for axis, epsilon in zip(axes, (0.3, 1.0, 5.0), strict=True):
+for axis, epsilon in zip(axes, (1.0, 3.0, 10.0), strict=True):
     model = hr.BoostedTreesRegressor(schema, epsilon=epsilon).fit(rows, target)
     said = model.predict(test_rows)
     r2 = 1 - np.mean((said - truth) ** 2) / np.var(truth)

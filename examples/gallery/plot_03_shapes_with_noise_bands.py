@@ -27,7 +27,7 @@ def draw(axis, model, column):
     cells = np.array(curve.cells[:-1])
     edges = [grid.low, *(grid.edges[cell - 1] for cell in cells[1:]), grid.high]
     low, high = (end[:-1, 0] for end in curve.band)
-    axis.stairs(curve.values[:-1, 0], edges, color="C0", linewidth=1.5)
+    axis.stairs(curve.values[:-1, 0], edges, baseline=None, color="C0", linewidth=1.5)
     axis.stairs(high, edges, baseline=low, fill=True, color="C0", alpha=0.25)
     axis.axhline(0.0, color="k", linewidth=0.5)
     axis.set_xlabel(column)

@@ -17,6 +17,7 @@ rng = np.random.default_rng(4)
 rows, labels = patients(5_000, rng)
 test_rows, test_labels = patients(10_000, rng)
 site = np.arange(5_000) % 5
+FITS = 8
 
 
 def auc(placement, epsilon):
@@ -32,14 +33,15 @@ def auc(placement, epsilon):
 epsilons = [0.5, 1.0, 2.0, 5.0]
 figure, axis = plt.subplots(figsize=(7, 4))
 for placement in ("curator", "shares", "silo", "label"):
-    found = [np.mean([auc(placement, e) for _ in range(5)]) for e in epsilons]
-    axis.plot(epsilons, found, "o-", label=placement)
+    found = np.array([[auc(placement, e) for _ in range(FITS)] for e in epsilons])
+    error = found.std(axis=1, ddof=1) / np.sqrt(FITS)
+    axis.errorbar(epsilons, found.mean(axis=1), error, fmt="o-", capsize=3, label=placement)
 axis.axhline(auc("nowhere", 1.0), color="k", linestyle="--", linewidth=1, label="nowhere")
 axis.set_xscale("log")
 axis.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
 axis.minorticks_off()
 axis.set_xlabel("epsilon")
-axis.set_ylabel("AUC on other patients, mean of five fits")
+axis.set_ylabel(f"AUC on other patients, mean and error of {FITS} fits")
 axis.legend()
 figure.tight_layout()
 

@@ -1,4 +1,7 @@
-"""The gallery: every example runs, and the pictures in the repository are those of today's code."""
+"""The gallery: every example runs, and kept pictures were made by the example as it stands.
+
+Code beneath an example may have changed since: then it still runs, and `make gallery` draws anew.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +50,29 @@ def test_kept_pictures_are_of_the_present_example(example):
     page = (KEPT / f"{example.stem}.rst").read_text(encoding="utf-8")
     pictures = re.findall(r"/gallery/(images/sphx\S+\.png)", page)
     assert pictures
+    assert not re.search(r"\w+Warning: ", page), "a reader is warned: say it in words instead"
     assert all((KEPT / name).is_file() for name in pictures)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_an_example_says_for_whom_it_is(example):
     assert re.search(r"^For ", example.read_text(encoding="utf-8"), re.M)
+
+
+INTERNAL = re.compile(r"^(?:from|import) hedgerow\.(?!papers\b)([\w.]+)", re.M)
+
+
+def test_examples_use_public_names_and_the_two_modules_that_are_kept_for_them():
+    versions = (ROOT / "docs/versions.md").read_text(encoding="utf-8")
+    used = {name for one in EXAMPLES for name in INTERNAL.findall(one.read_text(encoding="utf-8"))}
+    assert used == {"demo", "audit.running"}
+    assert all(f"`hedgerow.{name}" in versions for name in used)
+
+
+def test_the_paper_s_figure_takes_twenty_lines():
+    _, code = (ROOT / "examples/gallery/plot_10_a_papers_figure.py").read_text().split("at most.\n")
+    lines = [line for line in code.splitlines() if line and not line.startswith("#")]
+    assert len(lines) <= 20
 
 
 def test_an_example_that_was_changed_would_be_seen(tmp_path):
