@@ -3,14 +3,15 @@
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 for library in ("OPENBLAS", "OMP"):
     # Workers share the cores; threads of a library would only wait for each other, at full speed.
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-settings.register_profile("short", deadline=None)
-settings.register_profile("long", deadline=None, max_examples=200)
+HOWEVER_SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("short", **HOWEVER_SLOW)
+settings.register_profile("long", max_examples=200, **HOWEVER_SLOW)
 
 
 def pytest_configure(config: pytest.Config) -> None:

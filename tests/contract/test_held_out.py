@@ -43,7 +43,8 @@ def world(tmp_path):
 
 @pytest.fixture
 def noisy(tmp_path):
-    made = World(tmp_path, placement="shares", hold_out=ONE_IN)
+    """With so little noise that it stops no tree."""
+    made = World(tmp_path, placement="shares", hold_out=ONE_IN, epsilon="80")
     yield made
     made.close()
 

@@ -45,7 +45,8 @@ def world(tmp_path):
 
 @pytest.fixture
 def noisy(tmp_path):
-    made = World(tmp_path, placement="shares")
+    """With so little noise that it stops no tree."""
+    made = World(tmp_path, placement="shares", epsilon="80")
     yield made
     made.close()
 
@@ -238,7 +239,7 @@ def test_with_enough_others_a_run_goes_on_without_one_and_takes_it_back(tmp_path
 
 @pytest.mark.parametrize("placement", ["nowhere", "shares"])
 def test_a_site_that_is_started_anew_costs_one_round_of_the_others_at_most(tmp_path, placement):
-    world = World(tmp_path, placement=placement, reserve="0.6")
+    world = World(tmp_path, placement=placement, reserve="0.6", epsilon="80")
 
     def restart(event):
         if event["event"] == "round" and event["round"] == 1:
