@@ -155,7 +155,8 @@ SHARES = np.array([300.0, 100.0])
 def test_shares_are_told_as_far_as_they_differ_beyond_their_noise():
     assert plain.believed(SHARES, 0.0) == pytest.approx([0.75, 0.25])
     assert plain.believed(SHARES, 1.0) == pytest.approx([0.75, 0.25], abs=1e-3)
-    assert plain.believed(SHARES, 100.0**2) == pytest.approx([0.5, 0.5])
+    assert plain.believed(SHARES, 100.0**2) == pytest.approx([0.5, 0.5], abs=0.03)
+    assert plain.believed(SHARES, 100.0**2)[0] > 0.5  # the likelier class is named all the same
     between = plain.believed(SHARES, 50.0**2)
     assert 0.5 < between[0] < 0.75
 

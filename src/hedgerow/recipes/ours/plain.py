@@ -25,6 +25,7 @@ from hedgerow.values.trees import Tree
 HARMFUL, HARMFUL_OF_NUMBERS = 2.0, 10.0
 """Signal below which even trees drawn blindly say less than the shares, or than the mean."""
 PRECISE = 0.01  # part of the records: noise of a share below which more budget buys nothing
+LEAST_KEPT = 0.1  # part of a difference that is always told, to name the likelier class
 EVEN_UNTIL = 2.0  # deviations of their noise by which shares must differ from even ones to be told
 LOOK_FOR_A_MEAN = Fraction(1, 2)  # of what is left, where no cell of a target has stood out yet
 MEAN_UNSEEN = 0.5  # part of the rows that may be hidden there: a mean needs most of them, not all
@@ -102,7 +103,7 @@ def believed(masses: FloatArray, variance: float) -> FloatArray:
     away = masses - masses.mean()
     noise = EVEN_UNTIL**2 * (n - 1) * variance / n
     differ = float((away**2).mean())
-    kept = max(1.0 - noise / differ, 0.0) if differ > 0.0 else 0.0
+    kept = max(1.0 - noise / differ, LEAST_KEPT) if differ > 0.0 else 0.0
     shares = np.maximum(1.0 / n + kept * away / total, 1.0 / total)
     return np.asarray(shares / shares.sum())
 
