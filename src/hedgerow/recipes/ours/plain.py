@@ -73,7 +73,8 @@ def shares_alone(
     share = _enough(goal, records, rest, quote)
     answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Whole(), share))
     masses = answer.values[0, 0]
-    leaf = goal.leaf(believed(masses, answer.variance), masses, answer.variance)
+    least = LEAST_KEPT if goal.shape is None else 0.0  # a mean names no class
+    leaf = goal.leaf(believed(masses, answer.variance, least), masses, answer.variance)
     tree = Tree.build(schema.names, {EVERYONE: tuple(leaf.value.tolist())})
     return Trained(mean_of([tree]), (Grown(tree, (leaf,)),), _words(goal, records))
 
@@ -91,19 +92,20 @@ def _enough(goal: Goal, records: Records, rest: Fraction, quote: Quote) -> Fract
     return rest * Fraction(int(np.ceil(1000.0 * part)), 1000)
 
 
-def believed(masses: FloatArray, variance: float) -> FloatArray:
+def believed(masses: FloatArray, variance: float, least_kept: float) -> FloatArray:
     """(C,) shares, as far from even ones as they differ beyond their noise (James and Stein 1961).
 
-    Of a number these are its two parts (1 - u, u), and even ones are the middle of its range. The
-    total is taken to be one that is seen, so that no share is a ratio of two noises. A class may
-    be rare, but no noise may say that it does not exist: it has one record at least.
+    `least_kept` is the part of the difference that is told in any case. Of a number these are its
+    two parts (1 - u, u), and even ones are the middle of its range. The total is taken to be one
+    that is seen, so that no share is a ratio of two noises. A class may be rare, but no noise may
+    say that it does not exist: it has one record at least.
     """
     n = len(masses)
     total = max(float(masses.sum()), COUNT_IS_SEEN * float(np.sqrt(n * variance)), float(n))
     away = masses - masses.mean()
     noise = EVEN_UNTIL**2 * (n - 1) * variance / n
     differ = float((away**2).mean())
-    kept = max(1.0 - noise / differ, LEAST_KEPT) if differ > 0.0 else 0.0
+    kept = max(1.0 - noise / differ, least_kept) if differ > 0.0 else 0.0
     shares = np.maximum(1.0 / n + kept * away / total, 1.0 / total)
     return np.asarray(shares / shares.sum())
 
