@@ -29,7 +29,7 @@ FIRST = (
 )
 """Run first, so that a run cut short has whole tables of these."""
 LAST = "300 noise columns"
-"""A fit of boosted trees takes minutes there."""
+"""The slowest fits of the grid, a few seconds each."""
 
 
 def files(quick: bool) -> tuple[str, ...]:

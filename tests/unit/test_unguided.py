@@ -30,11 +30,12 @@ def wide(schema):
 
 @pytest.mark.parametrize("kind", [hr.TreeClassifier, hr.ForestClassifier])
 @pytest.mark.parametrize("schema", [WIDE_TWO, TWO], ids=["hopeless", "clear"])
-def test_only_a_hopeless_signal_is_done_in_two_rounds(kind, schema):
+def test_only_a_hopeless_signal_is_done_in_three_rounds(kind, schema):
+    """The records are counted, again where noise hides their number, and then the shares."""
     hopeless = schema is WIDE_TWO
     X, y = wide(schema) if hopeless else sample(2000, TWO)
     model = kind(schema, epsilon=0.1 if hopeless else 10.0, random_state=0).fit(X, y)
-    assert (len(model.run_.rounds) == 2) is hopeless
+    assert (len(model.run_.rounds) <= 3) is hopeless
 
 
 @pytest.mark.parametrize("kind", [hr.TreeRegressor, hr.ForestRegressor])

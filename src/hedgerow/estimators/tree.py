@@ -32,7 +32,8 @@ class TreeClassifier(_Tree, PrivateClassifier):
     Private bins are cells of a public grid, joined by noisy counts. Screened tables: a node asks
     only for the features that looked best to its parent. A leaf that leans says something between
     its own noisy counts and those of the nodes above it, the closer to theirs the noisier it is.
-    All constants follow from a noisy signal-to-noise ratio. A tree of depth D costs D + 2 rounds.
+    All constants follow from a noisy signal-to-noise ratio. A tree of depth D costs D + 2 rounds,
+    and more where noise hides the number of records, which is then asked again.
     Numeric columns are read on an even and a logarithmic ladder at once, unless the schema
     declares their edges.
 

@@ -25,6 +25,7 @@ from hedgerow.values.trees import Tree
 HARMFUL, HARMFUL_OF_NUMBERS = 2.0, 10.0
 """Signal below which even trees drawn blindly say less than the shares, or than the mean."""
 PRECISE = 0.01  # part of the records: noise of a share below which more budget buys nothing
+LEAST_KEPT = 0.1  # part of a difference that is always told, to name the likelier class
 EVEN_UNTIL = 2.0  # deviations of their noise by which shares must differ from even ones to be told
 LOOK_FOR_A_MEAN = Fraction(1, 2)  # of what is left, where no cell of a target has stood out yet
 MEAN_UNSEEN = 0.5  # part of the rows that may be hidden there: a mean needs most of them, not all
@@ -72,7 +73,8 @@ def shares_alone(
     share = _enough(goal, records, rest, quote)
     answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Whole(), share))
     masses = answer.values[0, 0]
-    leaf = goal.leaf(believed(masses, answer.variance), masses, answer.variance)
+    least = LEAST_KEPT if goal.shape is None else 0.0  # a mean names no class
+    leaf = goal.leaf(believed(masses, answer.variance, least), masses, answer.variance)
     tree = Tree.build(schema.names, {EVERYONE: tuple(leaf.value.tolist())})
     return Trained(mean_of([tree]), (Grown(tree, (leaf,)),), _words(goal, records))
 
@@ -90,19 +92,20 @@ def _enough(goal: Goal, records: Records, rest: Fraction, quote: Quote) -> Fract
     return rest * Fraction(int(np.ceil(1000.0 * part)), 1000)
 
 
-def believed(masses: FloatArray, variance: float) -> FloatArray:
+def believed(masses: FloatArray, variance: float, least_kept: float) -> FloatArray:
     """(C,) shares, as far from even ones as they differ beyond their noise (James and Stein 1961).
 
-    Of a number these are its two parts (1 - u, u), and even ones are the middle of its range. The
-    total is taken to be one that is seen, so that no share is a ratio of two noises. A class may
-    be rare, but no noise may say that it does not exist: it has one record at least.
+    `least_kept` is the part of the difference that is told in any case. Of a number these are its
+    two parts (1 - u, u), and even ones are the middle of its range. The total is taken to be one
+    that is seen, so that no share is a ratio of two noises. A class may be rare, but no noise may
+    say that it does not exist: it has one record at least.
     """
     n = len(masses)
     total = max(float(masses.sum()), COUNT_IS_SEEN * float(np.sqrt(n * variance)), float(n))
     away = masses - masses.mean()
     noise = EVEN_UNTIL**2 * (n - 1) * variance / n
     differ = float((away**2).mean())
-    kept = max(1.0 - noise / differ, 0.0) if differ > 0.0 else 0.0
+    kept = max(1.0 - noise / differ, least_kept) if differ > 0.0 else 0.0
     shares = np.maximum(1.0 / n + kept * away / total, 1.0 / total)
     return np.asarray(shares / shares.sum())
 
