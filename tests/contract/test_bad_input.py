@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -183,6 +184,32 @@ def test_a_picture_of_another_kind_or_place_is_refused(tmp_path):
         hr.draw_tree(model, tmp_path / "tree.txt")
     with pytest.raises(SpecError, match="is no folder"):
         hr.draw_tree(model, tmp_path / "none" / "tree.svg")
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (None, "X is None; give rows"),
+        ("rows.parquet", "X is the path 'rows.parquet'; read the file first"),
+        ({"age": [41]}, "X is a dict without a table's form; make a data frame"),
+        ([{"age": 41}], "X is a list of dicts without a table's form; make a data frame"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_words_that_hold_no_value(rows, says):
+    with pytest.raises(DataError, match=says) as error:
+        fit().predict(rows)
+    assert "41" not in str(error.value)
+    if rows is None:
+        with pytest.raises(DataError, match=says):
+            fit(X=rows)
+
+
+def test_a_crowd_of_parties_is_warned_of_once():
+    model = hr.HistogramTreeClassifier(TWO, max_depth=1, placement="nowhere")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(X, Y, party=np.arange(len(Y)) % 30)
+    assert [str(one.message)[:22] for one in told].count("party names 30 holders") == 1
 
 
 def test_prediction_before_fitting_is_refused():

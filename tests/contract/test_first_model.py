@@ -109,6 +109,13 @@ def test_answers_for_programs_are_one_json_value(folder):
         assert json.loads(CliRunner().invoke(app, [*line, "--json", "--quiet"]).stdout)
 
 
+def test_probabilities_are_numbers_for_programs(folder):
+    place, _ = folder
+    line = ["predict", str(place / "model.json"), str(place / "adult.csv"), "--json"]
+    first = json.loads(CliRunner().invoke(app, line).stdout)[0]
+    assert sum(first[f"probability of {name}"] for name in ("<=50K", ">50K")) == pytest.approx(1.0)
+
+
 def test_several_files_are_several_sites(folder):
     place, _ = folder
     for k in range(3):

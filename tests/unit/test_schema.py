@@ -228,6 +228,8 @@ def test_cells_of_numbers_in_words(bits, words) -> None:
         (0b11110, "not job = a"),
         (0b11100, "not job in {a, b}"),
         (0b01110, "not (job = a or missing)"),
+        (0b10111, "job in {a, b, c} or missing"),
+        (0b00111, "job in {a, b, c}"),
         (0b01111, "job is known"),
         (0b10000, "job is missing"),
         (0b11111, "any job"),

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.worlds import TWO, sample
 from hedgerow.cli.main import app
-from hedgerow.errors import DataError, PrivacyWarning, SpecError
+from hedgerow.errors import DataError, DataWarning, PrivacyWarning, SpecError
 from hedgerow.site.reading.drafting import rounded
 from hedgerow.values.schema import Mark
 
@@ -204,6 +204,24 @@ def test_ranges_are_rounded_outwards(low, high, expected):
     assert found == pytest.approx(expected)
     assert found[0] <= low
     assert found[1] >= high
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("age,job,y\n30,caf\xe9,no\n31,b,yes\n", "is not UTF-8: some values of .'job'."),
+        ('age,job,y\n30,"a,no\n31,b,yes\n32,a,no\n', "1 line.s. are left out, with an open quote"),
+    ],
+)
+def test_a_draft_of_a_file_that_cannot_be_read_whole_says_so(tmp_path, content, says):
+    (tmp_path / "rows.csv").write_bytes(content.encode("latin-1"))
+    with pytest.warns(DataWarning, match=says):
+        hr.Schema.draft(tmp_path / "rows.csv", "y")
+
+
+def test_a_column_without_a_single_value_is_hashed():
+    empty = pd.DataFrame({"note": pd.Series([None, None], dtype="str"), "y": ["a", "b"]})
+    assert isinstance(hr.Schema.draft(empty, "y").features[0], hr.Hashed)
 
 
 def test_a_draft_promises_nothing_until_each_mark_is_confirmed(tmp_path):

@@ -34,10 +34,8 @@ def predict(
         outputs, names = predict_file(loaded, rows)
     classes = loaded.schema_.classes
     head = names if classes is None else ["prediction", *(f"probability of {n}" for n in names)]
-    lines = [
-        [f"{v:.6g}" for v in row] if classes is None else _of_classes(row, classes)
-        for row in outputs
-    ]
+    named = [[] if classes is None else [classes[int(row.argmax())]] for row in outputs]
+    lines = [[*name, *map(_six_digits, row)] for name, row in zip(named, outputs, strict=True)]
     if json:
         say_json([dict(zip(head, line, strict=True)) for line in lines])
     elif output is None:
@@ -49,13 +47,14 @@ def predict(
             print(f"{output}: {len(lines)} predictions.")
 
 
-def _of_classes(row: Any, classes: tuple[str, ...]) -> list[str]:
-    return [classes[int(row.argmax())], *(f"{p:.6g}" for p in row)]
+def _six_digits(number: float) -> float:
+    return float(f"{number:.6g}")
 
 
-def _write(file: IO[str], head: list[str], lines: list[list[str]]) -> None:
+def _write(file: IO[str], head: list[str], lines: list[list[Any]]) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerows([head, *lines])
+    writer.writerow(head)
+    writer.writerows([f"{v:g}" if isinstance(v, float) else v for v in line] for line in lines)
 
 
 def show(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,30 @@ from hedgerow.values.tokens import token_of
 
 def checked_rows(X: Any) -> Any:
     """A table with its names; anything else as a two-dimensional array, missing values allowed."""
+    _check_is_table(X)
     X = as_table(X)
     if hasattr(X, "columns"):
         return X
     if isinstance(X, list | tuple):  # NumPy would make text of all numbers beside one text
         X = np.array(X, dtype=object)
     return check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+
+
+def _check_is_table(X: Any) -> None:
+    """What is often handed over instead of a table; NumPy's own words would not say so."""
+    if X is None:
+        raise DataError("X is None; give rows, as a data frame or an array.")
+    if isinstance(X, str | Path):
+        raise DataError(
+            f"X is the path {str(X)!r}; read the file first (pandas.read_parquet, read_csv), or "
+            "let `hedgerow predict model.json FILE` do it."
+        )
+    one = X[0] if isinstance(X, list | tuple) and X else X
+    if isinstance(one, Mapping):
+        raise DataError(
+            f"X is a {type(X).__name__} {'' if one is X else 'of dicts '}without a table's form; "
+            "make a data frame of it: pandas.DataFrame(X)."
+        )
 
 
 def checked_labels(y: Any, regression: bool) -> NDArray[Any]:

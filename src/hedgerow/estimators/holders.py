@@ -52,6 +52,12 @@ def split_by_party(
     """The rows of each holder, in the order of `names`; without names, of those met, sorted."""
     if party is None:
         return [(X, y)]
+    parts = _rows_of_each(y, party, names)
+    _warn_of_crowds(len(parts), len(y))
+    return [(taken(X, rows), y[rows]) for rows in parts]
+
+
+def _rows_of_each(y: NDArray[Any], party: Any, names: list[Any] | None) -> list[NDArray[np.intp]]:
     if isinstance(party, str | bytes):
         raise SpecError(
             f"party is {party!r}; give who holds each row, one name per row. If that is a column, "
@@ -62,13 +68,12 @@ def split_by_party(
         raise DataError(f"party names {len(who)} rows, y has {len(y)}; give one party per row.")
     met = _parties_in(who)
     names = _in_order(met) if names is None else names
-    _warn_of_crowds(len(names), len(who))
     place = {name: k for k, name in enumerate(names)}
     _refuse_strangers(met, place)
     holder = np.fromiter(map(place.__getitem__, who), np.intp, len(who))
     order = np.argsort(holder, kind="stable")
     ends = np.searchsorted(holder[order], np.arange(1, len(place)))
-    return [(taken(X, rows), y[rows]) for rows in np.split(order, ends)]
+    return np.split(order, ends)
 
 
 def split_persons(
@@ -76,9 +81,9 @@ def split_persons(
 ) -> list[NDArray[np.object_] | None]:
     """Whose record each row of each holder is; None for each holder if nobody said."""
     ids = None if person is None else _ids(person, len(y))
-    if ids is None:
-        return [None for _ in split_by_party(y, y, party, names)]
-    return [part for part, _ in split_by_party(ids, y, party, names)]
+    if party is None:
+        return [ids]
+    return [None if ids is None else ids[rows] for rows in _rows_of_each(y, party, names)]
 
 
 def _ids(person: Any, n: int) -> NDArray[np.object_]:

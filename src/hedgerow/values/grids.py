@@ -162,11 +162,12 @@ class Grid:
         return f"{self.feature} < {below}" if below else f"{self.feature} is known"
 
     def _membership(self, chosen: list[int]) -> str:
-        """The shorter of "in" and "not in"."""
+        """The shorter of "in" and "not in"; values by their names, where all can be named."""
         rest = [code for code in range(self.n_cells) if code not in set(chosen)]
         if rest == [self.missing]:
             return f"{self.feature} is known"
-        if self.is_truth or len(chosen) <= len(rest):
+        is_named = not any(code < len(self.values) for code in rest) and len(chosen) <= MOST_NAMED
+        if self.is_truth or is_named or len(chosen) <= len(rest):
             return self._listed(chosen)
         words = self._listed(rest)
         return f"not ({words})" if words.endswith(" or missing") else f"not {words}"

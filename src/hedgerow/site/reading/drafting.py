@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import DataError, DataWarning, SpecError, warn
 from hedgerow.site.reading.columns import Column, is_number, numbers
 from hedgerow.site.reading.encoding import CHUNK_ROWS, LABEL, one_per_row
 from hedgerow.site.reading.inferring import (
@@ -28,6 +28,7 @@ from hedgerow.values.grids import MISSING_TEXTS
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import token_of
 
+NO_LETTER = "\ufffd"
 ROUND = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 """What people take for round, within a decade."""
 MOST_CLASSES = 20
@@ -52,12 +53,32 @@ def draft_schema(data: Source, target: str | None = None, y: Any = None) -> Sche
     if not columns:
         raise DataError(f"{table.where} has no columns beside {target!r}; nothing can be learned.")
     warn_of_identifiers(list(columns), list(columns.values()))
+    if table.malformed:
+        warn(
+            f"{table.where}: {table.malformed} line(s) are left out, with an open quote or another "
+            "number of cells than the header; correct them, or what they hold is not in the draft.",
+            DataWarning,
+        )
     features = tuple(_drafted(name, column) for name, column in columns.items())
     bare = Schema(features)
     if label is not None:
         classes = _classes(target or LABEL, label)
         bare = Schema(features, classes=classes, target=None if classes else _target(label))
+    _warn_of_strange_letters(table, bare)
     return bare.marked(Mark())
+
+
+def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
+    """Bytes that are no UTF-8 were read as a mark that stands for any of them."""
+    texts = {f.name: (f.name, *getattr(f, "values", ())) for f in schema.features}
+    texts["the classes"] = schema.classes or ()
+    strange = [what for what, listed in texts.items() if any(NO_LETTER in one for one in listed)]
+    if strange:
+        warn(
+            f"{table.where} is not UTF-8: some values of {strange} are read with {NO_LETTER} for "
+            "letters that nobody can tell; save the file as UTF-8 and draft again.",
+            DataWarning,
+        )
 
 
 def _whole(table: RowTable) -> list[Column]:
