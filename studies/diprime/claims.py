@@ -96,7 +96,7 @@ def _little_to_choose(table: pd.DataFrame | None) -> Claim:
         printed = [PRINTED[variant, name][0] for variant in VARIANTS]
         for one, two in ((ALL[0], ALL[1]), (ALL[1], ALL[2])):
             if table is not None and not table.empty and (gap := ahead(table, name, one, two)).n:
-                place = f"{name}, {one.split(',')[0]} less {two.split(',')[0]}"
+                place = f"{one.split(',')[0]} less {two.split(',')[0]} on {name}"
                 found[place], verdicts[place] = gap, gap.within(max(printed) - min(printed))
     return Claim(
         "There is little to choose between the variants (no more than in print)",

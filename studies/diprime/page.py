@@ -278,10 +278,18 @@ def _energy(out: Path, tables: Mapping[str, pd.DataFrame], number: int, words: s
     curves(out / f"{name}_sizes", sizes, "", y, log_x=False)
     return [
         f"Figure {number}: appliances_energy, mean squared error by epsilon, depth and number of "
-        f"trees, trees on {words} ({repeats(found['depth'], 'seed')}; ours keeps its own depth and "
+        f"trees, trees on {words} ({_told(found)}; ours keeps its own depth and "
         f"trees; level lines have no privacy).\n\n![Figure {number}, epsilon]({name}_epsilon.png)"
         f"\n\n![Figure {number}, levels and trees]({name}_sizes.png)\n"
     ]
+
+
+def _told(tables: Mapping[str, pd.DataFrame]) -> str:
+    """How many splits a figure has, panel by panel where they differ."""
+    each = {panel: repeats(table, "seed") for panel, table in tables.items()}
+    if len(set(each.values())) == 1:
+        return next(iter(each.values()))
+    return "; ".join(f"by {panel} {words}" for panel, words in each.items())
 
 
 def _banknote(out: Path, tables: Mapping[str, pd.DataFrame], number: int, words: str) -> list[str]:
@@ -347,9 +355,10 @@ def _figures7_8(out: Path, tables: Mapping[str, pd.DataFrame]) -> list[str]:
         panels = {m: _lines(table[table.method == m], x, "line") for m in table.method.unique()}
         label = "rho" if x == "rho" else "trees"
         curves(out / f"figure7_8_{figure}", panels, label, "mean squared error", log_x=False)
+    told = _told({"rho": rho, "trees": trees})
     return [
         "Figures 7 and 8: appliances_energy, mean squared error of the paid DiPriMeExp and "
-        f"DiPriMeFlip by rho and epsilon, and by trees and K ({repeats(rho, 'seed')}).\n\n"
+        f"DiPriMeFlip by rho and epsilon, and by trees and K ({told}).\n\n"
         "![Figures 7 and 8, rho](figure7_8_rho.png)\n\n"
         "![Figures 7 and 8, trees and K](figure7_8_trees.png)\n"
     ]

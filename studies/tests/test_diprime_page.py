@@ -97,3 +97,11 @@ def test_a_smaller_error_is_a_lead():
         table("parkinsons", DP_ERT=[0.04, 0.05], ours=[0.02, 0.02]), "parkinsons", "DP-ERT"
     )
     assert found.mean == pytest.approx(0.025)
+
+
+def test_a_caption_tells_panels_apart_that_have_other_numbers_of_splits():
+    one, two = pd.DataFrame({"seed": [100]}), pd.DataFrame({"seed": [100, 101]})
+    assert page._told({"depth": two, "trees": two}) == "2 splits; bars: standard errors"
+    assert page._told({"depth": two, "trees": one}) == (
+        "by depth 2 splits; bars: standard errors; by trees one of the splits; no error bars"
+    )
