@@ -56,7 +56,7 @@ class ForestClassifier(_Forest, PrivateClassifier):
 
 @estimator
 class ForestRegressor(_Forest, PrivateRegressor):
-    """A private forest for a number, in three rounds; see ForestClassifier.
+    """A private forest for a number, in four rounds; see ForestClassifier.
 
     Examples
     --------
