@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,10 +36,10 @@ HIGHEST = float(np.finfo(np.float32).max)
 
 
 def written(model: PlainModel) -> str:
-    if model.clip is not None:
+    if model.clip is not None and _may_bind(model, *model.clip):
         raise SpecError(
             "this model is clipped to the target's range after every tree, which XGBoost cannot "
-            "do; export it to onnx, python or sql."
+            "do, and its leaves reach beyond that range; export it to onnx, python or sql."
         )
     if model.link is OutputLink.SOFTMAX or (model.link is OutputLink.NONE and model.outputs > 1):
         targets = list(range(model.outputs))
@@ -46,6 +47,32 @@ def written(model: PlainModel) -> str:
         targets = [0]
     trees = [_tree(model, root, output) for root in model.terms for output in targets]
     return json.dumps({"learner": _learner(model, trees, targets), "version": XGBOOST_VERSION})
+
+
+def _may_bind(model: PlainModel, low: float, high: float) -> bool:
+    """Whether a sum of leaves could leave the range; where none can, clipping changes nothing."""
+    least, most = _reach(model.curves)
+    base = model.base[0]
+    for tree in model.trees:
+        lower, upper = _reach((tree,))
+        least, most = least + lower, most + upper
+        if base + least < low or base + most > high:
+            return True
+    return False
+
+
+def _reach(terms: Iterable[PlainNode]) -> tuple[float, float]:
+    """The least and the most that terms of one output add up to, each at its own end."""
+    leaves = [[leaf.values[0] for leaf in _leaves(term)] for term in terms]
+    return sum(map(min, leaves)), sum(map(max, leaves))
+
+
+def _leaves(node: PlainNode) -> Iterator[PlainLeaf]:
+    if isinstance(node, PlainLeaf):
+        yield node
+        return
+    for side in (node.yes, node.no):
+        yield from _leaves(side)
 
 
 def _learner(model: PlainModel, trees: list[Any], targets: list[int]) -> dict[str, Any]:
