@@ -187,17 +187,26 @@ def extra_trees_classes() -> Measured:
 
 @work("ExtraTreesRegressor, 200,000 x 30, 20 trees of depth 20", "at most .5 x scikit-learn's")
 def extra_trees_numbers() -> Measured:
+    return extra_trees_of_numbers(sized(200_000, 2_000))
+
+
+def extra_trees_of_numbers(rows: int) -> Measured:
     from sklearn.ensemble import ExtraTreesRegressor
 
     import hedgerow as hr
 
-    X, _, y = normals(sized(200_000, 2_000), 30)
+    X, _, y = normals(rows, 30)
     ours = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, random_state=0)
     theirs = ExtraTreesRegressor(20, max_depth=20)
     return {
         "seconds": cpu(lambda: ours.fit(X, y)),
         "reference": reference(lambda: theirs.fit(X, y)),
     }
+
+
+@work("the same, 1e6 x 30", "at most .5 x scikit-learn's")
+def extra_trees_million_numbers() -> Measured:
+    return extra_trees_of_numbers(MILLION)
 
 
 @work("MedianForestClassifier, 1e4 x 30", "at most .3 s")
@@ -266,6 +275,15 @@ def party_names() -> Measured:
 
 @work("first fit of a tree, 1e5 x 30, nothing compiled yet", "message, at most 2 x plain")
 def first_use() -> Measured:
+    return first_fit_of("TreeClassifier")
+
+
+@work("first boosted fit, 1e5 x 30, nothing compiled yet", "message, at most 2 x plain")
+def first_use_of_boosted_trees() -> Measured:
+    return first_fit_of("BoostedTreesClassifier")
+
+
+def first_fit_of(estimator: str) -> Measured:
     """In processes of their own; the reference never compiles."""
     program = (
         "import time; start = time.process_time()\n"
@@ -273,7 +291,7 @@ def first_use() -> Measured:
         "import hedgerow as hr\n"
         "{change}\n"
         "X, y, _ = normals({rows}, 30)\n"
-        "hr.TreeClassifier(schema_of(30), 1.0, 1e-6, random_state=0).fit(X, y)\n"
+        "hr.{estimator}(schema_of(30), 1.0, 1e-6, random_state=0).fit(X, y)\n"
         "print(time.process_time() - start)\n"
     )
     never = "from hedgerow.kernels import dispatch; dispatch.PRICES = dispatch.Prices(1e9, 1e9)"
@@ -283,12 +301,14 @@ def first_use() -> Measured:
 
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            rows = sized(100_000, 500)
+            words = program.format(change=change, rows=rows, estimator=estimator)
             command = [
                 sys.executable,
                 "-W",
                 "ignore",
                 "-c",
-                program.format(change=change, rows=sized(100_000, 500)),
+                words,
             ]
             done = subprocess.run(
                 command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT

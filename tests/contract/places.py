@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import dask.dataframe
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 
 from hedgerow.site.elsewhere.cluster import OnCluster
 from hedgerow.site.elsewhere.database import InDatabase
@@ -49,6 +52,15 @@ def _value(grid: Grid, code: int) -> float | str | None:
 
 def in_memory(table: pa.Table, schema: Schema) -> Rows:
     return Rows(encode(table, schema, target="y"), schema, DRAWS)
+
+
+def in_file(table: pa.Table, schema: Schema) -> Rows:
+    """Streamed, a few rows at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        pyarrow.parquet.write_table(table, path, row_group_size=5)
+        read = encode(path, schema, target="y", chunk_rows=3)
+    return Rows(read, schema, DRAWS)
 
 
 def in_duckdb(table: pa.Table, schema: Schema) -> InDatabase:

@@ -57,6 +57,20 @@ def test_a_bundle_is_answered_as_its_queries_are(data: Any, bundle: list[Any]) -
         np.testing.assert_array_equal(mine, alone)
 
 
+def test_histograms_of_one_kind_are_each_in_their_own_unit() -> None:
+    """A small share has wide noise and a coarse unit: in the unit of a larger share beside it, a
+    record would move its sum by more than the noise was made for.
+    """
+    data = [((x, z, k), 0, 0.0) for x in range(5) for z in range(4) for k in range(2)]
+    level = [SumQuery(region, *KINDS[3], SHARE) for region in REGIONS]
+    units = dict(zip(map(id, level), (LATTICE, 3, LATTICE, LATTICE, 10_007, 3, 3), strict=True))
+    site = Answering(rows_of(data, BY_CLASS), BY_CLASS)
+    together = site.integers_of_all(level, lambda query: units[id(query)])
+    for query, mine in zip(level, together, strict=True):
+        alone = Answering(rows_of(data, BY_CLASS), BY_CLASS).integers(query, units[id(query)])
+        np.testing.assert_array_equal(mine, alone)
+
+
 def test_the_histograms_of_a_level_take_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[int] = []
     count = answer.count_cells

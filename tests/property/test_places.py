@@ -1,4 +1,4 @@
-"""Answers do not depend on where rows are: memory, DuckDB, PostgreSQL, Dask."""
+"""Answers do not depend on where rows are: memory, a file, DuckDB, PostgreSQL, Dask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from contract.databases import address, postgres_server
-from contract.places import in_duckdb, in_memory, in_postgres, on_dask, table_of
+from contract.places import in_duckdb, in_file, in_memory, in_postgres, on_dask, table_of
 from effort import IS_LONG, examples
 from hedgerow.queries import (
     GROUPINGS,
@@ -87,11 +87,16 @@ CHOICES = {
 
 
 def compare(world, data, held):
-    schema, queries = WORLDS[world]
+    schema, _ = WORLDS[world]
     table = table_of(data, schema)
-    here, other = Answering(in_memory(table, schema), schema), held(table, schema)
-    there = AnsweringElsewhere(other)
+    other = held(table, schema)
     assert other.report == report_of([encode(table, schema, target="y")], schema, "y")
+    compare_answers(world, table, AnsweringElsewhere(other))
+
+
+def compare_answers(world, table, there):
+    schema, queries = WORLDS[world]
+    here = Answering(in_memory(table, schema), schema)
     units = {id(query): unit for query, unit in zip(queries, itertools.cycle(UNITS), strict=False)}
     expected = here.integers_of_all(queries, lambda query: units[id(query)])
     found = there.integers_of_all(queries, lambda query: units[id(query)])
@@ -100,6 +105,23 @@ def compare(world, data, held):
     for score, region in zip(CHOICES[world], itertools.cycle(REGIONS), strict=False):
         chosen = SelectQuery(region, (SPLIT, OTHER), Scoring(score), SHARE)
         assert np.array_equal(here.tables(chosen, [0, 2]), there.tables(chosen, [0, 2])), chosen
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@examples(2, 20)
+@given(data=records())
+def test_a_streamed_file_answers_as_memory_does(world, data):
+    schema, _ = WORLDS[world]
+    table = table_of(data, schema)
+    compare_answers(world, table, Answering(in_file(table, schema), schema))
+
+
+def test_a_stream_that_loses_a_row_would_be_seen():
+    """Twin."""
+    schema, data = WORLDS["classes"][0], [((code, 1, 0), 0, 0.0) for code in range(5)]
+    table = table_of(data, schema)
+    with pytest.raises(AssertionError):
+        compare_answers("classes", table, Answering(in_file(table.slice(1), schema), schema))
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -69,14 +69,18 @@ class Answering:
     def integers_of_all(
         self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
     ) -> list[IntArray]:
-        """The integers of each query; the histograms of a tree's level take one pass together."""
+        """The integers of each query; the histograms of a tree's level take one pass together.
+
+        Together are those of one unit alone: the noise of each is made for its own.
+        """
         found = list[IntArray]()
-        for kind, group in groupby(queries, key=_kind):
-            same = list(group)
+        asked = [(query, unit_of(query)) for query in queries]
+        for (kind, unit), group in groupby(asked, key=lambda pair: (_kind(pair[0]), pair[1])):
+            same = [query for query, _ in group]
             if kind:
-                found += self._level(*kind, same, unit_of(same[0]))
+                found += self._level(*kind, same, unit)
             else:
-                found += [self.integers(query, unit_of(query)) for query in same]
+                found += [self.integers(query, unit) for query in same]
         return found
 
     def integers(self, query: Summed, unit: int) -> IntArray:
