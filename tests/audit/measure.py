@@ -1,8 +1,8 @@
-"""Measures every recipe and every planted slip for docs/audit.md: `python -m audit.measure`.
+"""Measures recipes, papers' methods and planted slips for docs/audit.md: `python -m audit.measure`.
 
-Run it from the repository with `src` and `tests` on the path. It writes docs/results/audit.csv and
-docs/results/audit_slips.csv line by line and leaves out what stands there already: delete the
-files to begin anew. Then `python -m docs.make_tables` puts the tables into the page.
+Run it from the repository with `src` and `tests` on the path. It writes audit.csv, audit_papers.csv
+and audit_slips.csv under docs/results line by line and leaves out what stands there already: delete
+the files to begin anew. Then `python -m docs.make_tables` puts the tables into the page.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from typing import Any
 
 import pytest
 
+from audit.methods import CANARIES, methods
 from audit.test_audit import SLIPS, TREE
 from hedgerow.audit.measuring import AuditVerdict
 from hedgerow.audit.running import audited, estimators_named
 from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.papers.by_name import Maker
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 DELTAS = (0.0, 1e-6)
@@ -28,12 +30,12 @@ FIELDS = ("what", "placement", "delta", "state", "claimed", "white_box", "one_ru
 FIELDS += ("noise", "numbers", "seconds")
 
 
-def measured(what: str, kind: type[Any], placement: str, delta: float) -> dict[str, object]:
+def measured(what: str, kind: Maker, placement: str, delta: float, **how: Any) -> dict[str, object]:
     """One audit as a line; CPU seconds, so that neighbours on the machine do not count."""
     start = time.process_time()
     head = {"what": what, "placement": placement, "delta": delta}
     try:
-        found = audited(kind, placement, delta=delta)
+        found = audited(kind, placement, delta=delta, **how)
     except (SpecError, UnsupportedQuery):
         return {**head, "state": "refused"}
     return {**head, **_numbers(found), "seconds": round(time.process_time() - start, 1)}
@@ -45,8 +47,8 @@ def _numbers(found: AuditVerdict) -> dict[str, object]:
         "claimed": found.claimed,
         "white_box": round(found.white_box, 3),
         "one_run": round(found.one_run, 3),
-        "charge": round(max(kind.at_least for kind in found.kinds), 3),
-        "noise": round(min(kind.noise for kind in found.kinds), 3),
+        "charge": round(max((kind.at_least for kind in found.kinds), default=0.0), 3),
+        "noise": round(min((kind.noise for kind in found.kinds), default=0.0), 3),
         "numbers": sum(kind.numbers for kind in found.kinds),
     }
 
@@ -55,6 +57,13 @@ def recipes() -> Iterator[dict[str, object]]:
     pairs = product(estimators_named("all").items(), ("curator", "shares", "silo"), DELTAS)
     for (name, kind), placement, delta in pairs:
         yield from _new("audit.csv", name, kind, placement, delta)
+
+
+def papers() -> Iterator[dict[str, object]]:
+    """Each method where it adds its own noise; fewer canaries, since some put many queries."""
+    for name, method in methods().items():
+        where = method.placement
+        yield from _new("audit_papers.csv", name, method, where, DELTAS[1], canaries=CANARIES)
 
 
 def slips() -> Iterator[dict[str, object]]:
@@ -66,10 +75,10 @@ def slips() -> Iterator[dict[str, object]]:
 
 
 def _new(
-    file: str, what: str, kind: type[Any], placement: str, delta: float
+    file: str, what: str, kind: Maker, placement: str, delta: float, **how: Any
 ) -> Iterator[dict[str, object]]:
     if (what, placement, str(delta)) not in _known(RESULTS / file):
-        yield measured(what, kind, placement, delta)
+        yield measured(what, kind, placement, delta, **how)
 
 
 def _known(path: Path) -> set[tuple[str, ...]]:
@@ -95,3 +104,4 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     append("audit_slips.csv", slips())
     append("audit.csv", recipes())
+    append("audit_papers.csv", papers())

@@ -6,25 +6,33 @@ from typing import Any
 
 import hedgerow as hr
 from hedgerow import papers
-from hedgerow.papers.by_name import Maker
+from hedgerow.audit.running import AUDIT_FEATURES
 from hedgerow.papers.table import NamedMethod
 
 CANARIES = 20
 """Fewer than usual: some methods put hundreds of queries, each to every canary alone."""
 
 
-def methods() -> dict[str, Maker]:
+class AuditedMethod:
+    """A line of the table as the audit takes estimators, where it adds its own noise."""
+
+    def __init__(self, method: NamedMethod) -> None:
+        self._line = method.line
+        self._regression = "(numbers" in method.call
+        schema = hr.Schema(
+            AUDIT_FEATURES,
+            classes=None if self._regression else ("no", "yes"),
+            target=(0.0, 1.0) if self._regression else None,
+        )
+        self.placement: str = self._made(schema).placement or "curator"
+
+    def _made(self, schema: hr.Schema) -> Any:
+        return eval(self._line, {"hr": hr, "schema": schema, "numbers": schema})
+
+    def __call__(self, schema: hr.Schema, **parameters: Any) -> Any:
+        return self._made(schema).set_params(**parameters)
+
+
+def methods() -> dict[str, AuditedMethod]:
     """By their line, such as papers.wang.local_rnm(schema, budget="even")."""
-    return {f"papers.{method.call}": _maker(method) for method in papers.METHODS}
-
-
-def _maker(method: NamedMethod) -> Maker:
-    def make(schema: hr.Schema, **parameters: Any) -> Any:
-        names = {"hr": hr, "schema": schema, "numbers": schema}
-        made = eval(method.line, names)  # a line of our own table
-        if made.placement not in (None, parameters["placement"]):
-            raise hr.SpecError(f"{method.line} is what it is by placement={made.placement!r}.")
-        return made.set_params(**parameters)
-
-    make._regression = "(numbers" in method.call  # type: ignore[attr-defined]
-    return make
+    return {f"papers.{method.call}": AuditedMethod(method) for method in papers.METHODS}

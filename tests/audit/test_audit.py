@@ -15,6 +15,7 @@ from scipy.stats import binom
 from typer.testing import CliRunner
 
 import hedgerow as hr
+from audit.methods import CANARIES, methods
 from hedgerow.audit.bounds import NoiseSeen, chance_of, epsilon_at_least
 from hedgerow.audit.measuring import _ratio
 from hedgerow.audit.running import audited, estimators_named, lines
@@ -122,6 +123,19 @@ def test_every_recipe_is_below_its_claim(name):
         assert found.is_sound, "\n".join(lines(name, placement, found))
     assert len(refusals) <= 1
     assert all("sampler is proved" in refusal for refusal in refusals)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "method"), methods().items(), ids=methods())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_method_of_the_papers_is_below_its_claim(name, method):
+    """Where it adds its own noise; without noise in sums there is nothing to measure."""
+    if method.placement in ("nowhere", "label"):
+        with pytest.raises(SpecError, match="measures noise in sums"):
+            audited(method, method.placement, canaries=1)
+        return
+    found = audited(method, method.placement, canaries=CANARIES)
+    assert found.is_sound, "\n".join(lines(name, method.placement, found))
 
 
 # ------------------------------------------------------------------------------------------- bounds

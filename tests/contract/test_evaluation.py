@@ -302,7 +302,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(world, schema, epsilon):
     held: Counter[str] = Counter()
     rng = np.random.default_rng(0)
     for _ in range(RUNS):
-        rows = rng.choice(len(labels), 3000, replace=False)
+        rows = rng.integers(len(labels), size=3000)
         said = hr.evaluate(model, population[rows], labels[rows], epsilon=epsilon, by=by)
         for part in said.parts[0]:
             for name, value in truth.get(part.group, {}).items():
