@@ -188,12 +188,29 @@ def audit_slips() -> str:
     return table(head, lines)
 
 
+def black_box() -> str:
+    """What a stranger sees of records, at least, by the models alone."""
+    rows = read("black_box.csv")
+    placements = tuple(dict.fromkeys(r["placement"] for r in rows))
+    pairs = dict.fromkeys((r["estimator"], r["canary"]) for r in rows)
+    found = {(r["estimator"], r["canary"], r["placement"]): r["shown"] for r in rows}
+    lines = ([*pair, *(found.get((*pair, place), "-") for place in placements)] for pair in pairs)
+    most = max(float(r["at_least"]) for r in rows)
+    words = (
+        f"Claim: epsilon 2. {rows[0]['fits']} fits a cell; a dash: the estimator cannot, or not "
+        "yet measured. At the "
+        f"error of the gate, one in a million for all cells together, the largest is {most:.2f}."
+    )
+    return f"{table(('estimator', 'canary', *placements), lines)}\n{words}\n"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "evidence": evidence,
     "large_epsilon": large_epsilon,
     "audit": audit,
     "audit_papers": audit_papers,
     "audit_slips": audit_slips,
+    "black_box": black_box,
 }
 
 
