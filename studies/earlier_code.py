@@ -26,9 +26,7 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "studies.diprime.fits": {"78e53eb81a5f": ()},
     "studies.extra_trees.fits": {"21d81c639550": ()},
-    "studies.ours.tasks": {"8d81ea28d8b4": ()},
     "studies.which.fits": {"543de08c37ff": ()},
-    "studies.robust.fits": {"abc5ba6d8387": ()},
 }
 """Module -> digest -> texts of the cells that are old nevertheless."""
 
