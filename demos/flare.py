@@ -21,7 +21,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with walking(folder, say=lambda text: print(text, flush=True)) as walk:
-            write_rows(folder)
+            write_rows(walk)
             agree(walk, found_sites(walk))
             approve(walk)
             join(walk)

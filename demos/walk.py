@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +90,11 @@ class Walk:
         (self.folder / name).write_text(text, encoding="utf-8")
         self._keep(f"cat {name}", text)
 
+    def show_top(self, name: str, lines: int = 4) -> None:
+        """A file that is there already, and too long to be shown."""
+        with (self.folder / name).open(encoding="utf-8") as file:
+            self._keep(f"head -{lines} {name}", "".join(islice(file, lines)))
+
     def stop(self) -> None:
         for process in self.running:
             process.terminate()
@@ -127,7 +133,11 @@ def _environment() -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------------------- the consortium
-def write_rows(folder: Path) -> None:
+ROWS = 10_000
+"""Of each hospital: enough that the tree says more than the more frequent answer."""
+
+
+def write_rows(walk: Walk) -> None:
     """What each hospital has already: a table of its own, and a schema on which all agree."""
     import numpy as np
     import pandas as pd
@@ -135,11 +145,12 @@ def write_rows(folder: Path) -> None:
     from hedgerow.demo import SCHEMA, patients
 
     rng = np.random.default_rng(0)
-    (folder / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
-    for name, n in {**dict.fromkeys(SITES, 1000), "test": 5000}.items():
+    walk.write("schema.toml", SCHEMA.to_toml())
+    for name, n in {**dict.fromkeys(SITES, ROWS), "test": 5000}.items():
         X, y = patients(n, rng)
         table = pd.DataFrame(X, columns=list(SCHEMA.names)).assign(outcome=y)
-        table.to_csv(folder / f"{name}.csv", index=False)
+        table.to_csv(walk.folder / f"{name}.csv", index=False, float_format="%.2f")
+    walk.show_top(f"{SITES[0]}.csv")
 
 
 def found_sites(walk: Walk) -> dict[str, dict[str, str]]:
@@ -164,7 +175,7 @@ def agree(walk: Walk, told: dict[str, dict[str, str]], *, epsilon: str = "2") ->
     sites = " ".join(f"--site {name}={told[name]['public key']}" for name in SITES)
     walk.do(
         "hedgerow study init study --name readmission --estimator HistogramTreeClassifier "
-        f"--parameter max_depth=2 --schema schema.toml --epsilon {epsilon} --delta 1e-6 --seed 7 "
+        f"--parameter max_depth=3 --schema schema.toml --epsilon {epsilon} --delta 1e-6 --seed 7 "
         f"{sites}"
     )
     walk.do("hedgerow study check study")
@@ -218,7 +229,7 @@ def wait_for(paths: list[Path]) -> None:
 
 def over_https(walk: Walk, port: int) -> None:
     """From nothing to a model."""
-    write_rows(walk.folder)
+    write_rows(walk)
     told = found_sites(walk)
     agree(walk, told)
     certify(walk)
@@ -234,7 +245,8 @@ HEAD = """\
 
 For engineers who want to see every command and its answer before they type it.
 
-Made by `python -m demos.walk docs/network_walk.md`; a test walks it again. Keys, hashes and
+Each hospital has a table of 10,000 invented patients, and all agree on a schema; both are shown
+first. Made by `python -m demos.walk docs/network_walk.md`; a test walks it again. Keys, hashes and
 times are other ones each time and stand here as `<64 digits>`, `<16 digits>` and `<time>`. What
 ends in `&` goes on running. What each step is for: [network.md](network.md).
 
