@@ -159,6 +159,15 @@ def test_a_backup_is_made_and_brought_back_by_hand(world, tmp_path):
     assert "study" in typed("site", "status", tmp_path / "back")
 
 
+@pytest.mark.parametrize("words", [("backup", "{root}", "{copy}"), ("rotate-key", "{root}")])
+def test_before_the_first_approval_there_is_no_ledger_to_keep(world, tmp_path, words):
+    site, copy = world.sites[0], tmp_path / "copy"
+    told = refused("site", *(word.format(root=site.root, copy=copy) for word in words))
+    assert "has approved no study yet" in " ".join(told.split())
+    assert not copy.exists()
+    assert not site.vault_file.exists()
+
+
 def test_rows_are_selected_from_a_database(world, tmp_path):
     import duckdb
 

@@ -30,6 +30,7 @@ def backup(state: StateFolder, target: Path) -> None:
     """
     if target.exists():
         raise SpecError(f"{target} is there already; name a folder that is new.")
+    _require_ledger(state, "copy")
     make_private(target)
     backup_vault(state.vault_file, target / "vault.sqlite")
     for name in _COPIED:
@@ -38,6 +39,15 @@ def backup(state: StateFolder, target: Path) -> None:
     for name in _FOLDERS:
         shutil.copytree(state.root / name, target / name)
     Audit(state.audit_file).note("backup", what=str(target))
+
+
+def _require_ledger(state: StateFolder, what: str) -> None:
+    """A ledger begins with the first approval; before it a new site is as good as this one."""
+    if not state.vault_file.exists():
+        raise SpecError(
+            f"{state.root} has approved no study yet, so there is no ledger to {what}. Approve one "
+            "first, or make another site with `hedgerow site init`."
+        )
 
 
 def restore(
@@ -107,6 +117,7 @@ def rotate_key(state: StateFolder) -> tuple[Identity, Path]:
     approved = [folder.path.name for folder in state.study_folders() if folder.is_approved]
     if approved:
         raise SpecError(f"{approved} are approved under the present key; revoke them first.")
+    _require_ledger(state, "carry over")
     old, new = state.identity(), Identity.generate()
     retired = state.root / "retired" / old.fingerprint[:16]
     make_private(retired.parent)
