@@ -39,7 +39,7 @@ def _check_is_table(X: Any) -> None:
             "let `hedgerow predict model.json FILE` do it."
         )
     one = X[0] if isinstance(X, list | tuple) and X else X
-    if isinstance(one, Mapping):
+    if isinstance(one, Mapping) and not hasattr(one, "shape"):  # some sparse matrices are dicts
         raise DataError(
             f"X is a {type(X).__name__} {'' if one is X else 'of dicts '}without a table's form; "
             "make a data frame of it: pandas.DataFrame(X)."
