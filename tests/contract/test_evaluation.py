@@ -22,7 +22,7 @@ from hedgerow.learning.evaluation import (
     number_measures,
     two_class_measures,
 )
-from hedgerow.recipes.evaluation import ALL, regions_by
+from hedgerow.recipes.evaluation import ALL_GROUPS, regions_by
 from hedgerow.report.evaluation import Measured
 from hedgerow.transport import in_process
 
@@ -94,7 +94,7 @@ HIDDEN = {
 @pytest.mark.parametrize("task", HIDDEN)
 def test_where_noise_hides_all_records_nothing_is_told(model, task):
     found = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0)
-    lost = replace(found, parts=((Measured(ALL, HIDDEN[task], ()),),))
+    lost = replace(found, parts=((Measured(ALL_GROUPS, HIDDEN[task], ()),),))
     assert str(lost).splitlines()[1:] == ["    noise hides these records: nothing can be told"]
 
 
@@ -245,13 +245,13 @@ def two_classes(p, is_second):
 def one_tree(rows, y, population, labels):
     model = hr.HistogramTreeClassifier(TWO, placement="nowhere", max_depth=3).fit(rows, y)
     p = model.predict_proba(population)[:, 1]
-    return model, {ALL: two_classes(p, labels == "yes")}
+    return model, {ALL_GROUPS: two_classes(p, labels == "yes")}
 
 
 def boosted_trees(rows, y, population, labels):
     model = hr.BoostedTreesClassifier(TWO, placement="nowhere", n_trees=10, random_state=0)
     p = model.fit(rows, y).predict_proba(population)[:, 1]
-    return model, {ALL: two_classes(p, labels == "yes")}
+    return model, {ALL_GROUPS: two_classes(p, labels == "yes")}
 
 
 def groups(rows, y, population, labels):
@@ -259,13 +259,13 @@ def groups(rows, y, population, labels):
     p = model.predict_proba(population)[:, 1]
     wards = {f"ward = {name}": population[:, 2] == name for name in TWO.features[2].values}
     each = {name: two_classes(p[own], labels[own] == "yes") for name, own in wards.items()}
-    return model, {ALL: two_classes(p, labels == "yes"), **each}
+    return model, {ALL_GROUPS: two_classes(p, labels == "yes"), **each}
 
 
 def three_classes(rows, y, population, labels):
     model = hr.ForestClassifier(THREE, placement="nowhere", n_trees=3, random_state=0)
     right = model.fit(rows, y).predict(population) == labels
-    return model, {ALL: {"accuracy": float(np.mean(right))}}
+    return model, {ALL_GROUPS: {"accuracy": float(np.mean(right))}}
 
 
 def a_number(rows, y, population, labels):
@@ -278,7 +278,7 @@ def a_number(rows, y, population, labels):
         "error_that_9_of_10_keep": np.quantile(errors, 0.9),
         "r2": 1.0 - (errors**2).mean() / truth.var(),
     }
-    return model, {ALL: measures}
+    return model, {ALL_GROUPS: measures}
 
 
 @pytest.mark.slow

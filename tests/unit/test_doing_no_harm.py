@@ -14,7 +14,7 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.learning import counting
-from hedgerow.learning.counting import Records
+from hedgerow.learning.counting import RecordCount
 from hedgerow.learning.flow import run
 from hedgerow.learning.goal import Goal, Opening, goal_within
 from hedgerow.learning.target_range import evenly_spread
@@ -211,7 +211,7 @@ WITHIN = goal_within(evenly_spread(hr.Target(0.0, 1.0)))
 
 
 def test_a_forest_for_a_number_is_no_deeper_than_its_leaves_noise_allows():
-    opened = Opening(WITHIN, Records(3000.0, 40.0, Fraction(1, 100)), 350.0, Fraction(1, 20))
+    opened = Opening(WITHIN, RecordCount(3000.0, 40.0, Fraction(1, 100)), 350.0, Fraction(1, 20))
     depths = [forest.deepest(opened, Fraction(1, 100), Loud(d)) for d in (0.0, 10.0, 40.0, 1e6)]
     assert depths[0] == forest.MOST_DEPTH
     assert depths[-1] == forest.LEAST_DEPTH

@@ -22,7 +22,7 @@ AGAIN_SHARE = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordCount:
     """A noisy number of records, the deviation of its noise, and what it cost."""
 
     number: float
@@ -30,8 +30,8 @@ class Records:
     spent: Fraction
 
     @staticmethod
-    def told(answer: Answer, share: Fraction) -> Records:
-        return Records(float(answer.values.sum()), float(np.sqrt(answer.variance)), share)
+    def told(answer: Answer, share: Fraction) -> RecordCount:
+        return RecordCount(float(answer.values.sum()), float(np.sqrt(answer.variance)), share)
 
     @property
     def is_seen(self) -> bool:
@@ -52,12 +52,12 @@ def count_query(share: Fraction) -> SumQuery:
     return SumQuery(EVERYONE, Count(), Whole(), share)
 
 
-def surely(first: Records) -> Flow[Records]:
+def surely(first: RecordCount) -> Flow[RecordCount]:
     """As it is if it was seen; else with a second count, the less noisy the more believed."""
     if first.is_seen:
         return first
-    second = Records.told((yield from ask(count_query(AGAIN_SHARE))), AGAIN_SHARE)
+    second = RecordCount.told((yield from ask(count_query(AGAIN_SHARE))), AGAIN_SHARE)
     number, variance = inverse_variance(
         [(np.array([one.number]), one.deviation**2) for one in (first, second)]
     )
-    return Records(float(number[0]), float(np.sqrt(variance)), first.spent + second.spent)
+    return RecordCount(float(number[0]), float(np.sqrt(variance)), first.spent + second.spent)

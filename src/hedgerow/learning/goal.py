@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.counting import Records, count_query, surely
+from hedgerow.learning.counting import RecordCount, count_query, surely
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.target_range import (
     MOST_UNSEEN,
@@ -84,7 +84,7 @@ class Opening:
     """What is told before anything is learnt."""
 
     goal: Goal
-    records: Records
+    records: RecordCount
     signal: float  # noisy rows over the noise of one table of all features at the full budget
     spent: Fraction
 
@@ -119,7 +119,7 @@ def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
         queries += target_queries(schema.target, quote.is_pure, TARGET_SHARE)
     replies = yield queries
     size, *cells = (reply for reply in replies if isinstance(reply, Answer))
-    records = yield from surely(Records.told(size, SIZE_SHARE))
+    records = yield from surely(RecordCount.told(size, SIZE_SHARE))
     goal, spent = declared_goal(schema), records.spent
     if schema.target is not None:
         goal = goal_within(target_shape(schema.target, cells, records.positive))
@@ -132,7 +132,7 @@ def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
 
 def looked_again(
     target: Target,
-    records: Records,
+    records: RecordCount,
     share: Fraction,
     quote: Quote,
     most_unseen: float = MOST_UNSEEN,

@@ -32,7 +32,7 @@ from hedgerow.values.regions import EVERYONE, Region, Step
 from hedgerow.values.schema import Schema
 
 NAME = "evaluation"
-ALL = "all"
+ALL_GROUPS = "all"
 """What the records of all groups together are called."""
 ERROR_CELLS, COARSE_TARGET_CELLS = 40, 24
 SMALLEST_ERROR = 1e-3
@@ -60,7 +60,7 @@ def regions_by(grid: Grid | None) -> dict[str, Region]:
     A record is in one of them, so that all together cost what one costs.
     """
     if grid is None:
-        return {ALL: EVERYONE}
+        return {ALL_GROUPS: EVERYONE}
     found: dict[str, Region] = {}
     way: Region = EVERYONE
     for cell in range(grid.n_cells - 1):
@@ -110,7 +110,7 @@ def with_all(tables: Sequence[EvaluationTables]) -> list[EvaluationTables]:
         return list(tables)
     values = zip(*(table.values for table in tables), strict=True)
     summed = tuple(np.sum(groups, axis=0) for groups in values)
-    return [EvaluationTables(ALL, summed, sum(table.variance for table in tables)), *tables]
+    return [EvaluationTables(ALL_GROUPS, summed, sum(table.variance for table in tables)), *tables]
 
 
 def error_edges(schema: Schema) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import SpecError
 from hedgerow.learning.evaluation import CalibrationBin, EstimatedMeasure
-from hedgerow.recipes.evaluation import ALL
+from hedgerow.recipes.evaluation import ALL_GROUPS
 from hedgerow.values.notebook import html_table
 
 HIDDEN = "noise hides these records: nothing can be told"
@@ -74,7 +74,7 @@ class Evaluation:
     @property
     def groups(self) -> dict[str, Measured]:
         """Of the first model, by the cells of the column `by`."""
-        return {one.group: one for one in self.parts[0] if one.group != ALL}
+        return {one.group: one for one in self.parts[0] if one.group != ALL_GROUPS}
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

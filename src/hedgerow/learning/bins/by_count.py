@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.learning.bins.public_grids import fine_cells
-from hedgerow.learning.counting import Records, count_query, surely
+from hedgerow.learning.counting import RecordCount, count_query, surely
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Answer, Binning, Cells, Count, SumQuery, Whole, sums
 from hedgerow.values.arrays import FloatArray
@@ -48,7 +48,7 @@ def numeric_features(schema: Schema) -> tuple[int, ...]:
 class Counted:
     """What was told of the records, and the deviation of a count bought with the whole budget."""
 
-    told: Records
+    told: RecordCount
     deviation: float
 
     @property
@@ -59,7 +59,7 @@ class Counted:
 def counted_records() -> Flow[Counted]:
     answer = yield from ask(count_query(COUNT_SHARE))
     deviation = float(np.sqrt(float(COUNT_SHARE) * answer.variance))
-    return Counted(Records.told(answer, COUNT_SHARE), deviation)
+    return Counted(RecordCount.told(answer, COUNT_SHARE), deviation)
 
 
 def counted_surely() -> Flow[Counted]:

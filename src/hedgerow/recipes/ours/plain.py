@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.counting import COUNT_IS_SEEN, Records
+from hedgerow.learning.counting import COUNT_IS_SEEN, RecordCount
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.goal import Goal, Opening, looked_again
 from hedgerow.learning.leaves.levelling import Levelling
@@ -64,7 +64,7 @@ def shares_or_mean(opened: Opening, schema: Schema, quote: Quote) -> Flow[Traine
 
 
 def shares_alone(
-    schema: Schema, goal: Goal, records: Records, rest: Fraction, quote: Quote
+    schema: Schema, goal: Goal, records: RecordCount, rest: Fraction, quote: Quote
 ) -> Flow[Trained]:
     """A tree of one leaf that says the classes' shares, or the mean of the target.
 
@@ -79,7 +79,7 @@ def shares_alone(
     return Trained(mean_of([tree]), (Grown(tree, (leaf,)),), _words(goal, records))
 
 
-def _enough(goal: Goal, records: Records, rest: Fraction, quote: Quote) -> Fraction:
+def _enough(goal: Goal, records: RecordCount, rest: Fraction, quote: Quote) -> Fraction:
     """The share at which a count's deviation is `PRECISE` of the records; all if they are hidden.
 
     Variance falls with the share of a Gaussian budget, with its square if noise is Laplace.
@@ -110,7 +110,7 @@ def believed(masses: FloatArray, variance: float, least_kept: float) -> FloatArr
     return np.asarray(shares / shares.sum())
 
 
-def _words(goal: Goal, records: Records) -> str:
+def _words(goal: Goal, records: RecordCount) -> str:
     what = "the mean of the target" if goal.shape is not None else "the shares of the classes"
     seen = f"About {records.number:.0f} records were seen through the noise"
     hidden = f"Noise hides even their number, between 0 and about {records.at_most:.0f}"

@@ -34,7 +34,7 @@ Column = Any
 Strange = list[tuple[Any, int]]
 """Values that could not be used, and how often each was met."""
 
-TYPES: tuple[tuple[Any, type], ...] = (
+ARRAY_TYPES: tuple[tuple[Any, type], ...] = (
     ((bool, np.bool_), np.bool_),
     (Integral, np.int64),
     (Real, np.float64),
@@ -123,7 +123,7 @@ def type_of(column: Column) -> np.dtype[Any] | None:
 def _type_of_objects(column: NDArray[np.object_]) -> np.dtype[Any] | None:
     """The one that holds them all; None has none."""
     kinds = {type(value) for value in column} - {type(None)}
-    plain = [next((to for of, to in TYPES if issubclass(kind, of)), object) for kind in kinds]
+    plain = [next((to for of, to in ARRAY_TYPES if issubclass(kind, of)), object) for kind in kinds]
     return np.result_type(*plain) if plain else None
 
 
