@@ -311,6 +311,17 @@ def test_intervals_hold_the_truth_as_often_as_they_say(world, schema, epsilon):
     assert {name: n / RUNS for name, n in held.items() if n / RUNS < 0.93} == {}
 
 
+def test_the_few_probabilities_of_one_tree_stand_for_their_bins():
+    """By the middles of bins a log-loss is off by more than a large group leaves open."""
+    told, counts = np.array([0.36, 0.89]), np.zeros((len(PROBABILITY_EDGES) + 1, 2))
+    counts[np.searchsorted(PROBABILITY_EDGES, told)] = [[640.0, 360.0], [110.0, 890.0]]
+    truth = -np.mean(told * np.log(told) + (1.0 - told) * np.log(1.0 - told))
+    by_leaves = two_class_measures(counts, 0.0, 0.95, told=told)["log_loss"]
+    by_middles = two_class_measures(counts, 0.0, 0.95)["log_loss"]
+    assert by_leaves.value == pytest.approx(truth, abs=1e-12)
+    assert by_middles.value != pytest.approx(truth, abs=1e-4)
+
+
 def test_intervals_that_forget_the_noise_would_be_seen():
     """Twin: with counts that are noisier than said, intervals lose the truth."""
     rng, truth, lost = np.random.default_rng(0), None, 0

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
@@ -244,12 +245,20 @@ def _measured(
         return Measured(table.group, found, ())
     counts: FloatArray = values[k]
     if len(schema.classes) == 2:
-        is_tied = len(model.score.trees) <= 1 and not model.score.curves
-        found = two_class_measures(counts, variance, confidence, is_tied=is_tied)
+        found = two_class_measures(counts, variance, confidence, told=_few_probabilities(model))
         return Measured(table.group, found, calibration(counts, variance, confidence))
     right, noise = right_and_wrong(counts, variance)
     found = many_class_measures(counts, variance, confidence)
     return Measured(table.group, found, calibration(right, noise, confidence))
+
+
+def _few_probabilities(model: Model) -> FloatArray | None:
+    """Of the second class, one for each leaf of a single tree; None where trees add up."""
+    score = model.score
+    if len(score.trees) > 1 or score.curves:
+        return None
+    leaves = [tree.values for tree in score.trees] or [np.zeros((1, score.outputs))]
+    return np.unique(model.read(np.asarray(score.base) + leaves[0])[:, 1])
 
 
 def _goodness(one: Measured) -> float:

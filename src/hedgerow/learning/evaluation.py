@@ -92,15 +92,15 @@ def two_class_measures(
     variance: float,
     confidence: float,
     edges: Sequence[float] = PROBABILITY_EDGES,
-    is_tied: bool = False,
+    told: FloatArray | None = None,
 ) -> dict[str, EstimatedMeasure]:
     """(B, 2) counts by the probability of the second class.
 
-    `is_tied`: the model gives few probabilities, as one tree does, so that records of one bin are
-    hardly ranked at all.
+    `told` are all probabilities that the model gives, if they are few, as those of one tree:
+    then these stand for their bins, and records of one bin are hardly ranked at all.
     """
-    middles = middles_of(edges)
-    credit = np.full(len(counts), 0.5) if is_tied else _ranked_within(edges)
+    middles = middles_of(edges) if told is None else _means_within(edges, told)
+    credit = _ranked_within(edges) if told is None else np.full(len(counts), 0.5)
     unit = (0.0, 1.0)
     measures: dict[str, tuple[TableMeasure, tuple[float, float]]] = {
         "auc": (lambda c: _auc(c, credit), unit),
@@ -133,6 +133,15 @@ def middles_of(edges: Sequence[float]) -> FloatArray:
     inner = (odds[1:] + odds[:-1]) / 2.0
     ends = (odds[0] - 0.5, odds[-1] + 0.5)
     return np.asarray(1.0 / (1.0 + np.exp(-np.array([ends[0], *inner, ends[1]]))))
+
+
+def _means_within(edges: Sequence[float], told: FloatArray) -> FloatArray:
+    """(B,) the mean of what is told in each bin; the middle where nothing is."""
+    middles = middles_of(edges)
+    kept, bins = np.clip(told, middles[0], middles[-1]), np.searchsorted(edges, told, side="right")
+    times = np.bincount(bins, minlength=len(middles))
+    sums = np.bincount(bins, kept, minlength=len(middles))
+    return np.where(times > 0, sums / np.maximum(times, 1), middles)
 
 
 def _ranked_within(edges: Sequence[float]) -> FloatArray:
