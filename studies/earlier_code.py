@@ -17,16 +17,17 @@ SCORED_BY_UNCLIPPED_STEPS = ("split=histogram", "split=partially_random", "DP-GB
 
 SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
     "studies.gubler.fits": {"c6b3aeb7e15f": (), "1caf7633d945": (), "608b9979a372": ()},
-    "studies.topdown.fits": {"6f04bf66ed28": (), "137006685a9d": ()},
+    "studies.topdown.fits": {"6f04bf66ed28": (), "137006685a9d": (), "94e0440bef43": ()},
     "studies.boosted.fits": {
         "140c01e8e63c": SCORED_BY_UNCLIPPED_STEPS,
         "c6e9f781d5d9": SCORED_BY_UNCLIPPED_STEPS,
         "fd0acdd39217": SCORED_BY_UNCLIPPED_STEPS,
         "0375a903b131": (),
     },
-    "studies.diprime.fits": {"78e53eb81a5f": ()},
+    "studies.diprime.fits": {"78e53eb81a5f": (), "6747b761eebd": ()},
     "studies.extra_trees.fits": {"21d81c639550": ()},
     "studies.which.fits": {"543de08c37ff": ()},
+    "studies.robust.fits": {"134502ef603a": ()},
 }
 """Module -> digest -> texts of the cells that are old nevertheless."""
 
