@@ -143,6 +143,7 @@ def write_rows(folder: Path, rows: int) -> Path:
     import pyarrow.ipc
     import pyarrow.parquet as pq
 
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"rows{rows}.parquet"
     if not path.exists():
         half = path.with_suffix(".part")
