@@ -1,4 +1,4 @@
-"""Scores of two settings on the same rows with the same noise: their mean difference and its error."""
+"""Scores of two settings, same rows and same noise: their mean difference and its error."""
 
 from __future__ import annotations
 

@@ -19,22 +19,11 @@ from studies.learned.constants import AND, CLASSES, NUMBERS, OF_RECIPES
 from studies.learned.differences import Difference, gains
 from studies.learned.fits import fit_made, fit_real
 from studies.learned.page import write
+from studies.learned.real import BUNDLED, REAL, STORED
 
 EPSILONS = (0.1, 0.3, 1.0)
 FIRST_AGAIN = 1000  # seeds of made tasks from here on were not searched on
 FIRST_SPLIT = 120
-BUNDLED = ("breast_cancer", "wine", "digits", "diabetes")
-STORED: dict[str, tuple[str, ...]] = {
-    CLASSES: (
-        *("adult", "bank", "credit_default", "spambase", "banknote", "wall_robot", "letter"),
-        *("waveform", "puc_rio_har", "avazu_15k", "skin"),
-    ),
-    NUMBERS: ("parkinsons", "appliances_energy", "metro_traffic", "gas_turbine", "flights_nyc13"),
-}
-REAL = {
-    CLASSES: (*BUNDLED[:-1], *STORED[CLASSES]),
-    NUMBERS: (*BUNDLED[-1:], *STORED[NUMBERS]),
-}
 Recipe = tuple[str, str]
 """Method and goal."""
 Learned = Mapping[Recipe, str]
@@ -42,7 +31,7 @@ Learned = Mapping[Recipe, str]
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many made tasks of each kind and splits of real data; or a few cells to see that it runs."""
+    """Made tasks of each kind, splits of real data; or a few cells, to see that it runs."""
 
     tasks: int
     splits: int
@@ -53,7 +42,7 @@ class Wanted:
         return [("tree", CLASSES)] if self.quick else list(OF_RECIPES)
 
     def real(self, goal: str) -> tuple[str, ...]:
-        return BUNDLED[1:2] if self.quick else REAL[goal]
+        return BUNDLED[goal][1:2] if self.quick else REAL[goal]
 
 
 def files(quick: bool) -> tuple[str, ...]:
