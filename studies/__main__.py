@@ -201,7 +201,7 @@ def robust(
 @study("learned")
 def learned(
     order: Order,
-    tasks: Annotated[int, typer.Option(help="Made tasks of each kind, to learn on.")] = 48,
+    tasks: Annotated[int, typer.Option(help="Made tasks of each kind, to learn on.")] = 36,
     splits: Annotated[int, typer.Option(help="Splits of each real data set, to judge on.")] = 10,
 ) -> None:
     """Constants of our recipes learned on made tasks, judged on real ones."""

@@ -14,7 +14,7 @@ from studies.learned.made import Made, made
 from studies.measures import of_classes
 from studies.ours.tasks import DELTA, FOR_CLASSES, FOR_NUMBERS, Task, task
 
-MOST_TRAIN, MOST_TEST = 8_000, 4_000
+MOST_TRAIN, MOST_TEST = 6_000, 3_000
 CALLS = 10**7
 """More than a fit asks for random bytes: the noise of two seeds has nothing in common."""
 WORST = -1.0

@@ -18,8 +18,7 @@ from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
 from studies.learned.constants import NUMBERS
 from studies.ours.tasks import Task
 
-LEAST_TRAIN, MOST_TRAIN, TEST_ROWS = 300, 50_000, 2_000
-SMALLER = 1.5  # power of a uniform number: more small tasks than large ones
+LEAST_TRAIN, MOST_TRAIN, TEST_ROWS = 300, 10_000, 2_000
 FEWEST_COLUMNS, MOST_COLUMNS = 3, 60
 CLASS_NUMBERS = (2, 2, 2, 3, 4, 6, 10)
 CATEGORIES = 6
@@ -38,7 +37,7 @@ class Made:
 
 def made(seed: int, goal: str) -> Made:
     rng = np.random.default_rng([seed, goal == NUMBERS])
-    n_train = int(_between(rng, LEAST_TRAIN, MOST_TRAIN, SMALLER))
+    n_train = int(_between(rng, LEAST_TRAIN, MOST_TRAIN))
     columns = int(_between(rng, FEWEST_COLUMNS, MOST_COLUMNS))
     n = n_train + TEST_ROWS
     if goal == NUMBERS:
