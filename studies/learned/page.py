@@ -10,6 +10,13 @@ import pandas as pd
 from studies.harness import Computation
 from studies.learned.constants import AND, CLASSES, OF_RECIPES, Constant
 from studies.learned.differences import Difference, gains, paired
+from studies.learned.made import (
+    CLASS_NUMBERS,
+    FEWEST_COLUMNS,
+    LEAST_TRAIN,
+    MOST_COLUMNS,
+    MOST_TRAIN,
+)
 from studies.learned.real import REAL
 from studies.pages import markdown_table, write_page
 
@@ -27,7 +34,13 @@ def write(
         recipe: on_real(tables.get("judge"), setting, recipe) for recipe, setting in found.items()
     }
     parts = [
-        HEAD,
+        HEAD.format(
+            least=LEAST_TRAIN,
+            most=MOST_TRAIN,
+            few=FEWEST_COLUMNS,
+            many=MOST_COLUMNS,
+            classes=max(CLASS_NUMBERS),
+        ),
         _verdict(judged),
         "## What was learned\n",
         markdown_table(_summary(tables, found, judged)),
@@ -44,7 +57,8 @@ HEAD = """The constants by which our recipes read noisy answers (shares, shrinka
 gates) were set on a few data sets. Would constants fitted off-line on many made tasks serve
 better? Each was tried larger and smaller, alone, on tasks made from seeds; what was clearly better
 there was taken together, tried on other made tasks, and judged on real data that the search never
-saw.
+saw. Made tasks have {least:,} to {most:,} rows for training, {few} to {many} columns, two to
+{classes} classes or a number (`studies/learned/made.py`).
 
 A gain is in log-loss for classes (how much lower) and in R2 for numbers, at epsilon .1, .3 and 1,
 one holder, delta 1e-6. Two fits that are compared have the same rows, draws and noise. Clear is
