@@ -13,7 +13,7 @@ from studies.harness import Computation
 from studies.learned import page
 from studies.learned.constants import AND, CLASSES, NUMBERS, OF_RECIPES, fitted_with
 from studies.learned.differences import Difference, paired
-from studies.learned.fits import fit_made
+from studies.learned.fits import fit_made, fit_real
 from studies.learned.made import MOST_COLUMNS, MOST_TRAIN, TEST_ROWS, made
 from studies.learned.run import Wanted, again_grid, judge_grid, learned, run, search_grid
 
@@ -99,6 +99,15 @@ def test_two_fits_of_a_seed_have_the_same_noise():
     plain_score = fit_made(**cell, setting="")
     assert fit_made(**cell, setting="") == plain_score
     assert fit_made(**cell, setting="tree.lean_of.per_noise x 2") != plain_score
+
+
+@pytest.mark.parametrize("name, least", [("wine", -np.log(3.0) - 0.5), ("diabetes", -0.5)])
+def test_real_data_that_need_no_file_are_fitted(name, least):
+    """Not much worse than even shares, or than the mean."""
+    cell = {"split": 120, "task_name": name, "method": "tree", "epsilon": 8.0}
+    found = fit_real(**cell, setting="")
+    assert found["score"] > least
+    assert fit_real(**cell, setting="") == found
 
 
 # ---------------------------------------------------------------------------------------- learning
