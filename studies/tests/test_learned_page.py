@@ -101,7 +101,7 @@ def test_two_fits_of_a_seed_have_the_same_noise():
     assert fit_made(**cell, setting="tree.lean_of.per_noise x 2") != plain_score
 
 
-@pytest.mark.parametrize("name, least", [("wine", -np.log(3.0) - 0.5), ("diabetes", -0.5)])
+@pytest.mark.parametrize(("name", "least"), [("wine", -np.log(3.0) - 0.5), ("diabetes", -0.5)])
 def test_real_data_that_need_no_file_are_fitted(name, least):
     """Not much worse than even shares, or than the mean."""
     cell = {"split": 120, "task_name": name, "method": "tree", "epsilon": 8.0}
