@@ -54,24 +54,7 @@ class ClassTotals:
     variance: float
 
 
-def share_of_calibration(signal: float, known: ClassTotals) -> Fraction:
-    """What a round of calibration gets: more if noise is strong and a class rare.
-
-    With p the second class's part of n rows, noise moves the log-odds by its deviation over
-    n p (1 - p). To be as sure as of even classes takes 1 / (4 p (1 - p))^2 times the share. A
-    class may seem rare by noise, so each is given a deviation more.
-    """
-    if signal >= WEAK_CALIBRATION:
-        return CALIBRATION_SHARE
-    likely = known.masses + np.sqrt(known.variance)
-    p = float(likely[1] / likely.sum())
-    times = min((4.0 * p * (1.0 - p)) ** -2, float(MOST_CALIBRATION_SHARE / CALIBRATION_SHARE))
-    return CALIBRATION_SHARE * Fraction(round(100.0 * times), 100)
-
-
-def calibrated(
-    score: Additive, expected: Line, known: ClassTotals, share: Fraction
-) -> Flow[Line]:
+def calibrated(score: Additive, expected: Line, known: ClassTotals, share: Fraction) -> Flow[Line]:
     """The line that fits best, asked in one round; `score` has one output."""
     by = PredictionCells(score, EDGES)
     answer = yield from ask(SumQuery(EVERYONE, ClassCounts(2), by, share))

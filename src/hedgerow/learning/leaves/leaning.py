@@ -182,9 +182,10 @@ def complete_proportions(
 ) -> tuple[FloatArray, FloatArray]:
     """(T, nodes, C) proportions of all nodes in heap order, each leaning on its parent.
 
-    The root's are the prior itself: a tree's own sum has the noise of all leaves. A node's noise is that of all leaves below it. Rows are taken to be at least one deviation of
-    it, so that an empty node leans on its parent and not on nothing. Beside them the deviations of
-    their noise, as if a node's and its parent's were the same: they share it, and that is most.
+    The root's are the prior itself: a tree's own sum has the noise of all its leaves. A node's
+    noise is that of all leaves below it. Rows are taken to be at least one deviation of it, so
+    that an empty node leans on its parent and not on nothing. Beside them the deviations of their
+    noise, as if a node's and its parent's were the same: they share it, and that is most.
     """
     levels = level_sums(leaves)
     n_trees, _, channels = leaves.shape

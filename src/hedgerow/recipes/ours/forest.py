@@ -29,10 +29,12 @@ from hedgerow.learning.goal import (
     opening_rounds,
 )
 from hedgerow.learning.leaves.calibration import (
+    CALIBRATION_SHARE,
+    MOST_CALIBRATION_SHARE,
+    WEAK_CALIBRATION,
     ClassTotals,
     Line,
     calibrated,
-    share_of_calibration,
 )
 from hedgerow.learning.leaves.leaning import leaf_proportions
 from hedgerow.learning.leaves.levelling import LEVEL_ASKS, Levelling
@@ -114,7 +116,7 @@ class GuidedForest:
     | 1     | number of rows (and the target's counts at five widths) | 1 % (and 4 %)         |
     | 2     | class tables of all features on a thinned grid | 30 % (pure, middling signal: 50 %) |
     | 3     | class counts of the leaves of all trees      | all the rest                     |
-    | 4     | two classes: class counts by score           | 3 % (weak signal, rare class: up to 10 %) |
+    | 4     | two classes: class counts by score           | 3 % (rare, weak: up to 10 %)     |
     | 4     | numbers: the sum of what the trees miss      | 1 to 10 %, by the noise          |
 
     Classes: trees multiply their odds against the prior, to the power sharpness / trees; for two
@@ -176,7 +178,7 @@ class GuidedForest:
         known = ClassTotals(belief.totals, belief.total_variance)
         at_the_end = levelling.share if levelling else Fraction(0)
         if is_calibrated(schema):
-            at_the_end = share_of_calibration(opened.signal, known)
+            at_the_end = calibration_share(opened.signal, known)
         rest = 1 - opened.spent - share - at_the_end
         answer = yield from ask(SumQuery(EVERYONE, goal.statistic, by, rest))
         prior = belief.totals / belief.totals.sum()
@@ -240,6 +242,21 @@ def root_weights(belief: Belief, screens: bool) -> FloatArray:
 def is_calibrated(schema: Schema) -> bool:
     """Whether a round is spent on what the votes mean: for two classes."""
     return len(schema.classes or ()) == 2
+
+
+def calibration_share(signal: float, known: ClassTotals) -> Fraction:
+    """What that round gets: more if noise is strong and a class rare.
+
+    With p the second class's part of n rows, noise moves the log-odds by its deviation over
+    n p (1 - p). To be as sure as of even classes takes 1 / (4 p (1 - p))^2 times the share. A
+    class may seem rare by noise, so each is given a deviation more.
+    """
+    if signal >= WEAK_CALIBRATION:
+        return CALIBRATION_SHARE
+    likely = known.masses + np.sqrt(known.variance)
+    p = float(likely[1] / likely.sum())
+    times = Fraction(round(100.0 * (4.0 * p * (1.0 - p)) ** -2), 100)
+    return min(CALIBRATION_SHARE * times, MOST_CALIBRATION_SHARE)
 
 
 def _read(
