@@ -25,8 +25,8 @@ from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE
 
 CALIBRATION_SHARE = Fraction(3, 100)
-MOST_CALIBRATION_SHARE = Fraction(1, 10)  # where a class is rare and the signal weak
-WEAK_CALIBRATION = 100.0  # signal below which a rare class is given more
+MOST_CALIBRATION_SHARE, WEAK_CALIBRATION = Fraction(1, 10), 100.0
+"""What a rare class may get, and the signal below which it does: decision 153 has the measures."""
 SIDE = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0)
 EDGES = (*(-e for e in reversed(SIDE)), 0.0, *SIDE)
 EXPECTED_ERROR = 0.5  # deviation of shift and slope from what is expected before
