@@ -75,6 +75,11 @@ class Service:
             self._endpoints = {h: e for h, e in self._endpoints.items() if h != study_hash}
         self._vault.close_study(study_hash.hex())
 
+    def end(self) -> None:
+        """Before the vault is closed: returns once no letter is in the middle of being answered."""
+        for endpoint in self._endpoints.values():
+            endpoint.end()
+
     @property
     def studies(self) -> Collection[bytes]:
         return self._endpoints.keys()
