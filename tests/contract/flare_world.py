@@ -18,7 +18,7 @@ from hedgerow.agreement.run_folder import RunFolder
 from hedgerow.agreement.serving import Serving
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.estimators.base import PrivateEstimator
-from hedgerow.privacy.ledger.events import Charged
+from hedgerow.privacy.ledger.events import Charged, Head
 from hedgerow.site.audit import AuditLine, lines_of
 from hedgerow.transport.carrier import Carrier
 from hedgerow.transport.flare import FlareCarrier
@@ -115,6 +115,14 @@ class Flare:
             found.append(
                 [e.round_id for e in events if isinstance(e, Charged) and e.study == account]
             )
+        return found
+
+    def heard_and_charged(self) -> list[tuple[int, Head]]:
+        """For each site: to how many invitations it answered, and where its ledger ends."""
+        found = []
+        for k, site in enumerate(self.world.sites):
+            with ledger_of(site) as ledger:
+                found.append((len(self.world.lines(k, "joined")), ledger.head()))
         return found
 
     # -------------------------------------------------------------------------------------- faults

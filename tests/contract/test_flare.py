@@ -166,10 +166,10 @@ def test_a_site_does_not_pass_for_another(flare, tmp_path):
 
 
 def refused(flare: Flare, job: Path, folder: Path) -> bool:
-    """Whether a job never ran: nobody's mark is written, and no site heard a letter."""
+    """Whether a job never ran: no mark is written, no site heard a letter, no ledger grew."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    before = [len(flare.world.lines(k, "joined")) for k in range(3)]
+    before = flare.heard_and_charged()
     session = new_secure_session(ADMIN, str(flare.network.admin_kit), timeout=20)
     try:
         try:
@@ -184,8 +184,8 @@ def refused(flare: Flare, job: Path, folder: Path) -> bool:
             time.sleep(0.5)
     finally:
         session.close()
-    after = [len(flare.world.lines(k, "joined")) for k in range(3)]
-    return not (folder / "mark").exists() and before == after and "COMPLETED" not in status
+    unmarked = not (folder / "mark").exists()
+    return unmarked and before == flare.heard_and_charged() and "COMPLETED" not in status
 
 
 def job_with_code(flare: Flare, folder: Path) -> Path:
@@ -226,10 +226,21 @@ def test_a_job_that_ships_code_is_refused(flare, tmp_path):
 
 @pytest.mark.slow
 def test_sites_refuse_code_that_their_server_would_ship_and_log_it(flare, tmp_path):
+    """FLARE's audit log at a site says who wanted to deploy; why not, it tells the server."""
+    before = {name: audited(flare, name) for name in flare.world.names}
     with server_that_takes_code(flare):
         assert refused(flare, job_with_code(flare, tmp_path), tmp_path)
         for name in flare.world.names:
-            until_logged(flare, CODE_REFUSED, who=name)
+            until_logged(flare, f"{name}: NVFLARE_ERROR: {CODE_REFUSED}")
+    for name in flare.world.names:
+        assert audited(flare, name) == [*before[name], f"[U:{ADMIN}][A:train.deploy]"]
+
+
+def audited(flare: Flare, name: str) -> list[str]:
+    """Who wanted what of FLARE's client at a site, to begin a job, as its audit log has it."""
+    log = (flare.network.kits / name / "audit.log").read_text()
+    done = ["[U:" + line.partition("[U:")[2] for line in log.splitlines()]
+    return [line for line in done if line.endswith(("train.deploy]", "train.start_job]"))]
 
 
 @pytest.mark.slow

@@ -18,7 +18,8 @@ from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.events import cost_of_text
 from hedgerow.secagg.codes import Code
-from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
+from hedgerow.secagg.encoding import Reader
+from hedgerow.secagg.envelope import Envelope, Header, LedgerHead, MessageKind
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.secagg.messages import Survivors, Unmask
@@ -87,7 +88,7 @@ class Service:
     def handle(self, letter: bytes) -> bytes:
         """Answers any bytes with a message or a constant refusal; never raises."""
         try:
-            study = Envelope.parse(letter).header.study_hash
+            study = Header.read(Reader(letter)).study_hash
         except Exception as error:
             return self._refused(code_of(error), reason_of(error))
         endpoint = self._endpoints.get(study)
