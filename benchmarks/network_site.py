@@ -15,8 +15,8 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.network_world import MARK, boosted_study, identities, rows_of, study_of
-from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.kernels.warming import warm
+from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
 from hedgerow.secagg.keys import Roster

@@ -41,7 +41,14 @@ def test_a_sum_takes_as_many_bytes_as_its_largest_number_and_comes_back(tmp_path
 def test_a_line_without_a_width_has_eight_bytes_a_number(tmp_path):
     """As journals had them before there were others."""
     total = base64.b64encode(np.array([1, -2], "<i8").tobytes()).decode()
-    line = {"what": "answered", "round": 1, "attempt": 1, "digest": "d", "picks": [], "members": [0]}
+    line = {
+        "what": "answered",
+        "round": 1,
+        "attempt": 1,
+        "digest": "d",
+        "picks": [],
+        "members": [0],
+    }
     (tmp_path / "answers.jsonl").write_text(
         json.dumps(line | {"bytes": [1, 2], "heads": {}, "total": total}) + "\n"
     )
