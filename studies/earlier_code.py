@@ -26,6 +26,7 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "c6e9f781d5d9": SCORED_BY_UNCLIPPED_STEPS,
         "fd0acdd39217": SCORED_BY_UNCLIPPED_STEPS,
         "0375a903b131": (),
+        "c2759830c63d": (),
     },
     "studies.diprime.fits": {"78e53eb81a5f": (), "6747b761eebd": ()},
     "studies.extra_trees.fits": {"21d81c639550": ()},
