@@ -34,7 +34,8 @@ def digest(tag: str, *parts: Buffer) -> bytes:
     """
     pieces: list[Buffer] = [_DOMAIN, tag.encode()]
     for part in parts:
-        pieces += (u64(memoryview(part).nbytes), part)
+        size = part.nbytes if isinstance(part, memoryview) else len(part)
+        pieces += (u64(size), part)
     return hashlib.sha256(b"".join(pieces)).digest()
 
 
