@@ -89,20 +89,38 @@ class HistogramRules:
 
     def best(self, tables: Tables) -> Found:
         """Smallest children's impurity over all features; ties go to the lower feature."""
-        found = [self._best_in(tables, f) for f in self.grids.families(tables.features)]
+        families = self.grids.families(tables.features)
+        sides = [self._sides(tables, family) for family in families]
+        left, right = (np.concatenate(side) for side in zip(*sides, strict=True))
+        impurity, mass = self._scores(left, right)
+        found, start = list[Found](), 0
+        for family in families:
+            end = start + len(family.positions) * len(family.left_sets)
+            scored = impurity[start:end], mass[start:end]
+            found.append(self._best_in(tables, family, *scored))
+            start = end
         return min(found, key=lambda f: (f.impurity, f.feature))
 
-    def _best_in(self, tables: Tables, family: Family) -> Found:
-        """Shapes: g features of the family, k candidates, B bins, C channels."""
+    @staticmethod
+    def _sides(tables: Tables, family: Family) -> tuple[FloatArray, FloatArray]:
+        """(g k, C) what each candidate of g features sends left and right."""
         width = family.left_sets.shape[1]
         histograms = tables.values[family.positions, :width]  # (g, B, C)
         left = family.left_sets @ histograms  # (g, k, C)
         right = histograms.sum(axis=1)[:, None, :] - left
-        impurity, mass = self._scores(left, right)
-        impurity = np.where(self._has_two_sides(tables, family), impurity, np.inf)
-        best = np.unravel_index(int(np.argmin(impurity)), impurity.shape)
-        feature = tables.features[family.positions[best[0]]]
-        return Found(feature, int(best[1]), float(impurity[best]), float(mass[best]))
+        channels = left.shape[2]
+        return left.reshape(-1, channels), right.reshape(-1, channels)
+
+    @staticmethod
+    def _best_in(tables: Tables, family: Family, impurity: FloatArray, mass: FloatArray) -> Found:
+        """Of the candidates of a family, one feature after the other: the first of the best."""
+        if tables.reachable is not None:
+            used = tables.used[family.positions, : family.left_sets.shape[1]]
+            impurity = np.where(family.has_two_sides(used).reshape(-1), impurity, np.inf)
+        best = int(np.argmin(impurity))
+        place, candidate = divmod(best, len(family.left_sets))
+        feature = tables.features[family.positions[place]]
+        return Found(feature, candidate, float(impurity[best]), float(mass[best]))
 
     def _scores(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(..., C) sides -> what to minimise, and the children's impurity mass n G.
@@ -122,14 +140,6 @@ class HistogramRules:
         """Noisy rows of a side, and its impurity per row from masses clamped at 0."""
         positive = np.maximum(masses, 0.0).sum(axis=-1)
         return masses.sum(axis=-1), self.impurity(masses) / np.maximum(positive, TINY)
-
-    def _has_two_sides(self, tables: Tables, family: Family) -> NDArray[np.bool_]:
-        """(g, k) whether a candidate leaves a bin in reach on both sides."""
-        if tables.reachable is None:
-            return np.ones((1, 1), bool)
-        used = tables.used[family.positions, : family.left_sets.shape[1]].astype(np.float64)
-        left = used @ family.left_sets.T
-        return np.asarray((left > 0) & (left < used.sum(axis=1)[:, None]))
 
     def must_stop(self, tables: Tables) -> bool:
         """Too few rows by all histograms, or fewer than two classes by all of them.
