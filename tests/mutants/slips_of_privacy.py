@@ -283,7 +283,7 @@ LEDGER: Final = (
     Slip(
         "studies in disjoint regions share a budget",
         "privacy/ledger/charges.py",
-        "found = self._root.part(study).part(0)",
+        "found = self._part(self._part(self._root, study), 0)",
         "found = self._root",
         "unit/test_ledger.py::test_studies_add_even_where_their_regions_are_disjoint",
     ),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import Choice, Chooser, Node, Stop
 from hedgerow.learning.choosing.scores import TINY, Impurity, left_masses
@@ -23,7 +22,7 @@ from hedgerow.learning.choosing.tables import (
 from hedgerow.learning.evidence import Evidence
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.queries import BoundQuery, Cells, Statistic
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Family, FeatureDraw, Grids
 
 ShareAt = Callable[[Node], Fraction]
@@ -80,7 +79,7 @@ class HistogramRules:
             tables = with_known_zeros(tables, self._reachable(node, tables))
         return consistent(tables) if self.consistency else tables
 
-    def _reachable(self, node: Node, tables: Tables) -> NDArray[np.bool_]:
+    def _reachable(self, node: Node, tables: Tables) -> BoolArray:
         out = np.zeros(tables.values.shape[:2], bool)
         for row, feature in zip(out, tables.features, strict=True):
             bins = self.grids.reachable(node.region, feature)
@@ -93,13 +92,15 @@ class HistogramRules:
         sides = [self._sides(tables, family) for family in families]
         left, right = (np.concatenate(side) for side in zip(*sides, strict=True))
         impurity, mass = self._scores(left, right)
-        found, start = list[Found](), 0
-        for family in families:
-            end = start + len(family.positions) * len(family.left_sets)
-            scored = impurity[start:end], mass[start:end]
-            found.append(self._best_in(tables, family, *scored))
-            start = end
-        return min(found, key=lambda f: (f.impurity, f.feature))
+        if tables.reachable is not None:
+            impurity = np.where(self._has_two_sides(tables, families), impurity, np.inf)
+        smallest = impurity.min()
+        firsts: dict[int, Found] = {}  # of each family that has one so small
+        for place in np.flatnonzero(impurity == smallest).tolist():
+            family, feature, candidate = _at(place, tables, families)
+            found = Found(feature, candidate, float(smallest), float(mass[place]))
+            firsts.setdefault(family, found)
+        return min(firsts.values(), key=lambda found: found.feature)
 
     @staticmethod
     def _sides(tables: Tables, family: Family) -> tuple[FloatArray, FloatArray]:
@@ -112,15 +113,11 @@ class HistogramRules:
         return left.reshape(-1, channels), right.reshape(-1, channels)
 
     @staticmethod
-    def _best_in(tables: Tables, family: Family, impurity: FloatArray, mass: FloatArray) -> Found:
-        """Of the candidates of a family, one feature after the other: the first of the best."""
-        if tables.reachable is not None:
-            used = tables.used[family.positions, : family.left_sets.shape[1]]
-            impurity = np.where(family.has_two_sides(used).reshape(-1), impurity, np.inf)
-        best = int(np.argmin(impurity))
-        place, candidate = divmod(best, len(family.left_sets))
-        feature = tables.features[family.positions[place]]
-        return Found(feature, candidate, float(impurity[best]), float(mass[best]))
+    def _has_two_sides(tables: Tables, families: Sequence[Family]) -> BoolArray:
+        """Of each candidate, one family after the other: whether both sides are in reach."""
+        used = (tables.used[f.positions, : f.left_sets.shape[1]] for f in families)
+        each = [f.has_two_sides(bins) for f, bins in zip(families, used, strict=True)]
+        return np.concatenate([sides.reshape(-1) for sides in each])
 
     def _scores(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(..., C) sides -> what to minimise, and the children's impurity mass n G.
@@ -177,6 +174,15 @@ class HistogramRules:
         gain = float(self.impurity(whole)) - found.mass
         split = self.grids.split(found.feature, sets)
         return Choice(split, gain, spent, saved, evidence)
+
+
+def _at(place: int, tables: Tables, families: Sequence[Family]) -> tuple[int, int, int]:
+    """The family, the feature and its candidate at a place among the candidates of all families."""
+    number = 0
+    while place >= (size := len(families[number].positions) * len(families[number].left_sets)):
+        place, number = place - size, number + 1
+    position, candidate = divmod(place, len(families[number].left_sets))
+    return number, tables.features[families[number].positions[position]], candidate
 
 
 def by_histogram(rules: HistogramRules, features: FeatureDraw, share_at: ShareAt) -> Chooser:
