@@ -150,7 +150,8 @@ class _Block:
 
 class _Encoder:
     """Fills arrays that were reserved once, or one block after the other if nobody knew how many
-    rows come."""
+    rows come.
+    """
 
     def __init__(
         self, schema: Schema, table: RowTable, check: bool, label_name: str, has_labels: bool
@@ -385,7 +386,8 @@ class _Encoder:
 
 def _joined(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] | None]:
     """Codes and labels of all blocks. A block is let go as soon as it is copied, so that hardly
-    more than its own memory is needed beside the result."""
+    more than its own memory is needed beside the result.
+    """
     if len(blocks) == 1:
         (block,) = blocks
         return _without_the_rest(block.codes, block.n), block.labels
