@@ -271,7 +271,8 @@ def is_of_both(difference: np.ndarray, variance: float) -> bool:
 @BOTH
 def test_equal_queries_of_one_bundle_have_noise_of_their_own(the_study):
     """Those of one law are drawn together, and each gets a part that is its alone."""
-    one, two, three = federation(the_study, rows_of(the_study.parties)).ask([QUERY] * 3)
+    asked = [replace(QUERY, share=QUERY.share / 3)] * 3
+    one, two, three = federation(the_study, rows_of(the_study.parties)).ask(asked)
     for a, b in ((one, two), (two, three), (one, three)):
         assert is_of_both(a.values - b.values, a.variance)
 

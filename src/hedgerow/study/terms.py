@@ -44,7 +44,6 @@ from hedgerow.study.checks import check_study
 from hedgerow.study.consortium import Consortium, Sparse
 from hedgerow.study.content import content_of, rebuilt
 from hedgerow.study.hashing import content_hash
-from hedgerow.study.remembered import once_a_query
 from hedgerow.values.regions import EVERYONE, HeldOut, Region, Step
 from hedgerow.values.schema import Schema
 
@@ -287,9 +286,8 @@ class Study:
         """Extra units, so that shares of a discrete Gaussian stay smooth at small scales."""
         return self._noise(query).refinement
 
-    @once_a_query
     def _noise(self, query: Summed) -> _Noise:
-        """Kept: a query's noise is asked for many times, and few prices and bounds differ."""
+        """Kept: a query's noise is asked for many times, by every site of a process."""
         if self.placement in (Placement.NOWHERE, Placement.LABEL):
             return _Noise(1, NoNoise(), NoNoise())
         sensitivity = self._sensitivity(query)
