@@ -67,7 +67,8 @@ class HistogramRules:
         """Without those that have one bin left on this path: nothing to split, nothing to ask."""
         if not self.known_zeros:
             return features
-        return tuple(f for f in features if self.grids.reachable(node.region, f).sum() > 1)
+        reach = self.grids.reachable
+        return tuple(f for f in features if np.count_nonzero(reach(node.region, f)) > 1)
 
     def ask(self, node: Node, features: tuple[int, ...], share: Fraction) -> Flow[Tables]:
         by = Cells(features, self.grids.binning)
