@@ -198,6 +198,19 @@ def robust(
     order.run(files(order.quick), lambda computation: run(computation, splits, order.quick), ())
 
 
+@study("learned")
+def learned(
+    order: Order,
+    tasks: Annotated[int, typer.Option(help="Made tasks of each kind, to learn on.")] = 36,
+    splits: Annotated[int, typer.Option(help="Splits of each real data set, to judge on.")] = 10,
+) -> None:
+    """Constants of our recipes learned on made tasks, judged on real ones."""
+    from studies.learned.run import Wanted, files, run
+
+    wanted = Wanted(3, 1, True) if order.quick else Wanted(tasks, splits, False)
+    order.run(files(order.quick), lambda computation: run(computation, wanted), ())
+
+
 @study("open-ranges", folder="open_ranges")
 def open_ranges(
     order: Order,

@@ -6,15 +6,12 @@ page as today's only where that code gives the same answers: `studies/earlier_co
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from fractions import Fraction
-from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -22,29 +19,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hedgerow.estimators import holders
 from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
-from hedgerow.privacy.noise import randomness
 from hedgerow.values.schema import Categorical, Numeric, Schema, Target
 from studies import datasets, simulation
+from studies.fixed_noise import fixed_noise
 
 ANSWERS = Path(__file__).with_name("answers.json")
 Answers = dict[str, dict[str, float]]
-
-
-@contextmanager
-def fixed_noise(first: int = 0) -> Iterator[None]:
-    """The noise's and the folds' bytes in a fixed order. Others may ask the system for more."""
-    calls = count(first)
-
-    def known(n: int) -> bytes:
-        return hashlib.shake_256(str(next(calls)).encode()).digest(n)
-
-    system = SimpleNamespace(urandom=known)
-    with ExitStack() as patched:
-        for module in (randomness, simulation, holders):
-            patched.enter_context(mock.patch.object(module, "os", system))
-        yield
 
 
 def of_gubler() -> Answers:
