@@ -40,7 +40,7 @@ NOISE: Final = (
         "privacy/noise/sampling.py",
         "np.asarray(pairs[:half] - pairs[half:])",
         "np.asarray(pairs[:half] + pairs[half:])",
-        "statistical/test_noise_laws.py::test_noise_follows_its_law",
+        "statistical/test_noise_laws.py::test_a_single_share_follows_its_own_law",
     ),
     Slip(
         "Laplace noise knows a minus zero",
