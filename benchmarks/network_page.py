@@ -17,8 +17,8 @@ Written by `python -m benchmarks.bench_network`. All processes on one machine ({
 has 1,000 rows and a vault on disk, the coordinator a journal. The echo sends as many bytes through
 the same carrier to the same processes and back. CPU seconds are those of all processes together,
 FLARE's own among them, means of several turns. Wall seconds are medians on a machine that others
-use too, and rough: ten sites took longer than thirty when a neighbour was busy. So the goal is held
-against CPU: at most {ratio:g} times the echo.
+use too, and rough, the more so with more processes than cores: thirty sites over FLARE are 90. So
+the goal is held against CPU: at most {ratio:g} times the echo.
 [Decision 83](decisions/0083-what-a-round-costs-beyond-its-echo.md) says where the rest goes.
 
 """

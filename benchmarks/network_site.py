@@ -15,8 +15,10 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.network_world import MARK, boosted_study, identities, rows_of, study_of
+from hedgerow.kernels.warming import warm
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.secagg.envelope import Envelope
+from hedgerow.secagg.encoding import Reader
+from hedgerow.secagg.envelope import Header
 from hedgerow.secagg.keys import Roster
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.site import Site
@@ -51,6 +53,7 @@ def endpoint(vault: Vault, study: Study, place: int) -> Endpoint:
 
 
 def main(parties: int, place: int, folder: Path, where: str) -> None:
+    warm()  # as `hedgerow site join` does before it serves
     vault = opened_vault(parties, place, folder)
     studies = study_of(parties), boosted_study(parties)[0]
     endpoints = {study.hash: endpoint(vault, study, place) for study in studies}
@@ -58,7 +61,7 @@ def main(parties: int, place: int, folder: Path, where: str) -> None:
     def handle(letter: bytes) -> bytes:
         if letter.startswith(MARK):
             return bytes(int.from_bytes(letter[len(MARK) : len(MARK) + 8], "big"))
-        return endpoints[Envelope.parse(letter).header.study_hash].handle(letter)
+        return endpoints[Header.read(Reader(letter)).study_hash].handle(letter)
 
     name = f"site-{place + 1}"
     if not where.isdigit():

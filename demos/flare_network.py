@@ -81,7 +81,7 @@ class FlareNetwork:
         self._start("localhost")
         for name in self.sockets:
             self._start(name)
-        self._wait_for_sites()
+        self.wait_for_sites()
 
     def _start(self, name: str) -> None:
         """As start.sh does, in a group of its own so that it can be ended with all it started."""
@@ -99,7 +99,7 @@ class FlareNetwork:
         ours = str(Path(hedgerow.__file__).parents[1])
         return {**os.environ, "PATH": path, "PYTHONPATH": ours, "HOME": str(self.folder)}
 
-    def _wait_for_sites(self) -> None:
+    def wait_for_sites(self) -> None:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         end = time.monotonic() + START_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 import signal
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import hedgerow as hr
@@ -23,7 +25,7 @@ from hedgerow.privacy.ledger.store import write_private
 from hedgerow.site.audit import lines_of
 
 DYING = Path(__file__).with_name("dying.py")
-YESTERDAY = Path(__file__).with_name("yesterday.py")
+ANOTHER_DAY = Path(__file__).with_name("another_day.py")
 VICTIM = 1
 """The second site."""
 TIMING = "[timing]\nanswer_seconds = 4\nasks = 2\npatience_seconds = 90\nreturn_seconds = 1\n"
@@ -35,8 +37,9 @@ class Fault:
 
     `before`, `after` it was done: killed by SIGKILL. `full`: no file can grow during it. `frozen`:
     stopped by SIGSTOP at the first sign of the exchange, until the others have waited in vain.
-    `clock`: killed, and its clock is a day behind when it is started again. `cut`: a rule in the
-    site's own network namespace drops all that comes and goes, until the others have waited.
+    `clock`, `ahead`: killed after it was done, and its clock is a day behind, or ahead, when it is
+    started again. `cut`: a rule in the site's own network namespace drops all that comes and goes,
+    until the others have waited.
     """
 
     who: str
@@ -49,6 +52,8 @@ class Fault:
         return f"{self.who}-{self.kind.lower()}-{self.number}-{self.when}"
 
 
+CLOCKS = {"clock": -1, "ahead": 1}
+"""By how many days the clock of a process that is started again is wrong."""
 FAULTS = [
     Fault(who, kind, number, when)
     for who in ("site", "coordinator")
@@ -58,9 +63,12 @@ FAULTS = [
     Fault("site", "ROUND", 2, "full"),
     Fault("site", "ROUND", 2, "frozen"),
     Fault("site", "ROUND", 2, "cut"),
-    Fault("coordinator", "ROUND", 2, "clock"),
+    *(Fault(who, "ROUND", 2, when) for who in ("site", "coordinator") for when in CLOCKS),
 ]
+MAY_BE_VOID = {("OPEN", "after"), ("ROUND", "before"), ("ROUND", "full")}
+"""When a site dies here, a round that the others have paid for may lack its answer."""
 FROZEN_SECONDS = 10.0
+DAY = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -96,12 +104,7 @@ class Network:
         path = self.world.write_study(name)
         path.write_text(path.read_text(encoding="utf-8") + TIMING, encoding="utf-8")
         self.world.approve(path, f"https://{host}:{self.port}")
-        folder = RunFolder(self.folder / "runs" / name)
-        folder.path.mkdir(parents=True)
-        shutil.copy(path, folder.study_file)
-        write_private(folder.key_file, self.world.coordinator.to_bytes().hex().encode())
-        shutil.copytree(self.folder / "authority", folder.authority)
-        return folder
+        return run_folder(self.world, path, self.folder)
 
     @property
     def _where(self) -> tuple[str, ...]:
@@ -118,7 +121,7 @@ class Network:
         if fault.when == "cut":
             return self._play_cut(fault)
         folder = self.study(fault.name)
-        when = "after" if fault.when == "clock" else fault.when
+        when = "after" if fault.when in CLOCKS else fault.when
         dying = (fault.kind, str(fault.number), when)
         if fault.who == "site" and when != "frozen":
             self.stop_site(VICTIM)
@@ -128,9 +131,12 @@ class Network:
         hurt = self._hurt_site if fault.who == "site" else self._hurt_coordinator
         running = hurt(folder, fault, dying)
         assert running.wait(400) == 0, said_by(folder)
+        seconds = time.monotonic() - began
+        if fault.who == "site" and fault.when in CLOCKS:
+            self._set_right(CLOCKS[fault.when])
         if fault.when == "full":
             assert "LedgerUnavailable" in self.world.sites[VICTIM].audit_file.read_text()
-        return self.outcome(folder, time.monotonic() - began)
+        return self.outcome(folder, seconds)
 
     def _hurt_site(self, folder: RunFolder, fault: Fault, dying: tuple[str, ...]):
         running = self.coordinator(folder, "run")
@@ -138,16 +144,28 @@ class Network:
             self._freeze(folder)
         elif fault.when != "full":
             assert self.sites[VICTIM].wait(300) == -9
-            self.sites[VICTIM] = self._join(VICTIM)
+            root = self.world.sites[VICTIM].root
+            self.sites[VICTIM] = self._again(fault, "site", "join", root)
         return running
+
+    def _again(self, fault: Fault, *words: str | Path):
+        """With the clock that the play asks for."""
+        if fault.when not in CLOCKS:
+            return self.started.hedgerow(*words)
+        return self.started.start(ANOTHER_DAY, str(CLOCKS[fault.when]), *words)
 
     def _hurt_coordinator(self, folder: RunFolder, fault: Fault, dying: tuple[str, ...]):
         assert self.coordinator(folder, "run", *dying).wait(300) == -9
         step = "resume" if folder.is_begun else "run"
-        if fault.when != "clock":
-            return self.coordinator(folder, step)
-        words = ("study", step, folder.path, *self._where)
-        return self.started.start(YESTERDAY, *words)
+        return self._again(fault, "study", step, folder.path, *self._where)
+
+    def _set_right(self, days: int) -> None:
+        """The wrong clock was believed: lines stay in the order of what happened, with its time."""
+        times = [line["time"] for line in lines_of(self.world.sites[VICTIM].audit_file)]
+        jumps = [(_time(late) - _time(soon)).total_seconds() for soon, late in pairwise(times)]
+        assert any(jump * days > DAY / 2 for jump in jumps), "no line is of another day"
+        self.stop_site(VICTIM)
+        self.sites[VICTIM] = self._join(VICTIM)
 
     def _play_cut(self, fault: Fault) -> Outcome:
         """The victim serves from a namespace of its own; all sites call an address of its cable."""
@@ -221,6 +239,20 @@ class Network:
                 for _, event in ledger.entries()
                 if isinstance(event, Charged) and event.study == account
             ]
+
+
+def _time(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text)
+
+
+def run_folder(world: World, study: Path, folder: Path) -> RunFolder:
+    """Of the world's coordinator, for a study that was written."""
+    found = RunFolder(folder / "runs" / study.stem)
+    found.path.mkdir(parents=True)
+    shutil.copy(study, found.study_file)
+    write_private(found.key_file, world.coordinator.to_bytes().hex().encode())
+    shutil.copytree(world.folder / "authority", found.authority)
+    return found
 
 
 def wait_until(is_so: Callable[[], bool], running, seconds: float = 180.0) -> None:

@@ -1,8 +1,9 @@
 # ruff: noqa: E501
-"""python make_faults_page.py [PLAY ...]: plays faults with real processes, writes docs/faults.md.
+"""python make_faults_page.py [--missing | PLAY ...]: plays faults, writes docs/faults.md.
 
-Without names it plays all. What came of each is kept in docs/results/faults/plays.json, and the page
-is written from there, so that one play can be made anew.
+Without names it plays all, with real processes. What came of each is kept in
+docs/results/faults/plays.json, and the page is written from there: one play can be made anew, and
+with `--missing` those alone are played that were not yet.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ nobody may be missing when a sum is opened. In each line one process is hurt onc
 SIGKILL before or after it did its part of an exchange (JOIN and OPEN begin an epoch, ROUND asks,
 UNMASK opens), stopped for ten seconds (`frozen`), unable to write (`full`), cut off by a rule in its
 own network namespace until the others have waited in vain (`cut`), or killed and started again with
-a clock that is a day behind (`clock`). A killed process is started again at once.
+a clock that is a day behind (`clock`) or ahead (`ahead`). A killed process is started again at once.
 
 Without noise the model must be, bit for bit, that of a run that nobody disturbed. `charged` counts
 the rounds in each site's own ledger, which is verified; the second site is the one that is hurt. A
@@ -57,14 +58,17 @@ stored. Seconds include the restart, on a machine with other work to do.
 Made by `python tests/contract/make_faults_page.py`; `tests/contract/test_faults.py` plays the same.
 
 """
+ALL = {fault.name for fault in (*FAULTS, *FLARE_FAULTS)}
 COLUMNS = ("play", "same model", "rounds", "void", "charged", "each round once", "seconds")
 FLARE = """
 ## Over FLARE
 
-The same study through a FLARE network of one server and three clients. Killed by SIGKILL: the job
-process of the first site (`job`), or FLARE's server with its own job (`server`), before an exchange or
-in the middle of one, when that site has just stored its answer (`during`). Another job is submitted
-by itself; `jobs` counts them. Before the first exchange a site has no job process that could die.
+The same study through a FLARE network of one server and three clients. Killed by SIGKILL, before or
+after an exchange: the job process of the first site (`job`), FLARE's server with its own job
+(`server`), the service of the first site (`site`), or the coordinator (`coordinator`), whose run
+`hedgerow study resume --flare` takes up. `during` is in the middle of an exchange, when the first site
+has just stored its answer. `unmask-3` is the last exchange of the run. If a job is lost another one
+is submitted by itself; `jobs` counts them. Before the first exchange there is no job that could die.
 `tests/contract/test_flare.py` plays the same.
 
 """
@@ -99,18 +103,24 @@ def page(plays: dict[str, dict[str, Any]]) -> str:
     return text + FLARE + "".join(map(row, [columns, ["---"] * len(columns), *flare]))
 
 
-def main(names: Sequence[str]) -> None:
-    PLAYS.parent.mkdir(exist_ok=True)
+def kept() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(PLAYS.read_text()) if PLAYS.exists() else {}
+    return found
 
-    def keep(name: str, play: dict[str, Any]) -> None:
-        plays = json.loads(PLAYS.read_text()) if PLAYS.exists() else {}
-        plays[name] = play
-        PLAYS.write_text(json.dumps(plays, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        PAGE.write_text(page(plays), encoding="utf-8")
-        print(name, play, flush=True)
+
+def keep(name: str, play: dict[str, Any]) -> None:
+    plays = kept() | {name: play}
+    PLAYS.write_text(json.dumps(plays, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    PAGE.write_text(page(plays), encoding="utf-8")
+    print(name, play, flush=True)
+
+
+def main(words: Sequence[str]) -> None:
+    PLAYS.parent.mkdir(exist_ok=True)
+    known = kept()
 
     def is_asked(fault: Any) -> bool:
-        return not names or fault.name in names
+        return fault.name not in known if words == ["--missing"] else fault.name in (words or ALL)
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
         if faults := list(filter(is_asked, FAULTS)):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.faults import FAULTS, network
+from contract.faults import FAULTS, MAY_BE_VOID, network
 from contract.namespace import why_no_namespace
 
 QUICK = {"site-round-2-after", "coordinator-unmask-2-before"}
@@ -41,9 +41,5 @@ def test_a_killed_process_costs_time_and_no_more_than_a_round(consortium, fault)
     assert outcome.same_model
     assert outcome.charged_once
     assert max(outcome.charged) == outcome.rounds
-    may_be_void = fault.who == "site" and (fault.kind, fault.when) in {
-        ("OPEN", "after"),
-        ("ROUND", "before"),
-        ("ROUND", "full"),
-    }
+    may_be_void = fault.who == "site" and (fault.kind, fault.when) in MAY_BE_VOID
     assert outcome.void <= may_be_void

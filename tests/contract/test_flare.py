@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("nvflare", reason="the extra hedgerow[flare] is not installed")
 
+from contract.faults import MAY_BE_VOID
 from contract.flare_world import FLARE_FAULTS, Flare, flare_world
 from contract.network_world import tree_of
 from contract.test_carriers import NAMES, SEVERAL, directly, grown, handles, world
@@ -29,6 +30,7 @@ from hedgerow.transport.post import Post
 from hedgerow.transport.socket import SocketDoor
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+CODE_REFUSED = "BYOC not permitted"
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +85,15 @@ def test_every_recipe_over_flare_is_what_it_is_in_one_process(recipe, schema, pi
 # ---------------------------------------------------------------------------------------- killed
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FLARE_FAULTS, ids=lambda fault: fault.name)
-def test_a_process_of_flare_that_is_killed_costs_another_job_and_no_charge(flare, tmp_path, fault):
+def test_whoever_is_killed_around_flare_costs_time_and_no_more_than_a_round(flare, tmp_path, fault):
     outcome, jobs = flare.play(fault, tmp_path)
     assert outcome.same_model
     assert outcome.charged_once
-    assert outcome.void == 0
-    assert outcome.charged == (outcome.rounds,) * 3
-    assert jobs >= 1 + (fault.exchange != "join-1")
+    assert max(outcome.charged) == outcome.rounds
+    may_be_void = fault.who == "site" and (fault.kind, fault.when) in MAY_BE_VOID
+    assert outcome.void <= may_be_void
+    assert outcome.void or outcome.charged == (outcome.rounds,) * 3
+    assert jobs >= fault.jobs
 
 
 # -------------------------------------------------------------------------------------- intruders
@@ -108,10 +112,11 @@ def connected(flare: Flare, certificate: Path | None):
         yield spoken
 
 
-def until_logged(flare: Flare, words: str, times: int = 1) -> None:
-    log, end = flare.network.folder / "localhost.log", time.monotonic() + 120
-    while log.read_text().count(words) < times:
-        assert time.monotonic() < end, f"the server did not say {words!r}"
+def until_logged(flare: Flare, words: str, times: int = 1, who: str = "localhost") -> None:
+    """In the log of FLARE's own process there: the server's, or a site's."""
+    log, end = flare.network.folder / f"{who}.log", time.monotonic() + 120
+    while log.read_text(errors="replace").count(words) < times:
+        assert time.monotonic() < end, f"{who} did not say {words!r}"
         time.sleep(0.1)
 
 
@@ -161,10 +166,10 @@ def test_a_site_does_not_pass_for_another(flare, tmp_path):
 
 
 def refused(flare: Flare, job: Path, folder: Path) -> bool:
-    """Whether a job never ran: nobody's mark is written, and no site heard a letter."""
+    """Whether a job never ran: no mark is written, no site heard a letter, no ledger grew."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    before = [len(flare.world.lines(k, "joined")) for k in range(3)]
+    before = flare.heard_and_charged()
     session = new_secure_session(ADMIN, str(flare.network.admin_kit), timeout=20)
     try:
         try:
@@ -179,22 +184,63 @@ def refused(flare: Flare, job: Path, folder: Path) -> bool:
             time.sleep(0.5)
     finally:
         session.close()
-    after = [len(flare.world.lines(k, "joined")) for k in range(3)]
-    return not (folder / "mark").exists() and before == after and "COMPLETED" not in status
+    unmarked = not (folder / "mark").exists()
+    return unmarked and before == flare.heard_and_charged() and "COMPLETED" not in status
+
+
+def job_with_code(flare: Flare, folder: Path) -> Path:
+    write_job(folder / "job", folder / "pipe", flare.world.names, 3)
+    custom = folder / "job/app/custom"
+    custom.mkdir()
+    (custom / "evil.py").write_text(
+        f"open({str(folder / 'mark')!r}, 'w')\n"
+        "from nvflare.apis.executor import Executor\nclass Evil(Executor): pass\n"
+    )
+    config = folder / "job/app/config/config_fed_client.json"
+    config.write_text(config.read_text().replace(EXECUTOR, "evil.Evil"))
+    return folder / "job"
+
+
+@contextmanager
+def server_that_takes_code(flare: Flare):
+    """Its lock is taken off; what the sites locked is theirs."""
+    rights = flare.network.kits / "localhost/local/authorization.json"
+    locked = rights.read_text()
+    rights.write_text(locked.replace('"byoc": "none"', '"byoc": "any"'))
+    assert rights.read_text() != locked
+    flare.network.kill_and_start_again("localhost")
+    flare.network.wait_for_sites()
+    try:
+        yield
+    finally:
+        rights.write_text(locked)
+        flare.network.kill_and_start_again("localhost")
+        flare.network.wait_for_sites()
 
 
 @pytest.mark.slow
 def test_a_job_that_ships_code_is_refused(flare, tmp_path):
-    write_job(tmp_path / "job", tmp_path / "pipe", flare.world.names, 3)
-    custom = tmp_path / "job/app/custom"
-    custom.mkdir()
-    (custom / "evil.py").write_text(
-        f"open({str(tmp_path / 'mark')!r}, 'w')\n"
-        "from nvflare.apis.executor import Executor\nclass Evil(Executor): pass\n"
-    )
-    config = tmp_path / "job/app/config/config_fed_client.json"
-    config.write_text(config.read_text().replace(EXECUTOR, "evil.Evil"))
-    assert refused(flare, tmp_path / "job", tmp_path)
+    assert refused(flare, job_with_code(flare, tmp_path), tmp_path)
+    until_logged(flare, CODE_REFUSED)
+
+
+@pytest.mark.slow
+def test_sites_refuse_code_that_their_server_would_ship_and_log_it(flare, tmp_path):
+    """FLARE's audit log at a site says who wanted to deploy; why not, it tells the server."""
+    before = {name: audited(flare, name) for name in flare.world.names}
+    with server_that_takes_code(flare):
+        assert refused(flare, job_with_code(flare, tmp_path), tmp_path)
+        for name in flare.world.names:
+            until_logged(flare, f"{name}: NVFLARE_ERROR: {CODE_REFUSED}")
+    for name in flare.world.names:
+        assert audited(flare, name) == [*before[name], f"[U:{ADMIN}][A:train.deploy]"]
+
+
+def audited(flare: Flare, name: str) -> list[str]:
+    """Who wanted what of FLARE's client at a site, to begin a job, as its audit log has it."""
+    log = (flare.network.kits / name / "audit.log").read_text()
+    done = ["[U:" + line.partition("[U:")[2] for line in log.splitlines()]
+    return [line for line in done if line.endswith(("train.deploy]", "train.start_job]"))]
 
 
 @pytest.mark.slow
@@ -207,6 +253,8 @@ def test_a_job_that_names_another_class_is_refused(flare, tmp_path):
     ]
     config.write_text(json.dumps(content))
     assert refused(flare, tmp_path / "job", tmp_path)
+    for name in flare.world.names:
+        until_logged(flare, "'subprocess.Popen' at config path", who=name)
 
 
 # ------------------------------------------------------------------------------------------ locks

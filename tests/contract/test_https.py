@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,21 @@ def test_a_letter_is_given_again_to_a_site_that_died_with_it(tmp_path):
         assert answers == [{"site-1": b"site-1 got ?"}]
     finally:
         door.close()
+
+
+def test_a_site_that_is_stopped_while_it_connects_does_not_wait_for_a_letter(tmp_path):
+    authority = Authority.open(tmp_path / "authority")
+    tls = client_context(*certified(tmp_path, authority, "site-1"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(LONG)
+        with calling(f"https://127.0.0.1:{server.getsockname()[1]}", tls, echo("site-1")) as caller:
+            plain, _ = server.accept()
+            plain.settimeout(LONG)
+            plain.recv(1, socket.MSG_PEEK)  # it has begun its handshake
+            caller.stop()
+            door = authority.server_context(["127.0.0.1"])
+            with door.wrap_socket(plain, server_side=True) as spoken, suppress(ConnectionError):
+                assert spoken.recv(1) == b""  # and hangs up instead of asking
 
 
 def test_a_port_that_is_taken_is_an_engine_lost(tmp_path, three):

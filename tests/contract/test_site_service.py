@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contract.network_world import World, tree_of
+from effort import LONG
 from hedgerow.agreement.approving import approve, find_study, ledger_of, revoke
 from hedgerow.agreement.keeping import backup, restore, rotate_key
 from hedgerow.agreement.serving import Serving
@@ -196,6 +201,76 @@ def test_a_policy_that_was_never_written_allows_nothing(world):
         approve(fresh, world.study_file, DataPlace("x.csv", "target"), Audit(fresh.audit_file))
     for reason in ("recipe", "placement", "epsilon", "features", "does not hold this site's key"):
         assert reason in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------ ending
+def test_a_service_ends_without_waiting_for_a_coordinator_that_is_silent(world):
+    """Somebody takes the call and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"https://127.0.0.1:{mute.getsockname()[1]}"
+        world.approve_at(world.sites[0], world.study_file, url)
+        one = Serving(world.sites[0])
+        mute.settimeout(LONG)
+        line, _ = mute.accept()
+        with line:
+            line.settimeout(LONG)
+            line.recv(1, socket.MSG_PEEK)
+            one.close()
+            assert any(thread.name == url for thread in threading.enumerate())  # it still waits
+    assert world.lines(0, "stopped")
+
+
+def test_a_service_ends_after_the_letter_that_it_is_answering(world, served):
+    """Whoever ends it is kept waiting; what comes later is refused."""
+    service, happened, waits = served.all[0].service, list[str](), threading.Event()
+    (endpoint,) = service._endpoints.values()
+    endpoint._lock, head = Watched(waits.set), endpoint._head
+
+    def end() -> None:
+        service.end()
+        happened.append("ended")
+
+    ending = threading.Thread(target=end)
+
+    def while_somebody_ends_it():
+        ending.start()
+        assert waits.wait(LONG)
+        happened.append("answered")
+        return head()
+
+    endpoint._head = while_somebody_ends_it
+    letter = world.link(served.carrier).coordinator.join()[0]
+    assert refused_with(service.handle(letter)) is None
+    ending.join()
+    assert happened == ["answered", "ended"]
+    assert service.handle(letter) == refusal(Code.LEDGER_UNAVAILABLE)
+
+
+class Watched:
+    """A lock that says when somebody has to wait for it."""
+
+    def __init__(self, on_wait: Callable[[], None]) -> None:
+        self.inner, self.on_wait = threading.Lock(), on_wait
+
+    def __enter__(self) -> None:
+        if not self.inner.acquire(blocking=False):
+            self.on_wait()
+            self.inner.acquire()
+
+    def __exit__(self, *unused: object) -> None:
+        self.inner.release()
+
+
+def test_a_service_that_is_stopped_takes_no_other_study_up(world):
+    stopped = threading.Event()
+    for name in ("first", "second"):
+        world.approve_at(world.sites[0], world.write_study(name))
+    one = Serving(world.sites[0], tell=lambda line: stopped.set(), stopped=stopped)
+    one.run()  # returns: it was stopped
+    one.close()
+    assert not world.lines(0, "serves")
+    with closing(Serving(world.sites[0])):
+        assert len(world.lines(0, "serves")) == 2
 
 
 # ------------------------------------------------------------------------------------------ budget

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.network_world import World
+from contract.network_world import Processes, World
 from contract.test_site_service import Served
 from hedgerow.agreement.approving import approve, ledger_of, revoke
 from hedgerow.agreement.study_file import StudyFile
@@ -19,6 +21,7 @@ from hedgerow.site.state import DataPlace, StateFolder
 from hedgerow.transport.https import HttpsCarrier
 from hedgerow.transport.timing import Timing
 
+DECIDING = Path(__file__).with_name("deciding.py")
 IMPATIENT = Timing(answer_seconds=1, asks=1, patience_seconds=1, return_seconds=1)
 
 
@@ -85,6 +88,45 @@ def test_one_gets_the_budget_and_the_other_is_refused_and_nothing_is_spent_twice
                 assert books.committed <= books.lifetime.limit
             assert 0 < ledger.spent(account) <= StudyFile.read(winner).study.total
             assert not ledger.is_open(other)
+
+
+def approving_process(world: World, site: StateFolder, study: Path) -> subprocess.Popen[str]:
+    rows = ("--data", world.data_of(site), "--target", "target", "--yes")
+    return subprocess.Popen(
+        list(map(str, (sys.executable, DECIDING, "site", "approve", site.root, study, *rows))),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=Processes.environment(),
+    )
+
+
+def test_whoever_comes_second_for_the_last_budget_leaves_no_folder(world):
+    """Two processes that both found room, and then both take it."""
+    site = world.sites[0]
+    studies = [world.write_study("first"), world.write_study("second")]
+    with ExitStack() as opened:
+        deciding = [opened.enter_context(approving_process(world, site, one)) for one in studies]
+        for one in deciding:
+            assert "allowed\n" in iter(one.stdout.readline, "")
+        for one in deciding:
+            one.stdin.write("\n")
+            one.stdin.flush()
+        said = [one.communicate(timeout=120)[0] for one in deciding]
+        ended = [one.returncode for one in deciding]
+    assert sorted(map(bool, ended)) == [False, True], said
+    loser = next(k for k, code in enumerate(ended) if code)
+    assert "lifetime" in said[loser]
+    assert [folder.path.name.split("-")[0] for folder in site.study_folders()] == [
+        StudyFile.read(studies[1 - loser]).name
+    ]
+    assert [line["name"] for line in world.lines(0, "not approved")] == [
+        StudyFile.read(studies[loser]).name
+    ]
+    with ledger_of(site) as ledger:
+        ledger.verify()
+        assert not ledger.is_open(StudyFile.read(studies[loser]).study.account)
 
 
 def test_a_site_that_held_no_budget_back_would_take_both(tmp_path):

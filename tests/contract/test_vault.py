@@ -353,8 +353,32 @@ def test_only_the_owner_can_read_the_files(tmp_path):
 
 def test_the_file_is_synced_through_to_the_directory(vault):
     assert vault._store.execute("PRAGMA synchronous") == [(3,)]
-    assert vault._store.execute("PRAGMA journal_mode") == [("delete",)]
+    assert vault._store.execute("PRAGMA journal_mode") == [("truncate",)]
     assert vault._store.execute("PRAGMA secure_delete") == [(1,)]
+
+
+def test_the_journal_of_a_served_file_is_empty_and_goes_with_the_service(tmp_path):
+    """It had pages with the secrets of the round that the last one was written over."""
+    vault, journal = started(tmp_path), tmp_path / "state" / "site.db-journal"
+    for round in (1, 2, 3):
+        release(vault, round)
+        assert journal.stat().st_size == 0
+    vault.close()
+    assert not journal.exists()
+
+
+def test_an_answer_is_written_over_the_oldest_and_nothing_of_that_is_left(tmp_path):
+    vault = started(tmp_path)
+    sizes = (40_000, 40_000, 40_000, 90_000, 30)  # as long, longer and shorter
+    for round, size in enumerate(sizes, start=1):
+        release(vault, round, message=b"of round %d " % round * (size // 11))
+        kept = [r for r in range(1, 6) if file_holds(tmp_path, b"of round %d" % r)]
+        assert kept == list(range(max(1, round - ROUNDS_KEPT + 1), round + 1))
+        assert vault.memory(STUDY).outbox(RUN, round).round == round
+    vault.close()
+    again = open_vault(tmp_path)
+    assert [r for r in range(1, 6) if again.memory(STUDY).outbox(RUN, r)] == [4, 5]
+    again.close()
 
 
 def rehearse(*words):

@@ -119,21 +119,22 @@ class ForgetfulFile(apsw.VFSFile):
 class Experiment:
     """A site that answers rounds, and the verdict on everything a power loss could leave of it."""
 
-    def __init__(self, directory, synchronous, seed=0):
+    def __init__(self, directory, synchronous, seed=0, journal="TRUNCATE"):
         self.site, self.remains = directory / "site", directory / "remains"
         self.site.mkdir()
         self.chance = random.Random(seed)
         self.sent, self.opened, self.tried, self.bad = {}, {}, 0, []
         self.disk = ForgetfulDisk(f"forgetful {synchronous}")
-        self.vault = self.start(synchronous)
+        self.vault = self.start(synchronous, journal)
 
-    def start(self, synchronous):
+    def start(self, synchronous, journal):
         started(self.site).close()
         path = self.site / "state" / "site.db"
         self.disk.files[str(path)] = Content(synced=path.read_bytes())
         connection = apsw.Connection(str(path), vfs=self.disk.name)
         store = Store(connection)
         store.execute(f"PRAGMA synchronous = {synchronous}")
+        store.execute(f"PRAGMA journal_mode = {journal}")
         return vaults.Vault(store, IDENTITY, self.site / "anchor", sqlite3.connect(":memory:"))
 
     def run(self, rounds):
@@ -190,8 +191,11 @@ def test_power_loss_at_any_moment_of_a_longer_run_forgets_nothing_that_left(tmp_
     assert experiment.bad == []
 
 
-@pytest.mark.parametrize("weaker", ["OFF", "NORMAL", "FULL"])
-def test_a_vault_that_synced_less_would_be_caught(tmp_path, weaker):
-    experiment = Experiment(tmp_path, weaker)
+@pytest.mark.parametrize(
+    ("weaker", "journal"), [("OFF", "TRUNCATE"), ("NORMAL", "TRUNCATE"), ("FULL", "DELETE")]
+)
+def test_a_vault_that_synced_less_would_be_caught(tmp_path, weaker, journal):
+    """A journal that is deleted comes back unless its folder is synced too."""
+    experiment = Experiment(tmp_path, weaker, journal=journal)
     experiment.run(rounds=1)
     assert experiment.bad

@@ -209,15 +209,17 @@ def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit
     study = agreed.study
     require_allowed(state, agreed, audit)
     folder = state.study_folder(study.name, study.account)
-    make_private(folder.path)
-    _keep_study(folder, study_file, agreed)
-    write_private(folder.data_file, place.to_toml().encode())
-    with _refusals_noted(study, audit), ledger_of(state) as ledger:
+    with _refusals_noted(study, audit), ledger_of(state) as ledger, ledger.current() as books:
+        # One transaction: if another study took the budget meanwhile, no file of this one stays;
+        # and the entry becomes durable after the files.
         _set_lifetime(state, ledger)
         is_new = not ledger.is_open(study.account)
         if is_new:
             ledger.approve(study.account, study.measure, study.limit, study.name)
-        committed = ledger.committed()
+        make_private(folder.path)
+        _keep_study(folder, study_file, agreed)
+        write_private(folder.data_file, place.to_toml().encode())
+        committed = books.committed
     by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     said = {"study": study.account, "by": by, "time": now, "cap": cost_text(study.limit)}
     write_private(folder.approval_file, json.dumps(said, indent=2).encode())

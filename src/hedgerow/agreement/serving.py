@@ -49,12 +49,16 @@ class Serving:
         tell: Callable[[AuditLine], None] = untold,
         socket: Path | None = None,
         group: str | None = None,
+        stopped: threading.Event | None = None,
     ) -> None:
-        """`group` lets another user's network engine knock at the socket."""
-        self._state = state
+        """`group` lets another user's network engine knock at the socket.
+
+        Once `stopped` is set no other study is taken up, and `run` returns.
+        """
+        self._state, self._stopped = state, stopped or threading.Event()
         self._opened = ExitStack()
         self._served: dict[StudyFolder, Study] = {}
-        self._calls: dict[tuple[str, str], tuple[Caller, threading.Thread]] = {}
+        self._calls: dict[tuple[str, str], Caller] = {}
         self._failed: dict[StudyFolder, str] = {}
         self._not_before: dict[StudyFolder, float] = {}
         with ExitStack() as opened:
@@ -71,9 +75,9 @@ class Serving:
         self.audit.note("started", what=f"process {os.getpid()}")
         self.look()
 
-    def run(self, stopped: threading.Event) -> None:
+    def run(self) -> None:
         """Until `stopped` is set."""
-        while not stopped.wait(LOOK_SECONDS):
+        while not self._stopped.wait(LOOK_SECONDS):
             try:
                 self.look()
             except (HedgerowError, OSError) as error:  # a full disk must not end the service
@@ -86,15 +90,17 @@ class Serving:
             self.service.close(self._served.pop(folder).hash)
             self.audit.note("let go", what=folder.path.name)
         for folder in sorted(approved - set(self._served), key=lambda folder: folder.path):
+            if self._stopped.is_set():
+                return
             if time.monotonic() >= self._not_before.get(folder, 0.0):
                 self._take_up(folder)
         self._call_coordinators()
 
     def close(self) -> None:
-        for caller, _ in self._calls.values():
+        """Waits for a letter that is being answered, and not for a coordinator that is silent."""
+        for caller in self._calls.values():
             caller.stop()
-        for _, thread in self._calls.values():
-            thread.join()
+        self.service.end()
         self._opened.close()
         self.audit.note("stopped", what=f"process {os.getpid()}")
 
@@ -134,11 +140,11 @@ class Serving:
             if place.coordinator is not None and place.authority is not None:
                 wanted[place.coordinator, place.authority] = folder
         for address in set(self._calls) - set(wanted):
-            self._calls.pop(address)[0].stop()
+            self._calls.pop(address).stop()
         for address in set(wanted) - set(self._calls):
             self._calls[address] = self._calling(*address)
 
-    def _calling(self, url: str, authority: str) -> tuple[Caller, threading.Thread]:
+    def _calling(self, url: str, authority: str) -> Caller:
         folder = self._state.tls / authority
         tls = client_context(
             self._state.tls / "site.key", folder / "site.crt", folder / "authority.crt"
@@ -146,9 +152,8 @@ class Serving:
         caller = Caller(
             url, tls, self.service.handle, lambda text: note_quietly(self.audit, "call", what=text)
         )
-        thread = threading.Thread(target=caller.run, name=url, daemon=True)
-        thread.start()
-        return caller, thread
+        threading.Thread(target=caller.run, name=url, daemon=True).start()
+        return caller
 
 
 def prepare(state: StateFolder) -> None:

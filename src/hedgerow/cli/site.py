@@ -163,9 +163,11 @@ def join(
         signal.signal(number, lambda *_: stopped.set())
     with (
         _told(folder, as_json, watch) as tell,
-        closing(Serving(folder, tell=tell, socket=socket, group=socket_group)) as serving,
+        closing(
+            Serving(folder, tell=tell, socket=socket, group=socket_group, stopped=stopped)
+        ) as serving,
     ):
-        serving.run(stopped)
+        serving.run()
 
 
 @app.command()

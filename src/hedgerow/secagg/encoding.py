@@ -32,11 +32,11 @@ def digest(tag: str, *parts: Buffer) -> bytes:
 
     Lengths make the encoding injective: no two lists of parts hash the same bytes.
     """
-    pieces: list[Buffer] = [_DOMAIN, tag.encode()]
-    for part in parts:
-        size = part.nbytes if isinstance(part, memoryview) else len(part)
-        pieces += (u64(size), part)
-    return hashlib.sha256(b"".join(pieces)).digest()
+    state = hashlib.sha256(_DOMAIN + tag.encode())
+    for part in parts:  # one after the other: a vector of megabytes is not copied
+        state.update(u64(memoryview(part).nbytes))
+        state.update(part)
+    return state.digest()
 
 
 def u16(number: int) -> bytes:

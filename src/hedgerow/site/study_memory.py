@@ -121,9 +121,8 @@ class StudyMemory:
         with self._store.transaction():
             require(record.run_id == self.current_run(), Code.RUN_SUPERSEDED)
             require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
-            self._tables.outbox.put(self._study, record.run_id, record.round, record.to_bytes())
+            self._put_in_outbox(record)
             self._tables.runs.put(self._study, record.run_id, 1, record.round)
-            self._forget_old_rounds(record.run_id)
             self._peers.write()
             self._store.after_commit(lambda: self._keep(record))
 
@@ -155,10 +154,14 @@ class StudyMemory:
         self._peers.see(peer, receipt)
 
     # -------------------------------------------------------------------------------- the file
-    def _forget_old_rounds(self, run_id: bytes) -> None:
-        rounds = self._store.execute(
-            "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round DESC",
-            self._study, run_id,
+    def _put_in_outbox(self, record: StoredRound) -> None:
+        """Over the oldest once there are enough: to erase that first would write megabytes more."""
+        row = self._study, record.run_id, record.round, record.to_bytes()
+        kept = self._store.execute(
+            "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round",
+            self._study, record.run_id,
         )  # fmt: skip
-        for (old,) in rounds[ROUNDS_KEPT:]:
-            self._tables.outbox.delete(study=self._study, run=run_id, round=old)
+        if len(kept) < ROUNDS_KEPT:
+            self._tables.outbox.put(*row)
+        else:
+            self._tables.outbox.put_over((self._study, record.run_id, kept[0][0]), *row)

@@ -18,6 +18,7 @@ from hedgerow.errors import (
     BudgetExceeded,
     LedgerError,
     LedgerRolledBack,
+    LedgerUnavailable,
     PartyRefused,
     SpecError,
     UnsupportedQuery,
@@ -77,6 +78,7 @@ class Endpoint:
         self.member, self.site, self.safe, self._head = member, site, safe, head
         self.receiver = Receiver()
         self._lock = threading.Lock()
+        self._ended = False
         self._clock, self._wait = clock, wait
 
     def handle(self, message: bytes) -> bytes:
@@ -87,6 +89,11 @@ class Endpoint:
         if kind is MessageKind.ROUND:
             self._wait_for_the_slot(arrived)
         return reply
+
+    def end(self) -> None:
+        """Returns once no letter is in the middle of being answered; none is from here on."""
+        with self._lock:
+            self._ended = True
 
     def _wait_for_the_slot(self, arrived: float) -> None:
         """Whatever became of the round: until a whole number of slots has passed."""
@@ -100,6 +107,8 @@ class Endpoint:
 
     def _reply(self, kind: MessageKind | None, message: bytes) -> bytes:
         try:
+            if self._ended:
+                raise LedgerUnavailable("the site's service ends; nothing was sent.")
             return self.step(kind, message)
         except Exception as error:
             code = code_of(error)

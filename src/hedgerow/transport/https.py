@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import http.client
+import socket
 import ssl
 import threading
 import uuid
@@ -244,7 +245,7 @@ class Caller:
         self._lost = ""
 
     def run(self) -> None:
-        """Returns once `stop` was called."""
+        """Returns once `stop` was called: at once, but for a connection that is being made."""
         pause = FIRST_CALL_PAUSE
         while not self._stopped.is_set():
             try:
@@ -261,19 +262,19 @@ class Caller:
     def stop(self) -> None:
         self._stopped.set()
         connection = self._connection
-        if connection is not None and connection.sock is not None:
+        line = connection.sock if connection is not None else None
+        if line is not None:
             with suppress(OSError):
-                connection.sock.shutdown(2)
+                line.shutdown(socket.SHUT_RDWR)
 
     def _call(self) -> None:
         """One call. The answer is kept until the coordinator has said that it got it."""
-        if self._connection is None:
-            self._connection = http.client.HTTPSConnection(
-                self._host, self._port, context=self._tls, timeout=2 * HOLD_SECONDS
-            )
+        connection = self._connected()
+        if self._stopped.is_set():  # while there was no connection that `stop` could end
+            return
         headers = {LETTER: self._about} if self._about else {}
-        self._connection.request("POST", PATH, body=self._answer, headers=headers)
-        response = self._connection.getresponse()
+        connection.request("POST", PATH, body=self._answer, headers=headers)
+        response = connection.getresponse()
         letter = response.read(LONGEST_LETTER + 1)
         if response.status == 410:
             raise _HungUp
@@ -284,6 +285,15 @@ class Caller:
         if response.status == 200:
             answer = self._handle(letter)
             self._about, self._answer = response.headers.get(LETTER, ""), answer
+
+    def _connected(self) -> http.client.HTTPSConnection:
+        if self._connection is None:
+            self._connection = http.client.HTTPSConnection(
+                self._host, self._port, context=self._tls, timeout=2 * HOLD_SECONDS
+            )
+        if self._connection.sock is None:
+            self._connection.connect()
+        return self._connection
 
     def _hang_up(self) -> None:
         if self._connection is not None:

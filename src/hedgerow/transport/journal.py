@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hedgerow.coordinator.federation import Collected
 from hedgerow.errors import SpecError
@@ -189,7 +190,7 @@ class FileJournal(Record):
             self._append("closed", round=round, members=members)
 
     def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None:
-        got = answered.collected
+        got, narrow = answered.collected, narrowed(answered.collected.total)
         line = {
             "what": "answered",
             "round": answered.round,
@@ -202,9 +203,10 @@ class FileJournal(Record):
             "receipts": {
                 site: [_text(r) for r in held.values()] for site, held in receipts.items()
             },
+            "width": narrow.itemsize,
         }
-        total = base64.b64encode(np.ascontiguousarray(got.total, "<i8").data)
         # Put in by hand: a sum may have megabytes, and its letters need no escapes.
+        total = base64.b64encode(narrow.data)
         self._write(_plain_line(line)[:-1] + b',"total":"', total, b'"}')
         self._recorded[answered.round], self._under_way = answered, None
         self.heads = dict(heads)
@@ -282,11 +284,19 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _answered(line: Mapping[str, Any]) -> Answered:
-    total = np.frombuffer(base64.b64decode(line["total"]), "<i8").astype(np.int64)
+    width = line.get("width", 8)  # journals of before had no other
+    total = np.frombuffer(base64.b64decode(line["total"]), f"<i{width}").astype(np.int64)
     picks = tuple(tuple(of_site) for of_site in line["picks"])
     out, into = line["bytes"]
     collected = Collected(total, picks, out, into, tuple(line["members"]))
     return Answered(line["round"], line["attempt"], line["digest"], collected)
+
+
+def narrowed(total: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+    """In the fewest bytes that hold each of its numbers, lowest first."""
+    low, high = (int(total.min()), int(total.max())) if total.size else (0, 0)
+    width = next(w for w in (1, 2, 4, 8) if -(256**w) // 2 <= low and high < 256**w // 2)
+    return np.ascontiguousarray(total, f"<i{width}")
 
 
 def _plain_heads(heads: LedgerHeads) -> dict[int, list[Any]]:

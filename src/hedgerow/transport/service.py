@@ -18,7 +18,8 @@ from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.events import cost_of_text
 from hedgerow.secagg.codes import Code
-from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
+from hedgerow.secagg.encoding import Reader
+from hedgerow.secagg.envelope import Envelope, Header, LedgerHead, MessageKind
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.memory import StoredRound
 from hedgerow.secagg.messages import Survivors, Unmask
@@ -75,6 +76,11 @@ class Service:
             self._endpoints = {h: e for h, e in self._endpoints.items() if h != study_hash}
         self._vault.close_study(study_hash.hex())
 
+    def end(self) -> None:
+        """Before the vault is closed: returns once no letter is in the middle of being answered."""
+        for endpoint in self._endpoints.values():
+            endpoint.end()
+
     @property
     def studies(self) -> Collection[bytes]:
         return self._endpoints.keys()
@@ -82,7 +88,7 @@ class Service:
     def handle(self, letter: bytes) -> bytes:
         """Answers any bytes with a message or a constant refusal; never raises."""
         try:
-            study = Envelope.parse(letter).header.study_hash
+            study = Header.read(Reader(letter)).study_hash
         except Exception as error:
             return self._refused(code_of(error), reason_of(error))
         endpoint = self._endpoints.get(study)

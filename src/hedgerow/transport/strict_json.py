@@ -23,8 +23,8 @@ def pack_blobs(blobs: Sequence[bytes]) -> bytes:
 
 def parse(text: bytes) -> Any:
     """JSON without surprises: no NaN, no key twice, no endless digits, no deep nesting."""
-    content = _DECODER.decode(text.decode())
-    _check_depth(content, MOST_DEPTH)
+    content = (_CAREFUL if _MANY_DIGITS.search(text) else _QUICK).decode(text.decode())
+    _check_depth(content)
     return content
 
 
@@ -45,18 +45,26 @@ def _no_constant(name: str) -> Any:
     raise SpecError(f"{name} is no number.")
 
 
-_DECODER = json.JSONDecoder(
+_MANY_DIGITS = re.compile(rb"[0-9]{%d}" % MOST_INTEGER_DIGITS)
+_QUICK = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
+"""Where no number can have too many digits, none is looked at one by one."""
+_CAREFUL = json.JSONDecoder(
     object_pairs_hook=_once, parse_int=_integer, parse_constant=_no_constant
 )
+_NESTED = (dict, list)
 
 
-def _check_depth(content: Any, left: int) -> None:
-    if left == 0:
+def _check_depth(content: Any) -> None:
+    level = [content] if type(content) in _NESTED else []
+    for _ in range(MOST_DEPTH):
+        level = [
+            part
+            for whole in level
+            for part in (whole.values() if type(whole) is dict else whole)
+            if type(part) in _NESTED
+        ]
+    if level:
         raise SpecError("values are nested too deeply.")
-    if isinstance(content, dict | list):
-        for part in content.values() if isinstance(content, dict) else content:
-            if isinstance(part, dict | list):
-                _check_depth(part, left - 1)
 
 
 def parse_rational(text: Any) -> Fraction:

@@ -304,16 +304,19 @@ class Wiener:
 
     def values(self, sums: FloatArray, variance: Noise) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
-        gains = self._gains(h, variance)
-        means = np.stack([-gain @ mine for gain, mine in zip(gains, g.T, strict=True)], axis=1)
-        return np.asarray(np.clip(means, -self.clip, self.clip))
+        return self._means(g, self._gains(h, variance))
 
     def deviations(self, sums: FloatArray, left: Noise, variance: Noise) -> FloatArray:
         """Noise of a Hessian counts where it meets the step; its part in the gain is left out."""
-        _, h = gradients_and_hessians(self.loss, sums)
-        moved = _noise_of_step(self.loss, self.values(sums, left), variance)
-        gains = zip(self._gains(h, left), moved.T, strict=True)
-        return np.stack([np.sqrt(gain**2 @ mine**2) for gain, mine in gains], axis=1)
+        g, h = gradients_and_hessians(self.loss, sums)
+        gains = self._gains(h, left)
+        moved = _noise_of_step(self.loss, self._means(g, gains), variance)
+        each = zip(gains, moved.T, strict=True)
+        return np.stack([np.sqrt(gain**2 @ mine**2) for gain, mine in each], axis=1)
+
+    def _means(self, g: FloatArray, gains: list[FloatArray]) -> FloatArray:
+        means = np.stack([-gain @ mine for gain, mine in zip(gains, g.T, strict=True)], axis=1)
+        return np.asarray(np.clip(means, -self.clip, self.clip))
 
     def _gains(self, h: FloatArray, variance: Noise) -> list[FloatArray]:
         """(L, L) for each output: the posterior means are minus these times the gradients."""

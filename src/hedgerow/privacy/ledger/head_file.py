@@ -6,7 +6,6 @@ A line that was torn by a power loss says nothing; the next one starts on a line
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from pathlib import Path
@@ -58,7 +57,7 @@ class Anchor:
             return {}
         except OSError as error:
             raise self._unavailable(error) from error
-        whole_lines = lines[1:] if start else lines
+        whole_lines = filter(None, lines[1:] if start else lines)
         return dict(head for line in whole_lines if (head := _parsed(line)) is not None)
 
     def _unavailable(self, error: OSError) -> LedgerUnavailable:
@@ -69,11 +68,12 @@ class Anchor:
 
 
 def _parsed(line: str) -> Head | None:
-    with contextlib.suppress(ValueError):
+    try:
         seq, head = line.split(" ")
         digest = bytes.fromhex(head)
         return (int(seq), digest) if len(digest) == 32 else None
-    return None
+    except ValueError:
+        return None
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

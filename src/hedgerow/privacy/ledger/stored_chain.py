@@ -35,6 +35,8 @@ class StoredChain:
         self.books: Books = Books()
         self.end: ChainLink = START
         self._caught_up = 0
+        self._met: dict[int, bytes] = {}
+        """The last lines of the anchor, as far as they were found on this chain."""
         with store.transaction():
             for statement in LAYOUT:
                 store.create(statement)
@@ -90,7 +92,7 @@ class StoredChain:
         return map(_entry, rows)
 
     def _forget(self) -> None:
-        self.books, self.end, self._caught_up = Books(), START, 0
+        self.books, self.end, self._caught_up, self._met = Books(), START, 0, {}
 
     def _take_all(self, entries: Iterable[Entry]) -> None:
         """The last entry's signature vouches for those before it, whose hashes lead to it."""
@@ -150,7 +152,9 @@ class StoredChain:
             return
         latest = self._anchor.latest()
         for head in latest.items():
-            self.meet(head)
+            if self._met.get(head[0]) != head[1]:
+                self.meet(head)
+        self._met = latest
         if not latest and self.end.seq > 1:
             raise LedgerRolledBack(
                 "the anchor of this ledger is missing, so an older copy could not be told from "
@@ -160,8 +164,9 @@ class StoredChain:
 
     def _raise_anchor(self) -> None:
         """Also heals an anchor that a crash left one entry behind."""
-        if self._anchor is not None and self.end.seq > max(self._anchor.latest(), default=0):
+        if self._anchor is not None and self.end.seq > max(self._met, default=0):
             self._anchor.append(self.end.position)
+            self._met[self.end.seq] = self.end.head
 
 
 def _entry(row: tuple[object, ...]) -> Entry:

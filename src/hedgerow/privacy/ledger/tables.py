@@ -31,6 +31,15 @@ class Table:
         code = self._code(values)
         self._store.execute(f"INSERT OR REPLACE INTO {self._name} VALUES ({marks})", *values, code)
 
+    def put_over(self, old: tuple[object, ...], *values: object) -> None:
+        """Writes a row into the room of the one with the key `old`, of which nothing is left."""
+        given = ", ".join(f"{column} = ?" for column in (*self._columns, "code"))
+        where = dict(zip(self._keys, old, strict=True))
+        self._store.execute(
+            f"UPDATE {self._name} SET {given}{_condition(where)}",
+            *values, self._code(values), *where.values(),
+        )  # fmt: skip
+
     def get(self, *key: object) -> Row | None:
         found = self.rows(**dict(zip(self._keys, key, strict=True)))
         return found[0] if found else None
