@@ -54,7 +54,11 @@ SOURCES = """
 Written by `python -m benchmarks.sources DIR`: one `HistogramTreeClassifier` from rows of {columns}
 columns, each fit in a process of its own. *Beside* are CPU seconds of processes that work for the
 fit: a database server's, or a cluster's workers. *Peak* is the most memory that hedgerow's own
-process held, with all that it had imported and, for DuckDB, with the engine, which runs inside.
+process held, with all that it had imported and, for DuckDB, with the engine, which runs inside and
+keeps what it has read of its file up to its own `memory_limit`. A reader of record batches holds
+what it reads ahead, which is for its maker to choose. An Arrow file is looked at where it lies; its
+pages are let go as they are read. PostgreSQL's figures contain what the loading of its table, by
+the same process, had left.
 
 | rows lie in |{head}
 |---|{line}

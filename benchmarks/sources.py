@@ -32,6 +32,7 @@ FILE = STORE / "sources.json"
 COLUMNS = 30
 PART = 1_000_000
 SELECT = "SELECT * FROM rows"
+LIMIT = "256MB"
 SIZES = {"1e6": 1_000_000, "1e7": 10_000_000}
 
 
@@ -86,15 +87,25 @@ def _dataset(model: Timed, rows: Path) -> None:
 
 
 def _reader(model: Timed, rows: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(rows, pre_buffer=False) as file:
+        batches = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+        model.fit(batches, target="y")
+
+
+def _eager_reader(model: Timed, rows: Path) -> None:
     import pyarrow.dataset
 
     model.fit(pyarrow.dataset.dataset(str(rows)).scanner().to_reader(), target="y")
 
 
-def _duckdb(model: Timed, rows: Path, **how: Any) -> None:
+def _duckdb(model: Timed, rows: Path, limit: str | None = None, **how: Any) -> None:
     import duckdb
 
-    with duckdb.connect(str(rows.with_suffix(".duckdb")), read_only=True) as opened:
+    config = {"memory_limit": limit} if limit else {}
+    with duckdb.connect(str(rows.with_suffix(".duckdb")), read_only=True, config=config) as opened:
         model.fit(opened, sql=SELECT, target="y", **how)
 
 
@@ -125,8 +136,13 @@ PLACES: dict[str, tuple[str, Fit]] = {
     "csv": ("CSV file, streamed", lambda m, rows: m.fit(str(rows.with_suffix(".csv")), target="y")),
     "arrow": ("Arrow file, streamed", _arrow_file),
     "dataset": ("pyarrow dataset, streamed", _dataset),
-    "reader": ("reader of record batches, streamed", _reader),
+    "reader": ("reader of record batches, one after the other", _reader),
+    "eager_reader": ("reader of record batches, with Arrow's own read-ahead", _eager_reader),
     "duckdb": ("DuckDB, streamed", _duckdb),
+    "duckdb_limited": (
+        f"DuckDB with a memory_limit of {LIMIT}, streamed",
+        lambda m, rows: _duckdb(m, rows, limit=LIMIT),
+    ),
     "duckdb_pushed": ("DuckDB, pushed down", lambda m, r: _duckdb(m, r, push_down=True)),
     "postgres": ("PostgreSQL, streamed", _postgres),
     "postgres_pushed": ("PostgreSQL, pushed down", lambda m, r: _postgres(m, r, push_down=True)),

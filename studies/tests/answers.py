@@ -199,6 +199,18 @@ def of_robust() -> Answers:
     return found
 
 
+def of_learned() -> Answers:
+    """A task of each goal by every method, with the constants as they are."""
+    from studies.learned import fits
+
+    goals, methods = ("classes", "numbers"), ("tree", "forest", "boosted")
+    cells = [(goal, method) for goal in goals for method in methods]
+    with _no_advice():
+        return {
+            f"{goal}, {method}": fits.fit_made(0, goal, method, 1.0, "") for goal, method in cells
+        }
+
+
 def _dataset(name: str) -> datasets.Dataset:
     X, y, schema = small_table()
     return datasets.Dataset(name, X, y, schema)
@@ -244,6 +256,7 @@ MODULES = {
     "studies.ours.tasks": of_ours,
     "studies.which.fits": of_which,
     "studies.robust.fits": of_robust,
+    "studies.learned.fits": of_learned,
 }
 
 if __name__ == "__main__":

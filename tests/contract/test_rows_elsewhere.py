@@ -252,14 +252,12 @@ def dask_frame():
     return dd.from_pandas(FRAME, npartitions=4, sort=False)
 
 
-@pytest.mark.slow
 def test_a_model_of_rows_on_a_cluster(cluster):
     model = hr.ExtraTreesClassifier(known(SCHEMA), n_trees=2, max_depth=2, subsample=2, **NOWHERE)
     here = model.fit(FRAME, target="y").model_
     assert model.fit(dask_frame(), target="y").model_ == here
 
 
-@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_no_integer(cluster):
     rows = Rows(encode(FRAME, SCHEMA, target="y"), SCHEMA, DRAWS)
     query = SumQuery(EVERYONE, ClassCounts(2), Cells((0, 1), Binning.of_cells(SCHEMA)), SHARE)

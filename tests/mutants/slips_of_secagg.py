@@ -59,9 +59,16 @@ SECAGG: Final = (
     Slip(
         "the body of a message is not signed",
         "secagg/envelope.py",
-        'rest = digest("rest", self.header.to_bytes()[:-_HEAD], self.body_hash)',
-        'rest = digest("rest", self.header.to_bytes()[:-_HEAD], b"")',
+        'return digest("rest", header[:-_HEAD], body_hash)',
+        'return digest("rest", header[:-_HEAD], b"")',
         "unit/test_secagg_bindings.py::test_a_message_with_any_byte_changed_is_refused",
+    ),
+    Slip(
+        "a signature that was found right is right for whatever comes with it",
+        "secagg/keys.py",
+        "    found = _found(public, signature, message)",
+        '    found = _found(public, signature, b"")',
+        "unit/test_secagg_keys.py::test_a_signature_made_here_is_right_for_its_own_bytes_alone",
     ),
     Slip(
         "a letter to another site is taken",

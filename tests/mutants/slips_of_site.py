@@ -25,16 +25,24 @@ SITE: Final = (
     Slip(
         "noise is drawn once and used again",
         "site/member.py",
-        "        return sampling.draw(self.study.site_law(query), size, secret, invert=invert)\n",
-        "        law, kept = self.study.site_law(query), self.__dict__.setdefault('kept', {})\n"
-        "        return kept.setdefault((law, size), sampling.draw(law, size, secret))\n",
+        "            drawn = sampling.draw(law, ends[-1], secret, invert=invert)\n",
+        "            kept = self.__dict__.setdefault('kept', {})\n"
+        "            key = law, ends[-1]\n"
+        "            drawn = kept.setdefault(key, sampling.draw(*key, secret))\n",
         "statistical/test_pipeline_noise.py::test_equal_queries_of_one_run_have_noise_of_their_own",
+    ),
+    Slip(
+        "queries of one bundle share their noise",
+        "site/member.py",
+        "found += np.split(drawn, ends[:-1])",
+        "found += [drawn[: ends[0]]] * len(ends)",
+        "statistical/test_pipeline_noise.py::test_equal_queries_of_one_bundle_have_noise_of_their_own",
     ),
     Slip(
         "one site adds the noise of the sum instead of its own",
         "site/member.py",
-        "sampling.draw(self.study.site_law(query), size",
-        "sampling.draw(self.study.site_law(query).share(2), size",
+        "drawn = sampling.draw(law, ends[-1], secret, invert=invert)",
+        "drawn = sampling.draw(law.share(2), ends[-1], secret, invert=invert)",
         "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Slip(

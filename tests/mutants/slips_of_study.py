@@ -147,15 +147,15 @@ STUDY: Final = (
     Slip(
         "a query is charged to everyone's ledger but its own region",
         "study/describe.py",
-        "study.charge(q.region, study.cost(q), describe(q, study))",
-        "study.charge(q.region[:0], study.cost(q), describe(q, study))",
+        "study.charge(query.region, study.cost(query), describe(query, study))",
+        "study.charge(query.region[:0], study.cost(query), describe(query, study))",
         "contract/test_recipes.py::test_a_run_spends_what_it_reserved_and_never_more",
     ),
     Slip(
         "half of what a query costs is charged",
         "study/describe.py",
-        "study.charge(q.region, study.cost(q), describe(q, study))",
-        "study.charge(q.region, study.cost(q) / 2, describe(q, study))",
+        "study.charge(query.region, study.cost(query), describe(query, study))",
+        "study.charge(query.region, study.cost(query) / 2, describe(query, study))",
         "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
     ),
 )

@@ -196,6 +196,13 @@ READING_LETTERS: Final = (
         "::test_a_site_that_lacks_a_name_says_so_and_gets_the_same_questions_again",
     ),
     Slip(
+        "what another site of the process has read is known to all",
+        "transport/wire.py",
+        "key = (self.past, bundle)",
+        'key = (b"", bundle)',
+        f"{WIRE}::test_names_that_another_site_knows_are_unknown_here",
+    ),
+    Slip(
         "a name stays what it first meant",
         "transport/wire.py",
         "digest = hashlib.sha256(blob).hexdigest()\n        value =",

@@ -244,9 +244,10 @@ def test_an_answer_of_nothing_but_zeros_carries_its_noise(the_study):
 def test_noise_left_out_where_the_answer_is_zero_is_seen(the_study, monkeypatch):
     right = Member._noise
 
-    def noise(self, query, secret):
-        (exact,) = self._integers([query], secret)
-        return right(self, query, secret) * bool(exact.any())
+    def noise(self, queries, secret):
+        exact = self._integers(queries, secret)
+        drawn = right(self, queries, secret)
+        return [part * bool(sums.any()) for part, sums in zip(drawn, exact, strict=True)]
 
     monkeypatch.setattr(Member, "_noise", noise)
     assert is_declared(the_study, QUERY)  # where rows answer, this slip adds its noise
@@ -258,9 +259,22 @@ def two_rounds_are_unrelated(the_study: Study) -> bool:
     noise = Noise(the_study)
     one, two = noise.opened, noise.asked_once_more()[0]
     scale = noise.unit * noise.scale
-    spread = (one - two).astype(float).var() / scale**2 / (2 * noise.declared_variance)
+    return is_of_both((one - two) / scale, noise.declared_variance)
+
+
+def is_of_both(difference: np.ndarray, variance: float) -> bool:
+    spread = difference.var() / (2 * variance)
     # A fourth moment of at most 6 squared variances: eight deviations are below 1e-14.
-    return abs(spread - 1) < 8 * math.sqrt(5 / len(one))
+    return bool(abs(spread - 1) < 8 * math.sqrt(5 / difference.size))
+
+
+@BOTH
+def test_equal_queries_of_one_bundle_have_noise_of_their_own(the_study):
+    """Those of one law are drawn together, and each gets a part that is its alone."""
+    asked = [replace(QUERY, share=QUERY.share / 3)] * 3
+    one, two, three = federation(the_study, rows_of(the_study.parties)).ask(asked)
+    for a, b in ((one, two), (two, three), (one, three)):
+        assert is_of_both(a.values - b.values, a.variance)
 
 
 @BOTH
@@ -273,9 +287,9 @@ def test_noise_that_is_drawn_once_and_used_again_is_seen(the_study, monkeypatch)
     """Twin: kept by law and size, as a cache might."""
     right, kept = Member._noise, {}
 
-    def noise(self, query, secret):
-        key = (id(self), self.study.site_law(query), query.shape)
-        return kept.setdefault(key, right(self, query, secret))
+    def noise(self, queries, secret):
+        key = (id(self), *((self.study.site_law(query), query.shape) for query in queries))
+        return kept.setdefault(key, right(self, queries, secret))
 
     monkeypatch.setattr(Member, "_noise", noise)
     assert is_declared(the_study)  # the law of one round is right

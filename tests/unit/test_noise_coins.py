@@ -121,6 +121,18 @@ def test_the_vectorised_exp_is_within_its_stated_error(denominator, places):
         assert abs(int(estimate) - exact) < 8  # proved: 7; the coins allow for 16
 
 
+@settings(max_examples=200, deadline=None)
+@given(denominators, st.lists(st.fractions(min_value=0, max_value=2), min_size=1, max_size=50))
+def test_a_chance_from_below_is_never_above_and_near_where_the_exponent_is_small(
+    denominator, places
+):
+    numerators = np.array([int(p * int(denominator)) for p in places], np.uint64)
+    for n, least in zip(numerators, coins.exp_at_least(numerators, denominator), strict=True):
+        exact = exp_times(Fraction(int(n)) / denominator, 32)
+        assert int(least) <= exact
+        assert int(least) > exact - 24 or int(n) >= int(denominator)
+
+
 def test_many_coins_agree_with_exact_bounds_near_every_edge():
     denominator = Fraction(2 * 10**12 + 1, 2)
     numerators = np.repeat(np.arange(0, 10**12, 10**11, dtype=np.uint64), 41)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.privacy.noise import sampling
+from hedgerow.privacy.noise.fixed_point import exp_bounds
 from hedgerow.privacy.noise.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Polya
 from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
@@ -288,7 +289,64 @@ def test_the_probabilities_of_the_digits_multiply_to_the_geometric_law(rate, k):
         assert abs(real(product) - exact) < exact * mpmath.mpf(2) ** -100
 
 
+class Queued:
+    """Words in the order in which they are asked for, then nothing."""
+
+    def __init__(self, *words):
+        self.queue = [np.array(some, np.uint64) for some in words]
+
+    def words(self, count):
+        assert len(self.queue[0]) == count
+        return self.queue.pop(0)
+
+
+def word_of(table, value):
+    """A word that stands for a value of the table, and is no tie."""
+    return 0 if value == 0 else int(table.thresholds[value - 1]) + 1
+
+
+def test_every_sign_of_a_geometric_number_is_one_value_and_minus_zero_is_none():
+    """All sizes below 8 with both signs: as words are equally many for both, so are the values."""
+    rate = Fraction(1)
+    table = table_of(Polya(rate, 1))
+    sizes, minus = [k // 2 for k in range(16)], 0b1010101010101010
+    first = [max(word_of(table, k), 1) for k in sizes]
+    values, rejected = sampling._signed(rate, 16, Queued(first, [minus]), sampling.search)
+    assert rejected.tolist() == [1]
+    assert sorted(np.delete(values, rejected).tolist()) == list(range(-7, 8))
+
+
+def test_minus_zero_is_drawn_again_with_its_sign_and_nothing_else_is():
+    rate = Fraction(1)
+    table = table_of(Polya(rate, 1))
+    words = Queued(
+        [word_of(table, 3), 1, word_of(table, 5), 1],
+        [0b1010],  # 3, minus zero, 5, minus zero
+        [word_of(table, 2), 1],
+        [0b11],  # minus 2, minus zero
+        [1],
+        [0b0],  # zero
+    )
+    drawn = sampling.draw(DiscreteLaplace(rate), 4, words, sampling.search)
+    assert drawn.tolist() == [3, -2, 5, 0]
+    assert not words.queue
+
+
 # ------------------------------------------------------------------------- the wide Gaussian
+@pytest.mark.parametrize("sigma2", [1000, 5000, Fraction(2**20 + 1, 3)], ids=float)
+def test_a_uniform_below_the_sure_chance_is_below_that_of_every_fine_part(sigma2):
+    """Every coarse step, and both ends and the middle of the fine part; exactly."""
+    fine_bits, coarse_law = sampling._coarse(Fraction(sigma2))
+    sure = sampling._surely_kept(Fraction(sigma2))
+    assert len(sure) == coarse_law.entries()
+    most = 1 << fine_bits
+    for step, chance in enumerate(sure.tolist()):
+        for excess in (0, most // 2, most):  # what a sign adds is in the last
+            x = Fraction(excess * (2 * (step << fine_bits) + excess), 2 * sigma2)
+            assert chance << 32 <= exp_bounds(x, 64)[1]
+    assert sure[0] > 0.99 * 2**32  # most coins need not be looked at
+
+
 def test_every_integer_is_proposed_in_exactly_one_way():
     """coarse 0..2, fine 0..3, both signs: the integers from -12 to 11, once each."""
     values = [(c * 4 + f) ^ -s for c in range(3) for f in range(4) for s in (0, 1)]
@@ -297,7 +355,8 @@ def test_every_integer_is_proposed_in_exactly_one_way():
 
 @pytest.mark.parametrize("sigma2", [2**20 + 1, 10**8, 10**14, 2**60], ids=float)
 def test_nine_of_ten_proposals_and_more_are_accepted(sigma2):
-    kept = sampling._accepted(Fraction(sigma2), 20_000, SecretRandomness(), sampling.search)
+    given = Fraction(sigma2), 20_000, SecretRandomness(), sampling.search
+    kept = np.delete(*sampling._coarse_and_fine(*given))
     assert len(kept) > 19_000  # 97.5 % expected at least; 19,000 would be 23 deviations off
 
 

@@ -344,3 +344,45 @@ def test_an_identity_comes_back_from_its_bytes_and_shows_no_secret():
     assert (again.public, again.fingerprint) == (identity.public, identity.fingerprint)
     keys.verify(identity.public, again.sign(b"x"), b"x", keys.Code.BAD_SIGNATURE)
     assert identity.to_bytes().hex() not in repr(identity)
+
+
+# ---------------------------------------------------------------- signatures that are known here
+def test_a_signature_made_here_is_right_for_its_own_bytes_alone(monkeypatch):
+    """One that was made in this process is not verified again; one changed bit, and it is."""
+    me, other = Identity.generate(), Identity.generate()
+    signature = me.sign(b"a message")
+    checked = []
+    really = keys._is_signed
+    monkeypatch.setattr(keys, "_is_signed", lambda *what: checked.append(what) or really(*what))
+    assert keys.is_signed(me.public, signature, b"a message")
+    assert checked == []
+    forged = bytes([signature[0] ^ 1]) + signature[1:]
+    for what in (
+        (me.public, signature, b"A message"),
+        (me.public, forged, b"a message"),
+        (other.public, signature, b"a message"),
+    ):
+        assert not keys.is_signed(*what)
+        assert not keys.is_signed(*what)
+    assert len(checked) == 3
+
+
+def test_a_signature_made_elsewhere_is_verified(monkeypatch):
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    far = Ed25519PrivateKey.generate()
+    public = far.public_key().public_bytes_raw()
+    checked = []
+    really = keys._is_signed
+    monkeypatch.setattr(keys, "_is_signed", lambda *what: checked.append(what) or really(*what))
+    assert keys.is_signed(public, far.sign(b"a message"), b"a message")
+    assert len(checked) == 1
+
+
+def test_keys_of_a_round_are_expanded_as_rfc_5869_says():
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+    root, context = bytes(range(32)), bytes(range(32, 64))
+    info = b"pair" + context + bytes([0, 1, 0, 2])
+    assert keys.pair_seed(root, context, 2, 1) == HKDFExpand(SHA256(), 32, info).derive(root)

@@ -89,3 +89,25 @@ def test_a_bundle_has_room_for_so_many_tests():
     assert wire._Reading({}, {}, room=6).value([plain, plain]) == (tests, tests)
     with pytest.raises(SpecError, match="more than"):
         wire._Reading({}, {}, room=5).value([plain, plain])
+
+
+# ----------------------------------------------------------------------- sites of one process
+def test_sites_that_know_the_same_names_read_a_bundle_as_the_same_objects():
+    bundle = Sender().encode([QUERY])
+    (one,), _ = decoded(bundle)
+    (other,), _ = decoded(bundle)
+    assert one is other
+
+
+def test_names_that_another_site_knows_are_unknown_here():
+    sender, knowing = Sender(), Receiver()
+    _, learned = decoded(sender.encode([QUERY]), knowing)
+    knowing.keep(learned)
+    later = sender.encode([QUERY])
+    assert later.definitions == b""
+    assert decoded(later, knowing)[0] == [QUERY]
+    with pytest.raises(PartyRefused, match="UnknownName"):
+        decoded(later)
+    knowing.forget()
+    with pytest.raises(PartyRefused, match="UnknownName"):
+        decoded(later, knowing)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -146,7 +147,7 @@ class Federation:
         start = selections = 0
         for query in queries:
             if isinstance(query, SumQuery | BoundQuery):
-                size = int(np.prod(query.shape))
+                size = prod(query.shape)
                 replies.append(
                     self._answer(query, got.total[start : start + size], len(got.members))
                 )

@@ -237,6 +237,7 @@ def statement(
     path = [] if no_noise else worst_path(asked)
     tested = [query for query in asked if study.is_held_out(query.region)]
     trained = [query for query in asked if not study.is_held_out(query.region)]
+    path_trained = worst_path(trained) if tested else path
     return PrivacyStatement(
         epsilon=math.inf if inferred else epsilon,
         delta=rounding.float_above(study.delta),
@@ -257,7 +258,7 @@ def statement(
         graph_delta=rounding.float_above(study.graph_delta),
         parties=study.parties,
         honest_shares=study.honest,
-        spending=() if no_noise else by_rounds(trained, worst_path(trained), study.total),
+        spending=() if no_noise else by_rounds(trained, path_trained, study.total),
         held_out=() if no_noise else by_rounds(tested, worst_path(tested), study.total),
         caveats=(
             *([instead] if instead else []),

@@ -25,13 +25,16 @@ def invert(
 def _invert_loop(
     words: Words, thresholds: Words, guide: Int32, shift: np.uint64, out: IntArray, ties: IntArray
 ) -> int:
+    """One step is taken without a branch: most words have one threshold to compare with."""
     n_ties = 0
     last = np.uint64(thresholds.size)
     for i in range(words.size):
         word = words[i]
         k = np.uint64(guide[word >> shift])
-        while k < last and thresholds[k] <= word:
-            k += np.uint64(1)
+        if k < last:
+            k += np.uint64(thresholds[k] <= word)
+            while k < last and thresholds[k] <= word:
+                k += np.uint64(1)
         out[i] = k
         if k == last or (k > 0 and thresholds[k - np.uint64(1)] == word):
             ties[n_ties] = i

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 N = TypeVar("N")
+_GAIN = attrgetter("gain")
 
 
 class Gains(Protocol):
@@ -50,4 +52,5 @@ class BestFirst:
         if not pending or not self.is_open(n_splits):
             return []
         # By items: looking nodes up would hash every path of the tree at every split.
-        return [max(pending.items(), key=lambda item: item[1].gain)[0]]
+        most = max(map(_GAIN, pending.values()))
+        return [next(node for node, gains in pending.items() if gains.gain == most)]

@@ -22,6 +22,7 @@ import re
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 from hedgerow.errors import SpecError
@@ -113,25 +114,31 @@ class Header:
 
     @classmethod
     def read(cls, reader: Reader) -> Header:
-        version, kind, study, run, epoch, round, sender, receiver, length = reader.fields(_BEGIN)
-        require(version == PROTOCOL and kind in _KINDS, Code.BAD_MESSAGE)
-        return cls(
-            kind=_KINDS[kind],
-            study_hash=study,
-            run_id=run,
-            epoch_id=epoch,
-            round=checked_count(round),
-            sender=sender,
-            receiver=receiver,
-            ledger=_read_ledger(reader, sender, length),
-        )
+        begin = reader.take(_BEGIN.size)
+        *_, length = _BEGIN.unpack(begin)
+        return _header(begin, reader.take(length), reader.take(_END.size))
 
 
-def _read_ledger(reader: Reader, sender: int, length: int) -> LedgerHead:
-    spent = reader.take(length).decode("ascii", errors="replace")
+@lru_cache(maxsize=64)
+def _header(begin: bytes, spent: bytes, end: bytes) -> Header:
+    """Kept: whoever gets a message looks at its header before it is taken apart."""
+    version, kind, study, run, epoch, round, sender, receiver, _ = _BEGIN.unpack(begin)
+    require(version == PROTOCOL and kind in _KINDS, Code.BAD_MESSAGE)
+    return Header(
+        kind=_KINDS[kind],
+        study_hash=study,
+        run_id=run,
+        epoch_id=epoch,
+        round=checked_count(round),
+        sender=sender,
+        receiver=receiver,
+        ledger=_ledger(sender, spent.decode("ascii", errors="replace"), *_END.unpack(end)),
+    )
+
+
+def _ledger(sender: int, spent: str, seq: int, head: bytes) -> LedgerHead:
     require(spent == "" if sender == COORDINATOR else is_rational(spent), Code.BAD_MESSAGE)
-    seq, head = _read_head(reader)
-    require((seq == 0) == (head == bytes(DIGEST)), Code.BAD_MESSAGE)
+    require((checked_count(seq) == 0) == (head == bytes(DIGEST)), Code.BAD_MESSAGE)
     return LedgerHead(seq, head, spent)
 
 
@@ -170,7 +177,7 @@ class SignedHead:
 
     def is_by(self, site: bytes) -> bool:
         """Did the site with this key say so, as a site and of its own ledger?"""
-        return is_signed(site, self.signature, _signed(0, self.head, self.rest))
+        return is_signed(site, self.signature, _signed(0, _head_bytes(self.head), self.rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,19 +203,24 @@ class SignedHeader:
 
     @property
     def signed_head(self) -> SignedHead:
-        rest = digest("rest", self.header.to_bytes()[:-_HEAD], self.body_hash)
+        rest = _rest(self.header.to_bytes(), self.body_hash)
         return SignedHead(self.header.ledger.position, rest, self.signature)
 
     def verify(self, key: bytes) -> None:
-        claim = self.signed_head
-        signed = _signed(self.header.sender, claim.head, claim.rest)
+        header = self.header.to_bytes()
+        signed = _signed(self.header.sender, header[-_HEAD:], _rest(header, self.body_hash))
         verify(key, self.signature, signed, Code.BAD_SIGNATURE)
 
 
-def _signed(sender: int, head: Position, rest: bytes) -> bytes:
+def _rest(header: bytes, body_hash: bytes) -> bytes:
+    """The hash of all but the ledger head, which ends the header."""
+    return digest("rest", header[:-_HEAD], body_hash)
+
+
+def _signed(sender: int, head: bytes, rest: bytes) -> bytes:
     """A coordinator writes heads of others: its signature must not pass for a site's."""
     role = "coordinator" if sender == COORDINATOR else "site"
-    return digest(role, _head_bytes(head), rest)
+    return digest(role, head, rest)
 
 
 # ------------------------------------------------------------------------------- messages
@@ -236,9 +248,10 @@ class Envelope:
 
 def seal_message(identity: Identity, header: Header, body: bytes) -> bytes:
     """The finished message."""
-    unsigned = SignedHeader(header, digest("body", body), b"").signed_head
-    signature = identity.sign(_signed(header.sender, unsigned.head, unsigned.rest))
-    return b"".join((header.to_bytes(), body, signature))
+    head = header.to_bytes()
+    rest = _rest(head, digest("body", body))
+    signature = identity.sign(_signed(header.sender, head[-_HEAD:], rest))
+    return b"".join((head, body, signature))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ def fold(total: UInt64, plus: Iterable[bytes], minus: Iterable[bytes]) -> None:
     # NumPy integer arrays wrap silently, which is exactly the ring wanted here.
     streams: list[tuple[CipherContext, np.ufunc]] = [(_stream(key), np.add) for key in plus]
     streams += [(_stream(key), np.subtract) for key in minus]
-    scratch = bytearray(len(_ZEROS) + _BLOCK - 1)  # update_into asks for one block of slack
+    longest = min(total.nbytes, len(_ZEROS))
+    scratch = bytearray(longest + _BLOCK - 1)  # update_into asks for one block of slack
     for part in _chunks(total):
         words = np.frombuffer(scratch, MASK_WORD, count=len(part))
         zeros = _ZEROS[: part.nbytes]

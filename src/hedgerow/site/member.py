@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate, groupby
+from math import prod
+from operator import itemgetter
 
 import numpy as np
 
@@ -95,7 +98,7 @@ class Member:
     def respond(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
         """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
-        noise = [self._noise(q, secret) for q in summed]
+        noise = self._noise(summed, secret)
         exact = self._integers(summed, secret)
         parts = [
             x * self.study.refinement(q) + z for q, x, z in zip(summed, exact, noise, strict=True)
@@ -120,14 +123,20 @@ class Member:
 
     def _noise_alone(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
-        parts = [self._noise(query, secret) for query in summed]
+        parts = self._noise(summed, secret)
         chosen = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
         picks = tuple(uniform_below(query.n_candidates, secret) for query in chosen)
         return Response(np.concatenate([np.zeros(0, np.int64), *parts]), picks)
 
-    def _noise(self, query: Summed, secret: SecretRandomness) -> IntArray:
-        size = int(np.prod(query.shape))
-        return sampling.draw(self.study.site_law(query), size, secret, invert=invert)
+    def _noise(self, queries: Sequence[Summed], secret: SecretRandomness) -> list[IntArray]:
+        """For each query; those in a row that have one law draw together."""
+        sized = [(self.study.site_law(query), prod(query.shape)) for query in queries]
+        found = list[IntArray]()
+        for law, alike in groupby(sized, key=itemgetter(0)):
+            ends = list(accumulate(size for _, size in alike))
+            drawn = sampling.draw(law, ends[-1], secret, invert=invert)
+            found += np.split(drawn, ends[:-1])
+        return found
 
     def _integers(self, queries: Sequence[Summed], secret: SecretRandomness) -> list[IntArray]:
         """Where labels are told in bits, every question gets a report of its own."""

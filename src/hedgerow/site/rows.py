@@ -25,6 +25,8 @@ Bytes = NDArray[np.uint8]
 
 CACHED_ROWS = 2
 """How many times all row numbers the cache may hold: a level of a tree and its parents."""
+CACHED_AT_LEAST = 1 << 20
+"""Row numbers that it may hold in any case, 4 MB: a best-first tree comes back to old nodes."""
 CACHED_REGIONS = 4_096
 """And how many regions, since an empty one holds no rows but takes room too."""
 ROWS_AT_ONCE = 65_536
@@ -212,7 +214,8 @@ class Rows:
         """Drops what was used longest ago; it can be made again from the codes."""
         self._n_kept += len(rows) - len(self._kept.pop(region, ()))
         self._kept[region] = rows
-        while self._n_kept > CACHED_ROWS * self.n or len(self._kept) > CACHED_REGIONS:
+        most = max(CACHED_ROWS * self.n, CACHED_AT_LEAST)
+        while self._n_kept > most or len(self._kept) > CACHED_REGIONS:
             self._n_kept -= len(self._kept.popitem(last=False)[1])
 
     # ---- secret draws ---------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from hedgerow.queries import (
     SumQuery,
     kind_of,
 )
+from hedgerow.study.remembered import once_a_query
 from hedgerow.study.terms import Study
 from hedgerow.values.layers import Layer, NodeTests
 from hedgerow.values.losses import FirstOrder, LogLoss, Loss, PlainLogLoss, SoftmaxLoss, SquaredLoss
@@ -58,6 +59,7 @@ def why_not(study: Study, bundle: Sequence[Query]) -> str | None:
     return next(filter(None, reasons), None) or _too_long(bundle)
 
 
+@once_a_query
 def _why_not_one(study: Study, query: Query) -> str | None:
     return (
         _STRICT.fields(query)

@@ -23,6 +23,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.queries.words import Phrase, counting
+from hedgerow.study.remembered import once_a_query
 from hedgerow.study.terms import Study
 from hedgerow.values.grids import Grid
 from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Region, Split
@@ -32,7 +33,12 @@ from hedgerow.values.schema import Schema
 # --------------------------------------------------------------------------------- words of queries
 def charges_of(bundle: Sequence[Query], study: Study) -> list[Charge]:
     """What the bundle costs a record, by region."""
-    return [study.charge(q.region, study.cost(q), describe(q, study)) for q in bundle]
+    return [_charge(study, query) for query in bundle]
+
+
+@once_a_query
+def _charge(study: Study, query: Query) -> Charge:
+    return study.charge(query.region, study.cost(query), describe(query, study))
 
 
 def entry_charges(study: Study) -> list[Charge]:

@@ -15,6 +15,8 @@ from hedgerow.values.regions import Region, Split
 from hedgerow.values.schema import ColumnKind, Grid, Schema
 
 ALL_CELLS = (1 << N_CODES) - 1
+MOST_SIDES = 1024
+"""Sets of bins in use whose candidates are remembered, for features of one kind."""
 
 
 def prefix_sets(n_bins: int) -> BoolArray:
@@ -40,6 +42,25 @@ class Family:
 
     positions: NDArray[np.intp]
     left_sets: NDArray[np.float64]
+
+    def has_two_sides(self, used: BoolArray) -> BoolArray:
+        """(g, k) whether a candidate leaves a bin in use on both sides; `used` is (g, B).
+
+        Kept: a split narrows one feature, and all others stay as they were.
+        """
+        key = used.tobytes()
+        found = self._sides.get(key)
+        if found is None:
+            left = used.astype(np.float64) @ self.left_sets.T
+            found = (left > 0) & (left < used.sum(axis=1)[:, None])
+            if len(self._sides) >= MOST_SIDES:
+                self._sides.clear()
+            self._sides[key] = found
+        return found
+
+    @cached_property
+    def _sides(self) -> dict[bytes, BoolArray]:
+        return {}
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.learning.builder import Choice, Chooser, Node, Stop
 from hedgerow.learning.choosing.scores import TINY, Impurity, left_masses
@@ -23,7 +22,7 @@ from hedgerow.learning.choosing.tables import (
 from hedgerow.learning.evidence import Evidence
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.queries import BoundQuery, Cells, Statistic
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Family, FeatureDraw, Grids
 
 ShareAt = Callable[[Node], Fraction]
@@ -68,7 +67,8 @@ class HistogramRules:
         """Without those that have one bin left on this path: nothing to split, nothing to ask."""
         if not self.known_zeros:
             return features
-        return tuple(f for f in features if self.grids.reachable(node.region, f).sum() > 1)
+        reach = self.grids.reachable
+        return tuple(f for f in features if np.count_nonzero(reach(node.region, f)) > 1)
 
     def ask(self, node: Node, features: tuple[int, ...], share: Fraction) -> Flow[Tables]:
         by = Cells(features, self.grids.binning)
@@ -80,7 +80,7 @@ class HistogramRules:
             tables = with_known_zeros(tables, self._reachable(node, tables))
         return consistent(tables) if self.consistency else tables
 
-    def _reachable(self, node: Node, tables: Tables) -> NDArray[np.bool_]:
+    def _reachable(self, node: Node, tables: Tables) -> BoolArray:
         out = np.zeros(tables.values.shape[:2], bool)
         for row, feature in zip(out, tables.features, strict=True):
             bins = self.grids.reachable(node.region, feature)
@@ -89,20 +89,36 @@ class HistogramRules:
 
     def best(self, tables: Tables) -> Found:
         """Smallest children's impurity over all features; ties go to the lower feature."""
-        found = [self._best_in(tables, f) for f in self.grids.families(tables.features)]
-        return min(found, key=lambda f: (f.impurity, f.feature))
+        families = self.grids.families(tables.features)
+        sides = [self._sides(tables, family) for family in families]
+        left, right = (np.concatenate(side) for side in zip(*sides, strict=True))
+        impurity, mass = self._scores(left, right)
+        if tables.reachable is not None:
+            impurity = np.where(self._has_two_sides(tables, families), impurity, np.inf)
+        smallest = impurity.min()
+        firsts: dict[int, Found] = {}  # of each family that has one so small
+        for place in np.flatnonzero(impurity == smallest).tolist():
+            family, feature, candidate = _at(place, tables, families)
+            found = Found(feature, candidate, float(smallest), float(mass[place]))
+            firsts.setdefault(family, found)
+        return min(firsts.values(), key=lambda found: found.feature)
 
-    def _best_in(self, tables: Tables, family: Family) -> Found:
-        """Shapes: g features of the family, k candidates, B bins, C channels."""
+    @staticmethod
+    def _sides(tables: Tables, family: Family) -> tuple[FloatArray, FloatArray]:
+        """(g k, C) what each candidate of g features sends left and right."""
         width = family.left_sets.shape[1]
         histograms = tables.values[family.positions, :width]  # (g, B, C)
         left = family.left_sets @ histograms  # (g, k, C)
         right = histograms.sum(axis=1)[:, None, :] - left
-        impurity, mass = self._scores(left, right)
-        impurity = np.where(self._has_two_sides(tables, family), impurity, np.inf)
-        best = np.unravel_index(int(np.argmin(impurity)), impurity.shape)
-        feature = tables.features[family.positions[best[0]]]
-        return Found(feature, int(best[1]), float(impurity[best]), float(mass[best]))
+        channels = left.shape[2]
+        return left.reshape(-1, channels), right.reshape(-1, channels)
+
+    @staticmethod
+    def _has_two_sides(tables: Tables, families: Sequence[Family]) -> BoolArray:
+        """Of each candidate, one family after the other: whether both sides are in reach."""
+        used = (tables.used[f.positions, : f.left_sets.shape[1]] for f in families)
+        each = [f.has_two_sides(bins) for f, bins in zip(families, used, strict=True)]
+        return np.concatenate([sides.reshape(-1) for sides in each])
 
     def _scores(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(..., C) sides -> what to minimise, and the children's impurity mass n G.
@@ -122,14 +138,6 @@ class HistogramRules:
         """Noisy rows of a side, and its impurity per row from masses clamped at 0."""
         positive = np.maximum(masses, 0.0).sum(axis=-1)
         return masses.sum(axis=-1), self.impurity(masses) / np.maximum(positive, TINY)
-
-    def _has_two_sides(self, tables: Tables, family: Family) -> NDArray[np.bool_]:
-        """(g, k) whether a candidate leaves a bin in reach on both sides."""
-        if tables.reachable is None:
-            return np.ones((1, 1), bool)
-        used = tables.used[family.positions, : family.left_sets.shape[1]].astype(np.float64)
-        left = used @ family.left_sets.T
-        return np.asarray((left > 0) & (left < used.sum(axis=1)[:, None]))
 
     def must_stop(self, tables: Tables) -> bool:
         """Too few rows by all histograms, or fewer than two classes by all of them.
@@ -167,6 +175,15 @@ class HistogramRules:
         gain = float(self.impurity(whole)) - found.mass
         split = self.grids.split(found.feature, sets)
         return Choice(split, gain, spent, saved, evidence)
+
+
+def _at(place: int, tables: Tables, families: Sequence[Family]) -> tuple[int, int, int]:
+    """The family, the feature and its candidate at a place among the candidates of all families."""
+    number = 0
+    while place >= (size := len(families[number].positions) * len(families[number].left_sets)):
+        place, number = place - size, number + 1
+    position, candidate = divmod(place, len(families[number].left_sets))
+    return number, tables.features[families[number].positions[position]], candidate
 
 
 def by_histogram(rules: HistogramRules, features: FeatureDraw, share_at: ShareAt) -> Chooser:

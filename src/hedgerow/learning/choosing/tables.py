@@ -38,6 +38,11 @@ class Tables:
         bins = np.arange(self.values.shape[1])[None, :] < np.asarray(self.n_bins)[:, None]
         return bins if self.reachable is None else bins & self.reachable
 
+    @cached_property
+    def total(self) -> tuple[FloatArray, float]:
+        """Channel totals of the node and their variance."""
+        return common_total(self.values, self.used, self.variance)
+
 
 def asked_tables(region: Region, statistic: Statistic, by: Cells, share: Fraction) -> Flow[Tables]:
     """One query for the histograms of some features."""
@@ -48,7 +53,7 @@ def asked_tables(region: Region, statistic: Statistic, by: Cells, share: Fractio
 
 def totals(tables: Tables) -> tuple[FloatArray, float]:
     """Channel totals of the node and their variance."""
-    return common_total(tables.values, tables.used, tables.variance)
+    return tables.total
 
 
 def consistent(tables: Tables) -> Tables:

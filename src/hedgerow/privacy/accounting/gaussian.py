@@ -60,11 +60,14 @@ def _by_series(mu_squared: Fraction) -> Fraction:
 
 
 def _by_centre(mu_squared: Fraction) -> Fraction:
-    affordable = _tail(mu_squared)
-    sigma2 = rounding.smallest(
-        lambda v: _off_centre_of(v) >= affordable, real(1 / mu_squared), context().mpf(2)
+    """By secants in log P(Y != 0), which 1 / sigma^2 moves nearly in proportion."""
+    ctx = context()
+    affordable = ctx.log(_tail(mu_squared))
+    start = 2 * (ctx.log(2) - affordable)
+    w = ctx.findroot(
+        lambda w: ctx.log(_off_centre_of(1 / w)) - affordable, (start, start * ctx.mpf("0.9"))
     )
-    return rounding.above(sigma2)
+    return rounding.above(1 / w)
 
 
 def _affords(mu_squared: Fraction, sigma2: Fraction) -> bool:

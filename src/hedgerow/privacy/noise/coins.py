@@ -86,6 +86,13 @@ def exp_coins(
     return heads
 
 
+def exp_at_least(numerators: Words, denominator: Fraction) -> Words:
+    """Integers at most 2^32 exp(-n / denominator), and not far below where n < denominator."""
+    estimate = _exp32(np.minimum(numerators, np.uint64(int(denominator) - 1)), denominator)
+    small = numerators < np.uint64(int(denominator))
+    return np.where(small, estimate - _UNSURE, np.uint64(0))
+
+
 def _exp32(numerators: Words, denominator: Fraction) -> Words:
     """2^32 exp(-n / denominator), off by less than 16, where n < denominator.
 

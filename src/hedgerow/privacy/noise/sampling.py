@@ -2,7 +2,7 @@
 
 | law                        | how                                                                |
 |----------------------------|--------------------------------------------------------------------|
-| DiscreteLaplace            | difference of two geometric numbers, each drawn digit by digit     |
+| DiscreteLaplace            | sign and geometric number, digit by digit; no minus zero           |
 | PolyaDifference            | difference of two draws from one table                             |
 | DiscreteGaussian, narrow   | one table                                                          |
 | DiscreteGaussian, wide     | table of coarse steps, uniform fine part, exact rejection          |
@@ -13,15 +13,16 @@ Proofs: docs/proofs/samplers.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache, partial
 from math import isqrt
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.noise.coins import COIN_BITS, exp_coins
+from hedgerow.privacy.noise.coins import COIN_BITS, exp_at_least, exp_coins
 from hedgerow.privacy.noise.laws import Digit, Gaussian, HalfGaussian, Law, Polya
 from hedgerow.privacy.noise.mechanisms import (
     DiscreteGaussian,
@@ -31,14 +32,14 @@ from hedgerow.privacy.noise.mechanisms import (
     PolyaDifference,
 )
 from hedgerow.privacy.noise.randomness import Randomness
-from hedgerow.privacy.noise.tables import LawTable, table_of, total_variation_of
+from hedgerow.privacy.noise.tables import WORD_BITS, LawTable, table_of, total_variation_of
 from hedgerow.values.arrays import IntArray, Words
 
 NARROW_VARIANCE: Final = 2**20  # up to here a table of 64-bit words stays in the cache
 _DIGIT_BASE: Final = 2**10
 _SLOW_RATE: Final = Fraction(1, 2**7)  # a geometric law this flat is split into digits
 _STEPS_PER_SIGMA: Final = 16  # so that rejection keeps 39 proposals in 40 or more
-_BLOCK: Final = 2**15  # proposals at a time: few enough to stay in the cache
+_BLOCK: Final = 2**16  # draws at a time: few enough to stay in the cache
 
 
 class Invert(Protocol):
@@ -59,6 +60,11 @@ class Invert(Protocol):
         out: IntArray,
         ties: IntArray,
     ) -> int: ...
+
+
+Proposed = tuple[IntArray, NDArray[np.intp]]
+"""Draws, and the places of those that are rejected."""
+Proposing = Callable[[int, Randomness, Invert], Proposed]
 
 
 def search(
@@ -83,7 +89,7 @@ def draw(law: NoiseLaw, size: int, secret: Randomness, invert: Invert = search) 
         case NoNoise():
             return np.zeros(size, np.int64)
         case DiscreteLaplace():
-            return _difference(_geometric(law.rate, 2 * size, secret, invert))
+            return _until_kept(partial(_signed, law.rate), size, secret, invert)
         case PolyaDifference():
             polya = table_of(Polya(law.rate, law.shares))
             return _difference(_look_up(polya, 2 * size, secret, invert))
@@ -99,6 +105,7 @@ def total_variation(law: NoiseLaw) -> Fraction:
         case NoNoise():
             return Fraction(0)
         case DiscreteLaplace():
+            # Rejection divides by the chance to accept, which is above 1/2.
             return 2 * sum((total_variation_of(d) for _, d in _digits(law.rate)), Fraction(0))
         case PolyaDifference():
             return 2 * total_variation_of(Polya(law.rate, law.shares))
@@ -110,13 +117,15 @@ def total_variation(law: NoiseLaw) -> Fraction:
 
 
 def _look_up(table: LawTable, size: int, secret: Randomness, invert: Invert) -> IntArray:
-    words = secret.words(size)
-    out, ties = np.empty(size, np.int64), np.empty(size, np.int64)
-    tied = ties[: invert(words, table.thresholds, table.guide, table.shift, out, ties)]
-    out += table.lowest
-    undecided = words[tied]  # copied before more bits are drawn: a source may reuse its memory
-    for i, word in zip(tied, undecided, strict=True):
-        out[i] = table.settle(int(word), secret)
+    out = np.empty(size, np.int64)
+    for start in range(0, size, _BLOCK):
+        part = out[start : start + _BLOCK]
+        words, ties = secret.words(len(part)), np.empty(len(part), np.int64)
+        tied = ties[: invert(words, table.thresholds, table.guide, table.shift, part, ties)]
+        part += table.lowest
+        undecided = words[tied]  # copied before more bits are drawn: a source may reuse its memory
+        for i, word in zip(tied, undecided, strict=True):
+            part[i] = table.settle(int(word), secret)
     return out
 
 
@@ -125,54 +134,87 @@ def _difference(pairs: IntArray) -> IntArray:
     return np.asarray(pairs[:half] - pairs[half:])
 
 
+def _until_kept(propose: Proposing, size: int, secret: Randomness, invert: Invert) -> IntArray:
+    """What is rejected is proposed again, until all is kept; each place on its own."""
+    out, again = np.empty(size, np.int64), [np.zeros(0, np.intp)]
+    for start in range(0, size, _BLOCK):
+        part = out[start : start + _BLOCK]
+        part[:], rejected = propose(len(part), secret, invert)
+        again.append(start + rejected)
+    places = np.concatenate(again)
+    if places.size:
+        out[places] = _until_kept(propose, places.size, secret, invert)
+    return out
+
+
+def _signed(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
+    """A sign for each geometric number; a zero with a minus is rejected, else it came twice."""
+    out = _geometric(rate, size, secret, invert)
+    words = secret.words(-(-size // WORD_BITS)).view(np.uint8)
+    minus = np.unpackbits(words, count=size, bitorder="little")
+    rejected = np.flatnonzero((out == 0) & minus.view(np.bool_))
+    out *= 1 - 2 * minus.view(np.int8)
+    return out, rejected
+
+
 def _geometric(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> IntArray:
-    total = np.zeros(size, np.int64)
-    for place, law in _digits(rate):
-        total += place * _look_up(table_of(law), size, secret, invert)
+    (_, first), *others = _digits(rate)
+    total = _look_up(table_of(first), size, secret, invert)
+    for place, law in others:
+        digit = _look_up(table_of(law), size, secret, invert)
+        digit *= place
+        total += digit
     return total
 
 
-def _digits(rate: Fraction) -> Iterator[tuple[int, Law]]:
+@lru_cache(maxsize=64)
+def _digits(rate: Fraction) -> tuple[tuple[int, Law], ...]:
     """The digits of a geometric number are independent: exp(-rate k) is a product over them."""
-    place = 1
+    place, found = 1, list[tuple[int, Law]]()
     while rate * place < _SLOW_RATE:
-        yield place, Digit(rate * place, _DIGIT_BASE)
+        found.append((place, Digit(rate * place, _DIGIT_BASE)))
         place *= _DIGIT_BASE
-    yield place, Polya(rate * place, 1)
+    return (*found, (place, Polya(rate * place, 1)))
 
 
 def wide_gaussian(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> IntArray:
     """Discrete Gaussian of any width from sigma = 16 up, in steps of sigma/32 to sigma/16."""
-    out = np.empty(size, np.int64)
-    filled = 0
-    while filled < size:
-        missing = size - filled
-        proposals = min(missing + missing // 16 + 64, _BLOCK)
-        kept = _accepted(sigma2, proposals, secret, invert)[:missing]
-        out[filled : filled + len(kept)] = kept
-        filled += len(kept)
-    return out
+    return _until_kept(partial(_coarse_and_fine, sigma2), size, secret, invert)
 
 
-def _accepted(sigma2: Fraction, proposals: int, secret: Randomness, invert: Invert) -> IntArray:
+def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
     """Proposes k with the weight exp(-coarse^2 / (2 sigma2)) of its coarse part; a coin mends it.
 
     A sign bit maps j = coarse + fine to j or to -1 - j, so every integer is proposed in one way.
     The coin shows heads with probability exp(-(k^2 - coarse^2) / (2 sigma2)); |k| >= coarse.
+    Most uniforms are below the chance of every fine part, and their coins need not be looked at.
     """
     fine_bits, coarse_law = _coarse(sigma2)
-    steps = _look_up(table_of(coarse_law), proposals, secret, invert)
-    coarse = (steps << fine_bits).view(np.uint64)
-    words = secret.words(proposals)
+    steps = _look_up(table_of(coarse_law), size, secret, invert)
+    words = secret.words(size)
     fine = words & np.uint64((1 << fine_bits) - 1)
     negative = words >> np.uint64(fine_bits) & np.uint64(1)
+    uniforms = words >> np.uint64(64 - COIN_BITS)
+    unsure = np.flatnonzero(uniforms >= _surely_kept(sigma2)[steps])
+    coarse = (steps << fine_bits).view(np.uint64)
+    signed = (coarse + fine).view(np.int64) ^ -negative.view(np.int64)  # j ^ -1 is -1 - j
+    fine, negative, coarse = fine[unsure], negative[unsure], coarse[unsure]
     excess = fine + negative  # |k| - coarse
     numerators = excess * (np.uint64(2) * coarse + excess)
-    keep = exp_coins(numerators, 2 * sigma2, words >> np.uint64(64 - COIN_BITS), secret)
-    signed = (coarse + fine).view(np.int64) ^ -negative.view(np.int64)  # j ^ -1 is -1 - j
-    return np.asarray(signed[keep])
+    keep = exp_coins(numerators, 2 * sigma2, uniforms[unsure], secret)
+    return signed, unsure[~keep]
 
 
+@lru_cache(maxsize=64)
+def _surely_kept(sigma2: Fraction) -> Words:
+    """For each coarse step, 2^32 times a chance that no fine part's coin falls below."""
+    fine_bits, coarse_law = _coarse(sigma2)
+    most = np.uint64(1 << fine_bits)
+    coarse = (np.arange(coarse_law.entries()) << fine_bits).view(np.uint64)
+    return exp_at_least(most * (np.uint64(2) * coarse + most), 2 * sigma2)
+
+
+@lru_cache(maxsize=64)
 def _coarse(sigma2: Fraction) -> tuple[int, HalfGaussian]:
     """Bits of the fine part (at most 26, so that they, a sign and a coin share one word)."""
     fine_bits = (isqrt(int(sigma2)) // _STEPS_PER_SIGMA).bit_length() - 1

@@ -27,6 +27,7 @@ WORD_BITS: Final = 64
 EXACT_BITS: Final = 192
 _LAST_WORD: Final = 2**WORD_BITS - 1
 _GUIDE_BITS: Final = (6, 18)
+_MORE_GUIDE_BITS: Final = 2  # than entries have: then most words have one threshold to look at
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ def table_of(law: Law) -> LawTable:
 
 def _with_guide(law: Law, lowest: int, thresholds: Words) -> LawTable:
     low, high = _GUIDE_BITS
-    bits = min(max(len(thresholds).bit_length(), low), high)
+    bits = min(max(len(thresholds).bit_length() + _MORE_GUIDE_BITS, low), high)
     shift = WORD_BITS - bits
     first_words = np.arange(2**bits, dtype=np.uint64) << np.uint64(shift)
     guide = np.searchsorted(thresholds, first_words, side="right").astype(np.int32)

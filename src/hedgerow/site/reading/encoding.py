@@ -37,6 +37,8 @@ from hedgerow.values.schema import Schema, Target
 from hedgerow.values.tokens import Unusable, spelled, token_of
 
 CHUNK_ROWS = 65_536
+BLOCK_BYTES = 1 << 26
+"""Of codes that are put away together while nobody knows how many rows come."""
 LABEL = "label"
 """What counts and messages call labels that came as an array, without a column name."""
 
@@ -135,8 +137,21 @@ def _part(column: Column | None, rows: slice) -> Column | None:
     return None if column is None else column[rows]
 
 
+@dataclass(slots=True)
+class _Block:
+    codes: NDArray[np.uint8]  # (F, rows it has room for)
+    y: NDArray[Any] | None
+    n: int = 0
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        return None if self.y is None else self.y[: self.n]
+
+
 class _Encoder:
-    """Fills arrays that were reserved once, or that grow if nobody knew how many rows come."""
+    """Fills arrays that were reserved once, or one block after the other if nobody knew how many
+    rows come.
+    """
 
     def __init__(
         self, schema: Schema, table: RowTable, check: bool, label_name: str, has_labels: bool
@@ -145,9 +160,10 @@ class _Encoder:
             raise SpecError("the schema declares neither classes nor a target; add one of them.")
         self._schema, self._table, self._check = schema, table, check
         self._label_name = label_name
-        self._codes = np.empty((len(schema.features), table.capacity), np.uint8)
-        kind = np.uint8 if schema.classes is not None else np.float64
-        self._y: NDArray[Any] | None = np.empty(table.capacity, kind) if has_labels else None
+        self._kind = np.uint8 if schema.classes is not None else np.float64
+        self._has_labels = has_labels
+        self._full: list[_Block] = []
+        self._block = self._new_block(table.capacity)
         self._persons: list[NDArray[np.uint64]] = []
         self._holders: list[NDArray[np.int32]] = []
         self._holder_names: dict[str, int] = {}
@@ -156,7 +172,7 @@ class _Encoder:
         self._missing: dict[str, int] = {}
         self._reach: dict[str, tuple[float, float]] = {}
         self._label_types: set[np.dtype[Any]] = set()
-        self._n = self._skipped = 0
+        self._skipped = 0
 
     def add(
         self,
@@ -166,13 +182,14 @@ class _Encoder:
         party: Column | None = None,
     ) -> None:
         keep = np.ones(len(features[0]), np.bool_)
-        self._make_room(self._n + len(keep))
+        self._make_room(len(keep))
         if person is not None:
             persons, keep = self._hashed_persons(person)
-        if label is not None and self._y is not None:
+        block = self._block
+        if label is not None and block.y is not None:
             values, labelled = self._labels(label)
             keep = keep & labelled
-            self._y[self._n : self._n + int(keep.sum())] = values[keep]
+            block.y[block.n : block.n + int(keep.sum())] = values[keep]
         n = int(keep.sum())
         self._skipped += len(keep) - n
         each(lambda part: self._features(part, features, keep), blocks(len(features), 1))
@@ -180,21 +197,18 @@ class _Encoder:
             self._persons.append(persons[keep])
         if party is not None:
             self._holders.append(self._holders_of(party)[keep])
-        self._n += n
+        block.n += n
 
     def _make_room(self, rows: int) -> None:
-        """By doubling, column by column; what is reserved and not yet used takes no memory."""
-        capacity = self._codes.shape[1]
-        if rows <= capacity:
-            return
-        more = max(2 * capacity, rows)
-        codes = np.empty((len(self._codes), more), np.uint8)
-        codes[:, : self._n] = self._codes[:, : self._n]
-        self._codes = codes
-        if self._y is not None:
-            y = np.empty(more, self._y.dtype)
-            y[: self._n] = self._y[: self._n]
-            self._y = y
+        """What is reserved and not yet used takes no memory."""
+        if self._block.n + rows > self._block.codes.shape[1]:
+            if self._block.n:
+                self._full.append(self._block)
+            self._block = self._new_block(max(rows, BLOCK_BYTES // len(self._schema.features)))
+
+    def _new_block(self, rows: int) -> _Block:
+        codes = np.empty((len(self._schema.features), rows), np.uint8)
+        return _Block(codes, np.empty(rows, self._kind) if self._has_labels else None)
 
     def _holders_of(self, column: Column) -> NDArray[np.int32]:
         """(n,) the number of each row's holder, in the order in which they are met."""
@@ -215,11 +229,14 @@ class _Encoder:
 
     def finish(self) -> Encoded:
         self._skipped += self._broken_lines()
-        if self._check and self._n == 0:
+        self._full.append(self._block)
+        self._block = self._new_block(0)
+        codes, y = _joined(self._full)
+        if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
         return Encoded(
-            codes=_without_the_rest(self._codes, self._n),
-            y=None if self._y is None else self._y[: self._n],
+            codes=codes,
+            y=y,
             persons=np.concatenate(self._persons) if self._persons else None,
             holders=self._holders_in_order(),
             clamped=self._clamped,
@@ -246,9 +263,10 @@ class _Encoder:
 
     def _features(self, part: slice, columns: list[Column], keep: NDArray[np.bool_]) -> None:
         """Some columns of a chunk, on a thread of their own if there are several."""
-        at = slice(self._n, self._n + int(keep.sum()))
+        block = self._block
+        at = slice(block.n, block.n + int(keep.sum()))
         for grid, column, out in zip(
-            self._schema.grids[part], columns[part], self._codes[part], strict=True
+            self._schema.grids[part], columns[part], block.codes[part], strict=True
         ):
             out[at] = self._feature(grid, column)[keep]
 
@@ -364,6 +382,24 @@ class _Encoder:
     def _count(self, counts: dict[str, int], name: str, n: int) -> None:
         if n:
             counts[name] = counts.get(name, 0) + n
+
+
+def _joined(blocks: list[_Block]) -> tuple[NDArray[np.uint8], NDArray[Any] | None]:
+    """Codes and labels of all blocks. A block is let go as soon as it is copied, so that hardly
+    more than its own memory is needed beside the result.
+    """
+    if len(blocks) == 1:
+        (block,) = blocks
+        return _without_the_rest(block.codes, block.n), block.labels
+    labels = [block.labels for block in blocks if block.labels is not None]
+    y = np.concatenate(labels) if labels else None
+    codes = np.empty((len(blocks[0].codes), sum(block.n for block in blocks)), np.uint8)
+    at = 0
+    while blocks:
+        block = blocks.pop(0)
+        codes[:, at : at + block.n] = block.codes[:, : block.n]
+        at += block.n
+    return codes, y
 
 
 def _without_the_rest(table: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import io
+import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,11 +137,19 @@ class Arrow:
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
-        with as_data_error(self.where), pa.memory_map(str(self._path)) as file:
-            for batch in _batches_of(file)[1]:
+        with as_data_error(self.where), self._path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            for batch in _batches_of(pa.BufferReader(pa.py_buffer(mapped)))[1]:
                 for start in range(0, len(batch), rows):
                     part = batch.slice(start, rows)
                     yield [as_column(part.column(name)) for name in names]
+                    _let_go(mapped)
+
+
+def _let_go(mapped: mmap.mmap) -> None:
+    """What was looked at need not stay in this process' memory; the file still has it."""
+    if hasattr(mapped, "madvise"):  # not on every system
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _batches_of(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -16,7 +16,7 @@ from pyarrow.interchange import from_dataframe
 from hedgerow.errors import DataError
 from hedgerow.site.reading.columns import Column, as_column
 from hedgerow.site.reading.databases import Selected, is_database
-from hedgerow.site.reading.files import open_files
+from hedgerow.site.reading.files import PARQUET_BUFFER_BYTES, open_files
 from hedgerow.site.reading.tables import RowTable, as_data_error, positions_of
 
 Source = Any
@@ -151,9 +151,30 @@ class Stream:
         if not _is_dataset(self._source):
             return iter(self._source)
         batches: Iterator[pa.RecordBatch] = self._source.to_batches(
-            columns=list(names), batch_size=rows, batch_readahead=1, fragment_readahead=1
+            columns=list(names),
+            batch_size=rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,  # they would read far ahead of whoever makes codes
+            fragment_scan_options=_streamed(self._source),
         )
         return batches
+
+
+def _streamed(dataset: Any) -> Any:
+    """For Parquet, read by buffers: by default Arrow keeps what it has read of a file to its end.
+
+    Whoever chose options for a dataset, such as keys to read it with, keeps them.
+    """
+    if getattr(dataset, "format", None) is None or dataset.format.default_extname != "parquet":
+        return None
+    from pyarrow.dataset import ParquetFragmentScanOptions
+
+    if dataset.format.default_fragment_scan_options != ParquetFragmentScanOptions():
+        return None
+    return ParquetFragmentScanOptions(
+        pre_buffer=False, use_buffered_stream=True, buffer_size=PARQUET_BUFFER_BYTES
+    )
 
 
 def is_elsewhere(source: Any) -> bool:
