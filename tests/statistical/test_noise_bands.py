@@ -15,7 +15,7 @@ import pytest
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, sample
 from hedgerow.learning.curves.smoothing import curve, log_prior
-from hedgerow.learning.leaves.calibration import Line, _middles, fitted
+from hedgerow.learning.leaves.calibration import ClassTotals, Line, _middles, fitted
 from hedgerow.learning.leaves.leaning import (
     complete_means,
     complete_proportions,
@@ -100,7 +100,8 @@ def _odds(counts):
 
 
 def _slope(counts):
-    line = fitted(Answer(counts[None], 9.0), Line(0.0, 1.0))
+    known = ClassTotals(np.full(2, 100.0 * len(counts)), 9.0)
+    line = fitted(Answer(counts[None], 9.0), Line(0.0, 1.0), known)
     return np.array([line.slope]), np.array([line.slope * line.slope_noise])
 
 

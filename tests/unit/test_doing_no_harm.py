@@ -207,6 +207,18 @@ def test_a_mean_is_looked_for_where_the_target_lies(recipe, monkeypatch):
     assert mean_missed(recipe) > 1.0
 
 
+@pytest.mark.parametrize(
+    ("n_classes", "signal", "is_hopeless"),
+    [(2, 4.9, True), (2, 5.1, False), (26, 8.5, True), (26, 11.0, False), (10, 12.0, False)],
+)
+def test_a_forest_is_drawn_blindly_where_noise_hides_each_of_many_classes(
+    n_classes, signal, is_hopeless
+):
+    records = RecordCount(6000.0, 40.0, Fraction(1, 100))
+    opened = Opening(Goal(ClassCounts(n_classes)), records, signal, Fraction(1, 100))
+    assert forest.is_hopeless(opened) is is_hopeless
+
+
 WITHIN = goal_within(evenly_spread(hr.Target(0.0, 1.0)))
 
 

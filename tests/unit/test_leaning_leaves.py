@@ -68,6 +68,16 @@ def test_an_empty_subtree_says_what_its_parent_says():
     assert np.allclose(p.sum(axis=1), 1.0)
 
 
+def test_the_noise_of_all_leaves_does_not_move_the_shares_of_everybody():
+    prior = np.array([0.9, 0.1])
+    leaves = np.random.default_rng(0).normal(0.0, 100.0, (5, 8, 2))
+    p, moved = complete_proportions(leaves, 1e4, prior, 0.5)
+    assert p.shape == moved.shape == (5, 15, 2)
+    assert (p[:, 0] == prior).all()
+    assert not moved[:, 0].any()
+    assert (p[:, 1] != prior).any()
+
+
 def test_noise_moves_a_leaning_leaf_less_than_one_that_stands_alone():
     prior = np.array([0.9, 0.1])
     leaves = 20.0 * prior + np.random.default_rng(0).normal(0.0, 20.0, (50, 16, 2))

@@ -3,8 +3,9 @@
 Trees that see parts of the same evidence may be too sure together, or not sure enough; which of
 the two depends on the data. One round asks how many records of each class lie in each interval of
 the score, a table that a record moves by 1, and the log-odds are read as shift + slope * score
-(Platt 1999). Noise in the table is part of the fit. Departure: the line leans on what was expected
-before, so that a table of noise changes nothing.
+(Platt 1999). Noise in the table is part of the fit. Departures: the line leans on what was expected
+before, so that a table of noise changes nothing; and the probabilities should add up to the number
+of the second class that earlier rounds told, which needs the rows of the intervals alone.
 
 Shapes: B intervals of the score.
 """
@@ -18,12 +19,14 @@ import numpy as np
 
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Answer, ClassCounts, PredictionCells, SumQuery
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.losses import sigmoid
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE
 
 CALIBRATION_SHARE = Fraction(3, 100)
+MOST_CALIBRATION_SHARE, WEAK_CALIBRATION = Fraction(1, 10), 100.0
+"""What a rare class may get, and the signal below which it does: decision 153 has the measures."""
 SIDE = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0)
 EDGES = (*(-e for e in reversed(SIDE)), 0.0, *SIDE)
 EXPECTED_ERROR = 0.5  # deviation of shift and slope from what is expected before
@@ -43,37 +46,55 @@ class Line:
     slope_noise: float = 0.0
 
 
-def calibrated(score: Additive, expected: Line, share: Fraction) -> Flow[Line]:
+@dataclass(frozen=True)
+class ClassTotals:
+    """(2,) records of each class by earlier answers, and the variance of each."""
+
+    masses: FloatArray
+    variance: float
+
+
+def calibrated(score: Additive, expected: Line, known: ClassTotals, share: Fraction) -> Flow[Line]:
     """The line that fits best, asked in one round; `score` has one output."""
     by = PredictionCells(score, EDGES)
     answer = yield from ask(SumQuery(EVERYONE, ClassCounts(2), by, share))
-    return fitted(answer, expected)
+    return fitted(answer, expected, known)
 
 
-def fitted(answer: Answer, expected: Line) -> Line:
+def fitted(answer: Answer, expected: Line, known: ClassTotals) -> Line:
     """Gauss-Newton steps on the hits of each interval, weighed by their noise and sampling.
 
     With p the probability at the present line, h - p n has slope n p (1 - p) and a variance of that
-    plus the noise of n and h in it. Intervals that noise hides say nothing.
+    plus the noise of n and h in it. Intervals that noise hides say nothing. One more row of the
+    fit holds all intervals: what is known of the hits, less the sum of p n. Of a rare class p is
+    small, and so is the noise of n in it. It says nothing if noise hides all rows together.
     """
     counts = answer.values[0]  # (B, 2)
     rows, hits = counts.sum(axis=1), counts[:, 1]
-    rows = np.where(rows > STANDS_OUT * np.sqrt(2.0 * answer.variance), rows, 0.0)
+    everyone = rows if _stands_out(known.masses.sum(), len(rows), answer) else np.zeros_like(rows)
+    rows = np.where(_stands_out(rows, 1, answer), rows, 0.0)
     columns = np.stack([np.ones(len(rows)), _middles()], axis=1)
     prior = np.array([expected.shift, expected.slope])
     line, pull = prior.copy(), np.eye(2) / EXPECTED_ERROR**2
     for _ in range(STEPS):
         p = sigmoid(columns @ line)
-        slope = rows * p * (1.0 - p)
-        noise = answer.variance * ((1.0 - p) ** 2 + p**2)
-        spread = slope + noise + 1e-9
-        jacobian = slope[:, None] * columns
+        each, total = rows * p * (1.0 - p), everyone * p * (1.0 - p)
+        noise = answer.variance * np.append((1.0 - p) ** 2 + p**2, 2.0 * (p**2).sum())
+        noise[-1] += known.variance
+        spread = np.append(each, max(float(total.sum()), 0.0)) + noise + 1e-9
+        jacobian = np.vstack([each[:, None] * columns, total @ columns])  # (B + 1, 2)
+        missed = np.append(hits - p * rows, known.masses[1] - p @ everyone)
         curvature = jacobian.T @ (jacobian / spread[:, None]) + pull
-        gradient = jacobian.T @ ((hits - p * rows) / spread) - pull @ (line - prior)
+        gradient = jacobian.T @ (missed / spread) - pull @ (line - prior)
         line = line + np.clip(np.linalg.solve(curvature, gradient), -0.5, 0.5)
     moved = np.sqrt(np.linalg.solve(curvature, (jacobian / spread[:, None]).T)[1] ** 2 @ noise)
     shift, steep = float(line[0]), float(max(line[1], 0.0))
     return Line(shift, steep, float(moved) / steep if steep else 0.0)
+
+
+def _stands_out(rows: FloatArray, intervals: int, answer: Answer) -> BoolArray:
+    """Whether so many rows are seen through the noise of so many intervals of both classes."""
+    return np.asarray(rows > STANDS_OUT * np.sqrt(2.0 * intervals * answer.variance))
 
 
 def _middles() -> FloatArray:

@@ -182,22 +182,22 @@ def complete_proportions(
 ) -> tuple[FloatArray, FloatArray]:
     """(T, nodes, C) proportions of all nodes in heap order, each leaning on its parent.
 
-    A node's noise is that of all leaves below it. Rows are taken to be at least one deviation of
-    it, so that an empty node leans on its parent and not on nothing. Beside them the deviations of
-    their noise, as if a node's and its parent's were the same: they share it, and that is most.
+    The root's are the prior itself: a tree's own sum has the noise of all its leaves. A node's
+    noise is that of all leaves below it. Rows are taken to be at least one deviation of it, so
+    that an empty node leans on its parent and not on nothing. Beside them the deviations of their
+    noise, as if a node's and its parent's were the same: they share it, and that is most.
     """
     levels = level_sums(leaves)
     n_trees, _, channels = leaves.shape
     p = np.broadcast_to(prior, (n_trees, 1, channels))
     moved = np.zeros_like(p)
-    out, deviations = [], []
-    for level, sums in enumerate(levels):
+    out, deviations = [p], [moved]
+    for level, sums in enumerate(levels[1:], start=1):
         masses = np.maximum(sums, 0.0)
         n = masses.sum(axis=2, keepdims=True)
         noise = variance * channels * 2 ** (len(levels) - 1 - level)
         m = PSEUDO_ROWS + per_noise * noise / np.maximum(n, np.sqrt(noise) + 1e-9)
-        parent = p if level == 0 else np.repeat(p, 2, axis=1)
-        above = moved if level == 0 else np.repeat(moved, 2, axis=1)
+        parent, above = np.repeat(p, 2, axis=1), np.repeat(moved, 2, axis=1)
         p = (masses + m * parent) / (n + m)
         own = np.minimum(of_proportions(p, n + m, noise / channels), MOST_OF_A_PART * n / (n + m))
         moved = own + m / (n + m) * above

@@ -28,7 +28,14 @@ from hedgerow.learning.goal import (
     opening_asks,
     opening_rounds,
 )
-from hedgerow.learning.leaves.calibration import CALIBRATION_SHARE, Line, calibrated
+from hedgerow.learning.leaves.calibration import (
+    CALIBRATION_SHARE,
+    MOST_CALIBRATION_SHARE,
+    WEAK_CALIBRATION,
+    ClassTotals,
+    Line,
+    calibrated,
+)
 from hedgerow.learning.leaves.leaning import leaf_proportions
 from hedgerow.learning.leaves.levelling import LEVEL_ASKS, Levelling
 from hedgerow.queries import (
@@ -61,6 +68,9 @@ MOST_LEAF_NOISE = 0.1
 """Part of a tree's rows that the noise of all its leaves may be: a number's trees end there."""
 BLIND_TREES, BLIND_FOREST_DEPTH = 4, 4
 """Of a forest that is drawn without looking."""
+HOPELESS_OF_A_CLASS = 2.0
+"""Records of an average class per noise of a cell below which that is done as well: a table that
+many classes share hides each of them (decision 153)."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ class GuidedForest:
     | 1     | number of rows (and the target's counts at five widths) | 1 % (and 4 %)         |
     | 2     | class tables of all features on a thinned grid | 30 % (pure, middling signal: 50 %) |
     | 3     | class counts of the leaves of all trees      | all the rest                     |
-    | 4     | two classes: class counts by score           | 3 %                              |
+    | 4     | two classes: class counts by score           | 3 % (rare, weak: up to 10 %)     |
     | 4     | numbers: the sum of what the trees miss      | 1 to 10 %, by the noise          |
 
     Classes: trees multiply their odds against the prior, to the power sharpness / trees; for two
@@ -150,7 +160,7 @@ class GuidedForest:
         """All that follows the first round."""
         if is_harmful(opened):
             return (yield from shares_or_mean(opened, schema, quote))
-        if opened.signal < HOPELESS:
+        if is_hopeless(opened):
             return (yield from self._blind(opened, schema, rng))
         constants = forest_constants(opened.signal, quote.is_pure)
         goal, n_trees = opened.goal, self.n_trees or constants.n_trees
@@ -165,7 +175,10 @@ class GuidedForest:
         shapes = shapes_of(skeletons, grids)
         by = Leaves(tuple(shape.tree for shape in shapes))
         levelling = levelling_of(opened, schema, quote)
-        at_the_end = levelling.share if levelling else calibration_share(schema)
+        known = ClassTotals(belief.totals, belief.total_variance)
+        at_the_end = levelling.share if levelling else Fraction(0)
+        if is_calibrated(schema):
+            at_the_end = calibration_share(opened.signal, known)
         rest = 1 - opened.spent - share - at_the_end
         answer = yield from ask(SumQuery(EVERYONE, goal.statistic, by, rest))
         prior = belief.totals / belief.totals.sum()
@@ -176,7 +189,7 @@ class GuidedForest:
             for s, p, moved in zip(shapes, *found, strict=True)
         ]
         if is_calibrated(schema):
-            return Trained((yield from _read(said, prior, constants.sharpness, at_the_end)))
+            return Trained((yield from _read(said, known, constants.sharpness, at_the_end)))
         if levelling:
             return Trained((yield from _levelled(said, goal, levelling)))
         return Trained(_votes(said, prior, constants.sharpness))
@@ -186,6 +199,12 @@ class GuidedForest:
         rest = 1 - opened.spent
         drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
         return Trained(mean_of([grown.tree for grown in drawn]), tuple(drawn))
+
+
+def is_hopeless(opened: Opening) -> bool:
+    """Whether noise hides the table that would guide the trees, or each class in it."""
+    of_a_class = opened.signal / np.sqrt(opened.goal.channels)
+    return bool(opened.signal < HOPELESS or of_a_class < HOPELESS_OF_A_CLASS)
 
 
 def deepest(opened: Opening, share: Fraction, quote: Quote) -> int:
@@ -225,18 +244,29 @@ def is_calibrated(schema: Schema) -> bool:
     return len(schema.classes or ()) == 2
 
 
-def calibration_share(schema: Schema) -> Fraction:
-    return CALIBRATION_SHARE if is_calibrated(schema) else Fraction(0)
+def calibration_share(signal: float, known: ClassTotals) -> Fraction:
+    """What that round gets: more if noise is strong and a class rare.
+
+    With p the second class's part of n rows, noise moves the log-odds by its deviation over
+    n p (1 - p). To be as sure as of even classes takes 1 / (4 p (1 - p))^2 times the share. A
+    class may seem rare by noise, so each is given a deviation more.
+    """
+    if signal >= WEAK_CALIBRATION:
+        return CALIBRATION_SHARE
+    likely = known.masses + np.sqrt(known.variance)
+    p = float(likely[1] / likely.sum())
+    times = Fraction(round(100.0 * (4.0 * p * (1.0 - p)) ** -2), 100)
+    return min(CALIBRATION_SHARE * times, MOST_CALIBRATION_SHARE)
 
 
 def _read(
-    said: list[SaidOfLeaves], prior: FloatArray, sharpness: float, share: Fraction
+    said: list[SaidOfLeaves], known: ClassTotals, sharpness: float, share: Fraction
 ) -> Flow[Model]:
     """Two classes: the mean log-odds against the prior, read by a line that is asked for."""
-    base = float(np.log(prior[1] / prior[0]))
+    base = float(np.log(known.masses[1] / known.masses[0]))
     odds = [_against(one, base).scaled(1.0 / len(said)) for one in said]
     mean = Additive((0.0,), trees=tuple(one.tree for one in odds))
-    line = yield from calibrated(mean, Line(base, sharpness), share)
+    line = yield from calibrated(mean, Line(base, sharpness), known, share)
     scaled = [one.scaled(line.slope) for one in odds]
     noise = ScoreNoise.of([one.deviations for one in scaled], common=line.slope_noise)
     trees = tuple(one.tree for one in scaled)
