@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from fractions import Fraction
@@ -62,11 +63,13 @@ def work(dataset: str, recipe: str, epsilon: float, parties: int, split: int) ->
 
 
 def promise(epsilon: float, parties: int, records: int) -> dict[str, Any]:
-    """Epsilon and where noise is added.
+    """Epsilon and where noise is added: an epsilon without end is no noise at all.
 
     If every record adds noise of its own, a few sites stand for all of them: variances of Gaussian
     noise add up, so a site's mu^2 is divided by the number of its records.
     """
+    if math.isinf(epsilon):
+        return {"placement": "nowhere"}
     if parties != EVERY_RECORD:
         return {"epsilon": epsilon}
     delta = Fraction(1, records)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 from studies.boosted.fits import work as fit_default
 from studies.boosted.recipes import DEFAULT, DEFAULT_SETS, SHARES_PARTIES
@@ -84,9 +84,13 @@ def _splits(wanted: int) -> range:
 
 
 def fresh_cells(splits: int, names: tuple[str, ...]) -> Iterator[Cell]:
-    """Split by split, one holder before five, so that a run cut short has whole tables."""
-    for parties, split, epsilon, name in product(
-        (1, SHARES_PARTIES), _splits(splits), EPSILONS, names
+    """Split by split, one holder before five, so that a run cut short has whole tables.
+
+    Without noise last, with one holder: with more of them the sums are the same.
+    """
+    of_all = product((1, SHARES_PARTIES), _splits(splits), EPSILONS, names)
+    for parties, split, epsilon, name in chain(
+        of_all, product((1,), _splits(splits), NO_PROMISE, names)
     ):
         yield {
             "dataset": name,
