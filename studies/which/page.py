@@ -105,12 +105,14 @@ def _row(name: str, epsilon: float, means: pd.Series, measure: str) -> dict[str,
 
 # ---------------------------------------------------------------------------------- fresh splits
 def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
-    rows, worse = [], []
+    rows, worse, compared = [], [], []
     groups = now.groupby(["dataset", "parties", "epsilon"], sort=False)
     for dataset, parties, epsilon in sorted(groups.groups, key=_in_order):
         mine = groups.get_group((dataset, parties, epsilon))
         plain, gap = _limit(mine, limits)
         leads = {title: _lead(mine, other) for title, other in others.items()}
+        if BEFORE in leads:
+            compared.append(leads[BEFORE])
         if BEFORE in leads and _is_behind(leads[BEFORE]):
             worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({parties} holders)")
         rows.append(
@@ -137,8 +139,10 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
         "private boosting and diffprivlib's forest with one holder, by benchmarks/peers, on the "
         "same rows (their delta: one over the rows, and none). LightGBM: defaults, no privacy, the "
         'same rows. *no noise*: `placement="nowhere"`. Clearly '
-        f"behind before, by more than two standard errors: {said}. With few pairs an error is "
-        "itself little known."
+        f"behind before, by more than two standard errors: {said}; {len(worse)} of "
+        f"{len(compared)} cells. With few pairs an error is itself little known: where nothing "
+        f"has changed, chance alone puts {sum(map(_behind_by_chance, compared)):.1f} there and as "
+        "many clearly ahead."
         "\n\n" + markdown_table(pd.DataFrame(rows))
     )
 
@@ -167,6 +171,16 @@ def _lead(mine: pd.DataFrame, other: pd.DataFrame) -> Lead:
     return lead(both["auc"] - both["auc_other"])
 
 
+BEHIND = 2.0
+"""Standard errors."""
+
+
 def _is_behind(found: Lead) -> bool:
-    """By more than two standard errors."""
-    return found.n > 1 and found.mean < -2.0 * found.error
+    return found.n > 1 and found.mean < -BEHIND * found.error
+
+
+def _behind_by_chance(found: Lead) -> float:
+    """How often so many pairs of equals are that far behind: Student's t."""
+    from scipy.stats import t
+
+    return float(t.sf(BEHIND, found.n - 1)) if found.n > 1 else 0.0
