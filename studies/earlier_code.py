@@ -30,7 +30,7 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "0375a903b131": (),
         "c2759830c63d": (),
     },
-    "studies.diprime.fits": {"78e53eb81a5f": (), "6747b761eebd": ()},
+    "studies.diprime.fits": {"78e53eb81a5f": (), "6747b761eebd": (), "bf025dd8efea": ()},
     "studies.extra_trees.fits": {"21d81c639550": ()},
     "studies.which.fits": {"543de08c37ff": FORESTS},
     "studies.robust.fits": {"134502ef603a": FORESTS},
