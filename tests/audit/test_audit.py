@@ -55,10 +55,10 @@ def columns_not_counted(monkeypatch):
 def one_site_is_silent(monkeypatch):
     noise, first = Member._noise, []
 
-    def some(member, query, secret):
+    def some(member, queries, secret):
         first.append(member)
-        drawn = noise(member, query, secret)
-        return 0 * drawn if member is first[0] else drawn
+        drawn = noise(member, queries, secret)
+        return [0 * part for part in drawn] if member is first[0] else drawn
 
     monkeypatch.setattr(Member, "_noise", some)
 
