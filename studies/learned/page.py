@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import pandas as pd
@@ -18,6 +18,8 @@ from studies.learned.made import (
     MOST_TRAIN,
 )
 from studies.learned.real import REAL
+from studies.measures import CONFIDENCE
+from studies.ours.tasks import DELTA
 from studies.pages import markdown_table, write_page
 
 Recipe = tuple[str, str]
@@ -40,6 +42,9 @@ def write(
             few=FEWEST_COLUMNS,
             many=MOST_COLUMNS,
             classes=max(CLASS_NUMBERS),
+            epsilons=_listed(sorted(tables["search"]["epsilon"].unique())),
+            delta=DELTA,
+            confidence=CONFIDENCE,
         ),
         _verdict(judged),
         "## What was learned\n",
@@ -60,11 +65,15 @@ there was taken together, tried on other made tasks, and judged on real data tha
 saw. Made tasks have {least:,} to {most:,} rows for training, {few} to {many} columns, two to
 {classes} classes or a number (`studies/learned/made.py`).
 
-A gain is in log-loss for classes (how much lower) and in R2 for numbers, at epsilon .1, .3 and 1,
-one holder, delta 1e-6. Two fits that are compared have the same rows, draws and noise. Clear is
-what Student's t calls so at 95 %. On real data errors are those over data sets; constants would be
-kept if the mean gain were clear and no data set clearly worse.
+A gain is in log-loss for classes (how much lower) and in R2 for numbers, at epsilon {epsilons},
+one holder, delta {delta:g}. Two fits that are compared have the same rows, draws and noise. Clear
+is what Student's t calls so at {confidence:.0%}. On real data errors are those over data sets;
+constants would be kept if the mean gain were clear and no data set clearly worse.
 """
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:g}" for number in numbers)
 
 
 # ------------------------------------------------------------------------------------- real data

@@ -111,7 +111,7 @@ def _fresh(now: pd.DataFrame, limits: pd.DataFrame, others: Tables) -> str:
         mine = groups.get_group((dataset, parties, epsilon))
         plain, gap = _limit(mine, limits)
         leads = {title: _lead(mine, other) for title, other in others.items()}
-        if BEFORE in leads:
+        if BEFORE in leads and leads[BEFORE].n > 1:
             compared.append(leads[BEFORE])
         if BEFORE in leads and _is_behind(leads[BEFORE]):
             worse.append(f"{TITLES[dataset]} at epsilon {epsilon:g} ({parties} holders)")
@@ -180,7 +180,7 @@ def _is_behind(found: Lead) -> bool:
 
 
 def _behind_by_chance(found: Lead) -> float:
-    """How often so many pairs of equals are that far behind: Student's t."""
+    """How often so many pairs of equals, two at least, are that far behind: Student's t."""
     from scipy.stats import t
 
-    return float(t.sf(BEHIND, found.n - 1)) if found.n > 1 else 0.0
+    return float(t.sf(BEHIND, found.n - 1))
