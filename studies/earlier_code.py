@@ -29,6 +29,7 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "fd0acdd39217": SCORED_BY_UNCLIPPED_STEPS,
         "0375a903b131": (),
         "c2759830c63d": (),
+        "b50625cbfde3": (),
     },
     "studies.diprime.fits": {"78e53eb81a5f": (), "6747b761eebd": (), "bf025dd8efea": ()},
     "studies.extra_trees.fits": {"21d81c639550": ()},

@@ -54,17 +54,14 @@ _CAREFUL = json.JSONDecoder(
 _NESTED = (dict, list)
 
 
-def _check_depth(content: Any) -> None:
-    level = [content] if type(content) in _NESTED else []
-    for _ in range(MOST_DEPTH):
-        level = [
-            part
-            for whole in level
-            for part in (whole.values() if type(whole) is dict else whole)
-            if type(part) in _NESTED
-        ]
-    if level:
+def _check_depth(content: Any, left: int = MOST_DEPTH) -> None:
+    """Part by part: a list of all parts of a level would take as much room as they do."""
+    if left == 0:
         raise SpecError("values are nested too deeply.")
+    if type(content) in _NESTED:
+        for part in content.values() if type(content) is dict else content:
+            if type(part) in _NESTED:
+                _check_depth(part, left - 1)
 
 
 def parse_rational(text: Any) -> Fraction:

@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
-from hedgerow.values.arrays import Int16, Words
+from hedgerow.values.arrays import Int16, Words, frozen
 from hedgerow.values.regions import Split
 from hedgerow.values.schema import Schema
 
 NO_TEST = -1
 WORDS = 4  # a set of cells is 256 bits
 MOST_TESTS = 1 << 22  # in one bundle: 142 MB; more are refused before they are unpacked
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,9 +173,15 @@ def _text(values: NDArray[Any]) -> str:
 
 
 def _numbers(text: str, kind: str, count: int) -> NDArray[Any]:
-    size = count * np.dtype(kind).itemsize
-    # one byte more, so that a text that unpacks to more than was declared is seen
-    data = zlib.decompressobj().decompress(base64.b64decode(text), size + 1)
-    if len(data) != size:
+    """Unpacked piece by piece into their place; all at once would take twice the room."""
+    unpacking, packed = zlib.decompressobj(), base64.b64decode(text)
+    numbers, filled = np.empty(count, kind), 0
+    place = numbers.view(np.uint8)
+    while piece := unpacking.decompress(packed, _PIECE):
+        if len(piece) > len(place) - filled:
+            break
+        place[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
+        filled, packed = filled + len(piece), unpacking.unconsumed_tail
+    if piece or filled < len(place):
         raise SpecError(f"{count} numbers were declared; the text does not hold as many.")
-    return np.frombuffer(data, kind)
+    return frozen(numbers)
