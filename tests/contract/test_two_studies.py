@@ -103,30 +103,23 @@ def approving_process(world: World, site: StateFolder, study: Path) -> subproces
 
 
 def test_whoever_comes_second_for_the_last_budget_leaves_no_folder(world):
-    """Two processes that both found room, and then both take it."""
+    """Two processes that both found room, and then both take it, one after the other."""
     site = world.sites[0]
     studies = [world.write_study("first"), world.write_study("second")]
     with ExitStack() as opened:
         deciding = [opened.enter_context(approving_process(world, site, one)) for one in studies]
         for one in deciding:
             assert "allowed\n" in iter(one.stdout.readline, "")
-        for one in deciding:
-            one.stdin.write("\n")
-            one.stdin.flush()
-        said = [one.communicate(timeout=120)[0] for one in deciding]
+        said = [one.communicate("\n", timeout=120)[0] for one in deciding]
         ended = [one.returncode for one in deciding]
-    assert sorted(map(bool, ended)) == [False, True], said
-    loser = next(k for k, code in enumerate(ended) if code)
-    assert "lifetime" in said[loser]
-    assert [folder.path.name.split("-")[0] for folder in site.study_folders()] == [
-        StudyFile.read(studies[1 - loser]).name
-    ]
-    assert [line["name"] for line in world.lines(0, "not approved")] == [
-        StudyFile.read(studies[loser]).name
-    ]
+    assert list(map(bool, ended)) == [False, True], said
+    assert "lifetime" in said[1]
+    first, second = (StudyFile.read(study) for study in studies)
+    assert [folder.path.name.split("-")[0] for folder in site.study_folders()] == [first.name]
+    assert [line["name"] for line in world.lines(0, "not approved")] == [second.name]
     with ledger_of(site) as ledger:
         ledger.verify()
-        assert not ledger.is_open(StudyFile.read(studies[loser]).study.account)
+        assert not ledger.is_open(second.study.account)
 
 
 def test_a_site_that_held_no_budget_back_would_take_both(tmp_path):
