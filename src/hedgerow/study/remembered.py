@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from hedgerow.study.terms import Study
 
-MARK = "_remembered"
-Asked = TypeVar("Asked")
+REMEMBERED = "_remembered"
+AQuery = TypeVar("AQuery")
 Result = TypeVar("Result")
-Follows = Callable[["Study", Asked], Result]
+Follows = Callable[["Study", AQuery], Result]
 
 
 class _Remembered:
@@ -31,15 +31,15 @@ class _Remembered:
         return _Remembered, ()
 
 
-def once_a_query(function: Follows[Asked, Result]) -> Follows[Asked, Result]:
+def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
     """For functions of a study and of a query that never changes; what they raise is not kept."""
     name = function.__qualname__
 
     @wraps(function)
-    def remembered(study: Study, query: Asked) -> Result:
-        kept = vars(query).get(MARK)
+    def remembered(study: Study, query: AQuery) -> Result:
+        kept = vars(query).get(REMEMBERED)
         if kept is None or kept.study is not study:
-            kept = vars(query)[MARK] = _Remembered(study)
+            kept = vars(query)[REMEMBERED] = _Remembered(study)
         if name not in kept.results:
             kept.results[name] = function(study, query)
         result: Result = kept.results[name]
