@@ -76,14 +76,17 @@ def _once(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def table_cells(repeats: int, sets: Sequence[str], epsilons: Sequence[float]) -> Iterator[Cell]:
-    """Repeat by repeat; the largest set is run once, in the last place of it."""
+    """Repeat by repeat; the largest set, which takes longer than all others, last and once."""
     methods = [("ET", 0.0), ("FET", 0.0), (WHOLE, 0.0)]
     methods += [(m, e) for m in LABELS for e in epsilons]
     methods += [(m, e) for m in NOISY for e in epsilons]
-    for seed in range(repeats):
-        for name, (method, epsilon) in product(sets, methods):
-            if name != KDD or (seed < KDD_REPEATS and method != WHOLE):
-                yield _cell(name, method, epsilon, seed)
+    others = [name for name in sets if name != KDD]
+    for seed, name, (method, epsilon) in product(range(repeats), others, methods):
+        yield _cell(name, method, epsilon, seed)
+    if KDD in sets:
+        for seed, (method, epsilon) in product(range(KDD_REPEATS), methods):
+            if method != WHOLE:
+                yield _cell(KDD, method, epsilon, seed)
 
 
 def printed_cells(repeats: int, sets: Sequence[str], epsilons: Sequence[float]) -> Iterator[Cell]:

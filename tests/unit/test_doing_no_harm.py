@@ -16,6 +16,7 @@ from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, stud
 from hedgerow.learning import counting
 from hedgerow.learning.counting import RecordCount
 from hedgerow.learning.flow import run
+from hedgerow.learning.forests.unguided import HOPELESS, is_hopeless
 from hedgerow.learning.goal import Goal, Opening, goal_within
 from hedgerow.learning.target_range import evenly_spread
 from hedgerow.privacy.noise import randomness
@@ -36,7 +37,7 @@ CASES = [
     (RegressionBoost(), VALUE),
 ]
 EMPTY = tuple(hr.Numeric(f"empty{i}", 0.0, 1.0) for i in range(297))
-"""So many columns hide the records, while their number is still seen."""
+"""So many columns hide what a table could tell."""
 
 
 class TrueCount:
@@ -75,7 +76,7 @@ def trained(recipe, schema, n=400, columns=(), told=None, **promise):
 
 
 @pytest.mark.parametrize(("recipe", "schema"), CASES)
-@pytest.mark.parametrize(("epsilon", "delta"), [("0.75", "0"), ("0.1", "1e-6")])
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.15", "0"), ("0.1", "1e-6")])
 def test_where_noise_hides_the_records_no_column_is_used_and_it_is_said(
     recipe, schema, epsilon, delta
 ):
@@ -208,22 +209,68 @@ def test_a_mean_is_looked_for_where_the_target_lies(recipe, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "signal", "is_hopeless"),
-    [(2, 4.9, True), (2, 5.1, False), (26, 8.5, True), (26, 11.0, False), (10, 12.0, False)],
+    ("n_classes", "signal", "hides"),
+    [(2, 5.1, False), (26, 8.5, True), (26, 11.0, False), (10, 12.0, False)],
 )
-def test_a_forest_is_drawn_blindly_where_noise_hides_each_of_many_classes(
-    n_classes, signal, is_hopeless
+def test_a_forest_is_drawn_blindly_where_noise_hides_each_of_many_classes(n_classes, signal, hides):
+    assert forest.hides_classes(an_opening(signal, 1000.0, n_classes)) is hides
+
+
+def an_opening(signal, sure, n_classes=2):
+    records, share = RecordCount(6000.0, 40.0, Fraction(1, 100)), Fraction(1, 100)
+    return Opening(Goal(ClassCounts(n_classes)), records, signal, sure, share)
+
+
+GAUSSIAN, LAPLACE = SimpleNamespace(is_pure=False), SimpleNamespace(is_pure=True)
+
+
+@pytest.mark.parametrize(
+    ("quote", "signal", "sure", "hopeless"),
+    [
+        (GAUSSIAN, 4.9, 1e4, True),
+        (GAUSSIAN, 5.1, 10.0, False),
+        (LAPLACE, 1.0, 501.0, False),
+        (LAPLACE, 50.0, 499.0, True),
+    ],
+)
+def test_trees_are_drawn_blindly_by_the_signal_or_by_the_noise_of_one_sum(
+    quote, signal, sure, hopeless
 ):
-    records = RecordCount(6000.0, 40.0, Fraction(1, 100))
-    opened = Opening(Goal(ClassCounts(n_classes)), records, signal, Fraction(1, 100))
-    assert forest.is_hopeless(opened) is is_hopeless
+    opened = an_opening(signal, sure)
+    assert is_hopeless(opened, quote, HOPELESS, forest.HOPELESS_IF_PURE) is hopeless
+
+
+def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
+    assert plain.is_harmful(an_opening(1.9, 1e4), GAUSSIAN)
+    assert not plain.is_harmful(an_opening(2.1, 1.0), GAUSSIAN)
+    assert plain.is_harmful(an_opening(50.0, 39.0), LAPLACE)
+    assert not plain.is_harmful(an_opening(0.1, 41.0), LAPLACE)
+
+
+def test_numbers_are_never_drawn_blindly():
+    opened = replace(an_opening(1.0, 1.0), goal=WITHIN)
+    assert not is_hopeless(opened, LAPLACE, HOPELESS, forest.HOPELESS_IF_PURE)
+
+
+@pytest.mark.parametrize("recipe", [SmoothedBoost(), GuidedForest(), ScreenedTree()])
+def test_many_columns_do_not_stop_trees_that_are_drawn_blindly(recipe):
+    """Laplace noise in a few leaves is the same for any number of columns."""
+    found, fed, _ = trained(recipe, TWO, columns=EMPTY, epsilon="0.5", delta="0")
+    assert found.grown[0].tree.n_leaves > 1
+    assert fed.ledger.spent(fed.study.account) <= fed.study.total
+
+
+def test_a_forest_instead_of_boosted_classes_is_said():
+    found, _, _ = trained(SmoothedBoost(), TWO, epsilon="0.5", delta="0")
+    assert "a forest" in found.instead
 
 
 WITHIN = goal_within(evenly_spread(hr.Target(0.0, 1.0)))
 
 
 def test_a_forest_for_a_number_is_no_deeper_than_its_leaves_noise_allows():
-    opened = Opening(WITHIN, RecordCount(3000.0, 40.0, Fraction(1, 100)), 350.0, Fraction(1, 20))
+    records = RecordCount(3000.0, 40.0, Fraction(1, 100))
+    opened = Opening(WITHIN, records, 350.0, 800.0, Fraction(1, 20))
     depths = [forest.deepest(opened, Fraction(1, 100), Loud(d)) for d in (0.0, 10.0, 40.0, 1e6)]
     assert depths[0] == forest.MOST_DEPTH
     assert depths[-1] == forest.LEAST_DEPTH

@@ -86,7 +86,15 @@ class Opening:
     goal: Goal
     records: RecordCount
     signal: float  # noisy rows over the noise of one table of all features at the full budget
+    sure: float  # noisy rows over the noise of one sum of everybody at the full budget
     spent: Fraction
+
+    @staticmethod
+    def of(
+        goal: Goal, records: RecordCount, schema: Schema, quote: Quote, spent: Fraction
+    ) -> Opening:
+        signal = records.positive / full_noise(schema, goal, quote)
+        return Opening(goal, records, signal, records.positive / sum_noise(goal, quote), spent)
 
     @property
     def rows(self) -> float:
@@ -127,7 +135,7 @@ def opening(schema: Schema, quote: Quote) -> Flow[Opening]:
         if records.is_seen and not goal.is_seen:
             goal = yield from looked_again(schema.target, records, TARGET_AGAIN, quote)
             spent += TARGET_AGAIN
-    return Opening(goal, records, records.positive / full_noise(schema, goal, quote), spent)
+    return Opening.of(goal, records, schema, quote, spent)
 
 
 def looked_again(
@@ -157,5 +165,13 @@ def declared_goal(schema: Schema) -> Goal:
 def full_noise(schema: Schema, goal: Goal, quote: Quote) -> float:
     """Deviation of the noise in a cell of all features' tables, all channels, at full budget."""
     every = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
-    whole = SumQuery(EVERYONE, goal.statistic, every, Fraction(1))
-    return max(float(np.sqrt(goal.channels * quote.variance(whole))), 1e-12)
+    return _noise_of_all_channels(SumQuery(EVERYONE, goal.statistic, every, Fraction(1)), quote)
+
+
+def sum_noise(goal: Goal, quote: Quote) -> float:
+    """Deviation of the noise in one sum of everybody, all channels, at full budget."""
+    return _noise_of_all_channels(SumQuery(EVERYONE, goal.statistic, Whole(), Fraction(1)), quote)
+
+
+def _noise_of_all_channels(query: SumQuery, quote: Quote) -> float:
+    return max(float(np.sqrt(query.statistic.channels * quote.variance(query))), 1e-12)

@@ -8,9 +8,9 @@ import numpy as np
 
 from hedgerow.learning.bins.public_grids import thinned
 from hedgerow.learning.feature_draws import random
-from hedgerow.learning.flow import Flow, ask
+from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.forests.random_trees import totally_random
-from hedgerow.learning.goal import Goal
+from hedgerow.learning.goal import Goal, Opening
 from hedgerow.learning.leaves.leaning import lean_of
 from hedgerow.learning.leaves.per_tree import leaf_values
 from hedgerow.queries import Leaves, SumQuery
@@ -20,8 +20,20 @@ from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 
 HOPELESS = 5.0
-"""Signal below which a tree drawn blindly beats one that noise has drawn."""
+"""Signal below which a tree drawn blindly beats one that Gaussian noise has drawn."""
 DRAWN_CELLS = 16
+
+
+def is_hopeless(opened: Opening, quote: Quote, gaussian: float, laplace: float) -> bool:
+    """Whether trees drawn blindly beat such as noise would draw; classes only.
+
+    Laplace noise in tables grows with their number, and in the leaves of a few trees it does not.
+    So the signal of all tables is the measure with Gaussian noise alone; with Laplace noise it is
+    the rows per noise of one sum.
+    """
+    if opened.goal.shape is not None:
+        return False
+    return opened.sure < laplace if quote.is_pure else opened.signal < gaussian
 
 
 def drawn_trees(

@@ -3,7 +3,8 @@
 Our own recipe; each stage is a component of `learning` that other recipes use as well.
 
     round 1   noisy number of records: how strong is the signal against the noise? Once more
-              where noise hides that number itself
+              where noise hides that number itself. Where it hides the rest too, the classes'
+              shares, or with Laplace noise a forest that is drawn without looking
     round 2   noisy counts of a public grid -> bins, as fine as the noise allows
     round 3   class histograms of all features -> smoothed curves of log-odds
     rounds 4-6   one weight per curve, by private Newton steps (two classes)
@@ -20,7 +21,7 @@ after round 1 depend on the noisy number of records, which the additive filter a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -36,7 +37,7 @@ from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, bo
 from hedgerow.learning.forests.looking import looking
 from hedgerow.learning.forests.remembering import RememberingTrees
 from hedgerow.learning.forests.unguided import HOPELESS
-from hedgerow.learning.goal import declared_goal, full_noise
+from hedgerow.learning.goal import Opening, declared_goal
 from hedgerow.learning.leaves.updates import Wiener
 from hedgerow.queries import (
     Cells,
@@ -48,7 +49,8 @@ from hedgerow.queries import (
     Whole,
     sums,
 )
-from hedgerow.recipes.ours.plain import HARMFUL, shares_alone
+from hedgerow.recipes.ours.forest import FOREST_INSTEAD, GuidedForest
+from hedgerow.recipes.ours.plain import is_harmful, shares_alone
 from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
@@ -58,6 +60,7 @@ from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 
+FOREST_BELOW = 500.0  # rows per noise of one sum, if noise is Laplace
 STACK_PART = Fraction(1, 5)  # of what bins and trees leave
 MOST_FOR_TREES = 0.5
 TREE_GATE = (200.0, 600.0)
@@ -116,7 +119,8 @@ class SmoothedBoost:
 
     def asks(self, schema: Schema) -> QueryKinds:
         stacking = sums(CurveNewton, Whole) if len(schema.classes or ()) == 2 else frozenset()
-        return by_count.ASKS | sums(ClassCounts, Cells, Whole) | stacking | sums(Gradients, Leaves)
+        counts, trees = sums(ClassCounts, Cells, Whole, Leaves), sums(Gradients, Leaves)
+        return by_count.ASKS | counts | stacking | trees
 
     def grid(self, schema: Schema) -> Schema:
         return finer_schema(schema)
@@ -131,9 +135,12 @@ class SmoothedBoost:
         told = counted.told
         strength = signal_to_noise(counted, len(schema.grids))
         goal = declared_goal(schema)
-        least = HOPELESS if n_classes == 2 else HARMFUL
-        if not told.is_seen or counted.records < least * full_noise(schema, goal, quote):
+        opened = Opening.of(goal, told, schema, quote, told.spent)
+        if is_harmful(opened, quote) or is_too_weak(opened, quote):
             return (yield from shares_alone(schema, goal, told, 1 - told.spent, quote))
+        if quote.is_pure and opened.sure < FOREST_BELOW:
+            drawn = yield from GuidedForest().drawn_blindly(opened, schema, quote, rng)
+            return replace(drawn, instead=FOREST_INSTEAD)
         binning = yield from by_count.bins_by_count(schema, counted)
         grids = Grids(schema, binning)
         active = active_features(grids)
@@ -168,6 +175,11 @@ class SmoothedBoost:
         if n_classes > 2:
             return RememberingTrees(grids, features, loss, self.max_depth)
         return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))
+
+
+def is_too_weak(opened: Opening, quote: Quote) -> bool:
+    """Whether curves of two classes say less than their shares; of more classes they say more."""
+    return not quote.is_pure and opened.goal.channels == 2 and opened.signal < HOPELESS
 
 
 def active_features(grids: Grids) -> tuple[int, ...]:

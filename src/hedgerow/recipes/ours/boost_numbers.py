@@ -27,7 +27,7 @@ from hedgerow.queries import (
     TargetClassCounts,
     sums,
 )
-from hedgerow.recipes.ours.forest import GuidedForest, root_weights
+from hedgerow.recipes.ours.forest import FOREST_INSTEAD, GuidedForest, root_weights
 from hedgerow.recipes.recipe import Needs, Task, Trained
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import SquaredLoss
@@ -38,10 +38,6 @@ from hedgerow.values.schema import Schema
 
 LEAST_SIGNAL = 300.0
 """Below it the recipe grows a forest instead: boosting is then no better than the mean."""
-FOREST_INSTEAD = (
-    "the signal is too weak against the noise for boosted trees: the model is a forest. Ask with a "
-    "larger epsilon, more records or fewer columns for boosting."
-)
 TARGET_CLASSES = 8
 BOOST_BINS = 32
 BOOST_CELLS = 256

@@ -19,7 +19,7 @@ from hedgerow.learning.forests.guided import (
     on_last_level,
     shapes_of,
 )
-from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees
+from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees, is_hopeless
 from hedgerow.learning.goal import (
     Goal,
     Opening,
@@ -66,11 +66,19 @@ made. Where the signal is weak the larger one would leave nothing to go by."""
 LEAST_DEPTH, MOST_DEPTH = 3, 10
 MOST_LEAF_NOISE = 0.1
 """Part of a tree's rows that the noise of all its leaves may be: a number's trees end there."""
-BLIND_TREES, BLIND_FOREST_DEPTH = 4, 4
-"""Of a forest that is drawn without looking."""
+HOPELESS_IF_PURE = 500.0
+"""Rows per noise of one sum below which trees are drawn without looking if noise is Laplace."""
+BLIND_TREES, BLIND_DEPTH, BLIND_DEPTH_IF_PURE = 4, 4, 6
+"""Of a forest that is drawn so."""
 HOPELESS_OF_A_CLASS = 2.0
 """Records of an average class per noise of a cell below which that is done as well: a table that
 many classes share hides each of them (decision 153)."""
+
+
+FOREST_INSTEAD = (
+    "the signal is too weak against the noise for boosted trees: the model is a forest. Ask with a "
+    "larger epsilon, more records or fewer columns for boosting."
+)
 
 
 @dataclass(frozen=True)
@@ -158,10 +166,10 @@ class GuidedForest:
         self, opened: Opening, schema: Schema, quote: Quote, rng: np.random.Generator
     ) -> Flow[Trained]:
         """All that follows the first round."""
-        if is_harmful(opened):
+        if is_harmful(opened, quote):
             return (yield from shares_or_mean(opened, schema, quote))
-        if is_hopeless(opened):
-            return (yield from self._blind(opened, schema, rng))
+        if is_hopeless(opened, quote, HOPELESS, HOPELESS_IF_PURE) or hides_classes(opened):
+            return (yield from self.drawn_blindly(opened, schema, quote, rng))
         constants = forest_constants(opened.signal, quote.is_pure)
         goal, n_trees = opened.goal, self.n_trees or constants.n_trees
         share = (1 - opened.spent) * constants.root_share
@@ -194,17 +202,20 @@ class GuidedForest:
             return Trained((yield from _levelled(said, goal, levelling)))
         return Trained(_votes(said, prior, constants.sharpness))
 
-    def _blind(self, opened: Opening, schema: Schema, rng: np.random.Generator) -> Flow[Trained]:
-        n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or BLIND_FOREST_DEPTH
+    def drawn_blindly(
+        self, opened: Opening, schema: Schema, quote: Quote, rng: np.random.Generator
+    ) -> Flow[Trained]:
+        """Where noise hides the table of round 2."""
+        usual = BLIND_DEPTH_IF_PURE if quote.is_pure else BLIND_DEPTH
+        n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or usual
         rest = 1 - opened.spent
         drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
         return Trained(mean_of([grown.tree for grown in drawn]), tuple(drawn))
 
 
-def is_hopeless(opened: Opening) -> bool:
-    """Whether noise hides the table that would guide the trees, or each class in it."""
-    of_a_class = opened.signal / np.sqrt(opened.goal.channels)
-    return bool(opened.signal < HOPELESS or of_a_class < HOPELESS_OF_A_CLASS)
+def hides_classes(opened: Opening) -> bool:
+    """Whether noise hides each of many classes in the table that would guide the trees."""
+    return bool(opened.signal / np.sqrt(opened.goal.channels) < HOPELESS_OF_A_CLASS)
 
 
 def deepest(opened: Opening, share: Fraction, quote: Quote) -> int:

@@ -24,6 +24,8 @@ from hedgerow.values.trees import Tree
 
 HARMFUL, HARMFUL_OF_NUMBERS = 2.0, 10.0
 """Signal below which even trees drawn blindly say less than the shares, or than the mean."""
+HARMFUL_IF_PURE = 40.0
+"""Rows per noise of one sum below which they say less than the shares if noise is Laplace."""
 PRECISE = 0.01  # part of the records: noise of a share below which more budget buys nothing
 LEAST_KEPT = 0.1  # part of a difference that is always told, to name the likelier class
 EVEN_UNTIL = 2.0  # deviations of their noise by which shares must differ from even ones to be told
@@ -31,14 +33,16 @@ LOOK_FOR_A_MEAN = Fraction(1, 2)  # of what is left, where no cell of a target h
 MEAN_UNSEEN = 0.5  # part of the rows that may be hidden there: a mean needs most of them, not all
 
 
-def is_harmful(opened: Opening) -> bool:
+def is_harmful(opened: Opening, quote: Quote) -> bool:
     """Whether trees would say less than the shares or the mean, or nobody can tell.
 
     A target that noise hides everywhere may lie in a small part of its public range.
     """
-    least = HARMFUL if opened.goal.shape is None else HARMFUL_OF_NUMBERS
-    is_seen = opened.records.is_seen and opened.goal.is_seen
-    return not is_seen or opened.signal < least
+    if not (opened.records.is_seen and opened.goal.is_seen):
+        return True
+    if opened.goal.shape is not None:
+        return opened.signal < HARMFUL_OF_NUMBERS
+    return opened.sure < HARMFUL_IF_PURE if quote.is_pure else opened.signal < HARMFUL
 
 
 def levelling_of(opened: Opening, schema: Schema, quote: Quote) -> Levelling | None:
