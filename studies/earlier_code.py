@@ -20,14 +20,23 @@ SCORED_BY_UNCLIPPED_STEPS = ("split=histogram", "split=partially_random", "DP-GB
 FORESTS = ("forest",)
 """Of classes, whose probabilities did not add up; see docs/decisions/0153."""
 
+PURE = ("pure",)
+"""Laplace noise, of which few records had other gates; see docs/decisions/0155."""
+
 SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
     "studies.gubler.fits": {
         "c6b3aeb7e15f": (),
         "1caf7633d945": (),
         "608b9979a372": (),
         "39f63303ab6b": (),
+        "39321e068fc1": (),
     },
-    "studies.topdown.fits": {"6f04bf66ed28": (), "137006685a9d": (), "94e0440bef43": ()},
+    "studies.topdown.fits": {
+        "6f04bf66ed28": (),
+        "137006685a9d": (),
+        "94e0440bef43": (),
+        "8d740e9f47b6": (),
+    },
     "studies.boosted.fits": {
         "140c01e8e63c": SCORED_BY_UNCLIPPED_STEPS,
         "c6e9f781d5d9": SCORED_BY_UNCLIPPED_STEPS,
@@ -35,9 +44,16 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "0375a903b131": (),
         "c2759830c63d": (),
         "b50625cbfde3": (),
+        "fe881693640d": (),
     },
-    "studies.diprime.fits": {"78e53eb81a5f": (), "6747b761eebd": (), "bf025dd8efea": ()},
-    "studies.extra_trees.fits": {"21d81c639550": ()},
+    "studies.diprime.fits": {
+        "78e53eb81a5f": (),
+        "6747b761eebd": (),
+        "bf025dd8efea": (),
+        "70657c9ed5e6": (),
+    },
+    "studies.extra_trees.fits": {"21d81c639550": (), "eeaa06cc774f": ()},
+    "studies.ours.tasks": {"a3e7e33b3f9e": PURE},
     "studies.which.fits": {"543de08c37ff": FORESTS},
     "studies.robust.fits": {"134502ef603a": FORESTS},
     "studies.learned.fits": {"b78533801da6": FORESTS},
