@@ -30,12 +30,14 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "608b9979a372": (),
         "39f63303ab6b": (),
         "39321e068fc1": (),
+        "d59c48e6acc4": (),
     },
     "studies.topdown.fits": {
         "6f04bf66ed28": (),
         "137006685a9d": (),
         "94e0440bef43": (),
         "8d740e9f47b6": (),
+        "5c9c4d6bc0f6": (),
     },
     "studies.boosted.fits": {
         "140c01e8e63c": SCORED_BY_UNCLIPPED_STEPS,
@@ -45,6 +47,7 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "c2759830c63d": (),
         "b50625cbfde3": (),
         "fe881693640d": (),
+        "3f05dad7edde": (),
     },
     "studies.diprime.fits": {
         "78e53eb81a5f": (),
@@ -52,8 +55,8 @@ SAME_ANSWERS: dict[str, dict[str, tuple[str, ...]]] = {
         "bf025dd8efea": (),
         "70657c9ed5e6": (),
     },
-    "studies.extra_trees.fits": {"21d81c639550": (), "eeaa06cc774f": ()},
-    "studies.ours.tasks": {"a3e7e33b3f9e": PURE},
+    "studies.extra_trees.fits": {"21d81c639550": (), "eeaa06cc774f": (), "86fee060ace6": ()},
+    "studies.ours.tasks": {"a3e7e33b3f9e": PURE, "55f6ae7cfe7d": ()},
     "studies.which.fits": {"543de08c37ff": FORESTS},
     "studies.robust.fits": {"134502ef603a": FORESTS},
     "studies.learned.fits": {"b78533801da6": FORESTS},

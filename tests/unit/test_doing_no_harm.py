@@ -16,7 +16,7 @@ from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, stud
 from hedgerow.learning import counting
 from hedgerow.learning.counting import RecordCount
 from hedgerow.learning.flow import run
-from hedgerow.learning.forests.unguided import HOPELESS, is_hopeless
+from hedgerow.learning.forests.unguided import HOPELESS, HOPELESS_IF_PURE, is_hopeless
 from hedgerow.learning.goal import Goal, Opening, goal_within
 from hedgerow.learning.target_range import evenly_spread
 from hedgerow.privacy.noise import randomness
@@ -237,7 +237,7 @@ def test_trees_are_drawn_blindly_by_the_signal_or_by_the_noise_of_one_sum(
     quote, signal, sure, hopeless
 ):
     opened = an_opening(signal, sure)
-    assert is_hopeless(opened, quote, HOPELESS, forest.HOPELESS_IF_PURE) is hopeless
+    assert is_hopeless(opened, quote, HOPELESS, HOPELESS_IF_PURE) is hopeless
 
 
 def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
@@ -249,7 +249,7 @@ def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
 
 def test_numbers_are_never_drawn_blindly():
     opened = replace(an_opening(1.0, 1.0), goal=WITHIN)
-    assert not is_hopeless(opened, LAPLACE, HOPELESS, forest.HOPELESS_IF_PURE)
+    assert not is_hopeless(opened, LAPLACE, HOPELESS, HOPELESS_IF_PURE)
 
 
 @pytest.mark.parametrize("recipe", [SmoothedBoost(), GuidedForest(), ScreenedTree()])

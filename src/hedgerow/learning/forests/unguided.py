@@ -21,6 +21,9 @@ from hedgerow.values.schema import Schema
 
 HOPELESS = 5.0
 """Signal below which a tree drawn blindly beats one that Gaussian noise has drawn."""
+HOPELESS_IF_PURE = 500.0
+"""Rows per noise of one sum below which a few such trees beat what Laplace noise has drawn."""
+BLIND_DEPTH_IF_PURE = 6
 DRAWN_CELLS = 16
 
 

@@ -36,7 +36,7 @@ from hedgerow.learning.forests import random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
 from hedgerow.learning.forests.looking import looking
 from hedgerow.learning.forests.remembering import RememberingTrees
-from hedgerow.learning.forests.unguided import HOPELESS
+from hedgerow.learning.forests.unguided import HOPELESS, HOPELESS_IF_PURE
 from hedgerow.learning.goal import Opening, declared_goal
 from hedgerow.learning.leaves.updates import Wiener
 from hedgerow.queries import (
@@ -60,7 +60,6 @@ from hedgerow.values.noise import ScoreNoise
 from hedgerow.values.regions import EVERYONE
 from hedgerow.values.schema import Schema
 
-FOREST_BELOW = 500.0  # rows per noise of one sum, if noise is Laplace
 STACK_PART = Fraction(1, 5)  # of what bins and trees leave
 MOST_FOR_TREES = 0.5
 TREE_GATE = (200.0, 600.0)
@@ -138,7 +137,7 @@ class SmoothedBoost:
         opened = Opening.of(goal, told, schema, quote, told.spent)
         if is_harmful(opened, quote) or is_too_weak(opened, quote):
             return (yield from shares_alone(schema, goal, told, 1 - told.spent, quote))
-        if quote.is_pure and opened.sure < FOREST_BELOW:
+        if quote.is_pure and opened.sure < HOPELESS_IF_PURE:
             drawn = yield from GuidedForest().drawn_blindly(opened, schema, quote, rng)
             return replace(drawn, instead=FOREST_INSTEAD)
         binning = yield from by_count.bins_by_count(schema, counted)

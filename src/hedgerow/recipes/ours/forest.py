@@ -19,7 +19,13 @@ from hedgerow.learning.forests.guided import (
     on_last_level,
     shapes_of,
 )
-from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees, is_hopeless
+from hedgerow.learning.forests.unguided import (
+    BLIND_DEPTH_IF_PURE,
+    HOPELESS,
+    HOPELESS_IF_PURE,
+    drawn_trees,
+    is_hopeless,
+)
 from hedgerow.learning.goal import (
     Goal,
     Opening,
@@ -66,10 +72,8 @@ made. Where the signal is weak the larger one would leave nothing to go by."""
 LEAST_DEPTH, MOST_DEPTH = 3, 10
 MOST_LEAF_NOISE = 0.1
 """Part of a tree's rows that the noise of all its leaves may be: a number's trees end there."""
-HOPELESS_IF_PURE = 500.0
-"""Rows per noise of one sum below which trees are drawn without looking if noise is Laplace."""
-BLIND_TREES, BLIND_DEPTH, BLIND_DEPTH_IF_PURE = 4, 4, 6
-"""Of a forest that is drawn so."""
+BLIND_TREES, BLIND_FOREST_DEPTH = 4, 4
+"""Of a forest that is drawn without looking."""
 HOPELESS_OF_A_CLASS = 2.0
 """Records of an average class per noise of a cell below which that is done as well: a table that
 many classes share hides each of them (decision 153)."""
@@ -206,7 +210,7 @@ class GuidedForest:
         self, opened: Opening, schema: Schema, quote: Quote, rng: np.random.Generator
     ) -> Flow[Trained]:
         """Where noise hides the table of round 2."""
-        usual = BLIND_DEPTH_IF_PURE if quote.is_pure else BLIND_DEPTH
+        usual = BLIND_DEPTH_IF_PURE if quote.is_pure else BLIND_FOREST_DEPTH
         n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or usual
         rest = 1 - opened.spent
         drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)

@@ -11,7 +11,12 @@ from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.builder import Node, TreePlan, grow
 from hedgerow.learning.choosing.screening import Refinement, refined_chooser
 from hedgerow.learning.flow import Flow, Quote
-from hedgerow.learning.forests.unguided import HOPELESS, drawn_trees, is_hopeless
+from hedgerow.learning.forests.unguided import (
+    BLIND_DEPTH_IF_PURE,
+    HOPELESS,
+    drawn_trees,
+    is_hopeless,
+)
 from hedgerow.learning.frontier import LevelOrder
 from hedgerow.learning.goal import goal_statistic, opening, opening_asks, opening_rounds
 from hedgerow.learning.leaves.leaning import by_leaning_on_parents, lean_of
@@ -28,10 +33,11 @@ from hedgerow.values.schema import Schema
 ROOT_SHARE = Fraction(35, 100)
 LEAST_ROWS = 5.0
 DEPTH, WEAK_DEPTH = 6, 3
-HOPELESS_IF_PURE = 300.0
-"""Rows per noise of one sum below which a tree is drawn without looking if noise is Laplace."""
-BLIND_DEPTH, BLIND_DEPTH_IF_PURE = 5, 6
-"""Of a tree that is drawn so."""
+HOPELESS_ALONE_IF_PURE = 300.0
+"""Rows per noise of one sum below which Laplace noise draws a worse tree than chance: fewer than
+for a forest, since one blind tree says less than a few."""
+BLIND_DEPTH = 5
+"""Of a tree that is drawn without looking."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ class ScreenedTree:
         levelling = levelling_of(opened, schema, quote)
         if is_harmful(opened, quote):
             return (yield from shares_or_mean(opened, schema, quote))
-        if is_hopeless(opened, quote, HOPELESS, HOPELESS_IF_PURE):
+        if is_hopeless(opened, quote, HOPELESS, HOPELESS_ALONE_IF_PURE):
             depth = self.max_depth or (BLIND_DEPTH_IF_PURE if quote.is_pure else BLIND_DEPTH)
             (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
             return self._finished(grown)
