@@ -85,6 +85,18 @@ class Walk:
         log.close()
         self._keep(f"{command} &", "")
 
+    def wait_for(self, paths: Sequence[Path]) -> None:
+        """Until what runs has made these files; if it ended instead, its last words."""
+        end = time.monotonic() + START_SECONDS
+        while not all(path.exists() for path in paths):
+            for number, process in enumerate(self.running):
+                if process.poll() is not None:
+                    words = (self.folder / f"{number}.log").read_text(encoding="utf-8")
+                    raise RuntimeError(f"a command that should go on ended: {words.strip()}")
+            if time.monotonic() > end:
+                raise TimeoutError(f"{[str(p) for p in paths if not p.exists()]} did not appear")
+            time.sleep(0.1)
+
     def write(self, name: str, text: str) -> None:
         """A file that somebody edits by hand."""
         (self.folder / name).write_text(text, encoding="utf-8")
@@ -208,7 +220,7 @@ def approve(walk: Walk, coordinator: str = "") -> None:
 def join(walk: Walk) -> None:
     for name in SITES:
         walk.leave_running(f"hedgerow site join {name}")
-    wait_for([walk.folder / name / "run/socket" for name in SITES])
+    walk.wait_for([walk.folder / name / "run/socket" for name in SITES])
 
 
 def look_back(walk: Walk) -> None:
@@ -217,14 +229,6 @@ def look_back(walk: Walk) -> None:
     walk.do("hedgerow study status study")
     walk.do("hedgerow site status north")
     walk.do("hedgerow ledger verify north")
-
-
-def wait_for(paths: list[Path]) -> None:
-    end = time.monotonic() + START_SECONDS
-    while not all(path.exists() for path in paths):
-        if time.monotonic() > end:
-            raise TimeoutError(f"{[str(p) for p in paths if not p.exists()]} did not appear")
-        time.sleep(0.1)
 
 
 def over_https(walk: Walk, port: int) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+
+from demos.walk import Walk
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,20 +27,27 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.fixture
+def near_the_root():
+    """A socket's path must be short, and a test's own folder need not be."""
+    with tempfile.TemporaryDirectory(prefix="hr-demo-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.slow
-def test_the_network_demo_shows_its_table_and_stops_all_it_started(tmp_path):
+def test_the_network_demo_shows_its_table_and_stops_all_it_started(near_the_root):
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "demos.network"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(near_the_root)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     for words in ("one tree over three hospitals", "The audit log of north", "are stopped"):
         assert words in done.stdout
-    assert processes_of(tmp_path) == []
+    assert processes_of(near_the_root) == []
 
 
 def test_a_process_that_was_left_behind_is_found(tmp_path):
@@ -48,3 +58,10 @@ def test_a_process_that_was_left_behind_is_found(tmp_path):
         assert [process.pid for process in processes_of(tmp_path)] == [left.pid]
     finally:
         left.communicate()
+
+
+def test_a_demo_does_not_wait_for_what_a_process_that_ended_should_have_made(tmp_path):
+    walk = Walk(tmp_path, say=lambda line: None)
+    walk.leave_running("hedgerow site join nowhere")
+    with pytest.raises(RuntimeError, match=r"ended: .*nowhere"):
+        walk.wait_for([tmp_path / "never"])

@@ -61,7 +61,8 @@ def listen_at(path: Path, mode: int = 0o600) -> socket.socket:
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise SpecError(
             f"the path of the socket {path} has {len(os.fsencode(path))} bytes; the system takes "
-            f"{_LONGEST_PATH}. Put the state folder nearer to the root."
+            f"{_LONGEST_PATH}. Move the folder nearer to the root; a site may also have its socket "
+            "elsewhere, with `--socket`."
         )
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
