@@ -147,6 +147,7 @@ def test_a_recipe_says_how_many_rounds_it_takes(recipe, schema):
 
 DO_NO_HARM = (
     (plain, "HARMFUL"),
+    (plain, "HARMFUL_OF_ONE_SUM"),
     (plain, "HARMFUL_IF_PURE"),
     (plain, "HARMFUL_OF_NUMBERS"),
     (counting, "COUNT_IS_SEEN"),

@@ -16,7 +16,7 @@ from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, stud
 from hedgerow.learning import counting
 from hedgerow.learning.counting import RecordCount
 from hedgerow.learning.flow import run
-from hedgerow.learning.forests.unguided import HOPELESS, HOPELESS_IF_PURE, is_hopeless
+from hedgerow.learning.forests.unguided import Gates, blind_depth, is_hopeless
 from hedgerow.learning.goal import Goal, Opening, goal_within
 from hedgerow.learning.target_range import evenly_spread
 from hedgerow.privacy.noise import randomness
@@ -99,7 +99,7 @@ def test_where_they_are_seen_nothing_is_said(recipe, schema):
 
 
 def test_no_more_is_spent_than_precise_shares_need():
-    columns = tuple(hr.Numeric(f"x{i}", 0.0, 1.0) for i in range(997))
+    columns = tuple(hr.Numeric(f"x{i}", 0.0, 1.0) for i in range(3297))
     found, fed, _ = trained(SmoothedBoost(), TWO, 3000, columns, epsilon="0.2", delta="1e-6")
     assert found.instead is not None
     assert fed.ledger.spent(fed.study.account) < 0.7 * fed.study.total
@@ -146,8 +146,8 @@ def test_a_count_that_was_seen_is_not_asked_again(recipe, schema):
 def test_without_the_rule_luck_decides(monkeypatch):
     """Twin: any count is believed, and a model is made of noise."""
     monkeypatch.setattr(counting, "COUNT_IS_SEEN", -1.0)
-    found, _, _ = trained(SmoothedBoost(), TWO, 60, told=LUCK, epsilon="0.1", delta="1e-6")
-    assert found.instead is None
+    found, _, codes = trained(SmoothedBoost(), TWO, 60, told=LUCK, epsilon="0.1", delta="1e-6")
+    assert not lone_leaf(found, codes)
 
 
 SHARES = np.array([300.0, 100.0])
@@ -208,27 +208,21 @@ def test_a_mean_is_looked_for_where_the_target_lies(recipe, monkeypatch):
     assert mean_missed(recipe) > 1.0
 
 
-@pytest.mark.parametrize(
-    ("n_classes", "signal", "hides"),
-    [(2, 5.1, False), (26, 8.5, True), (26, 11.0, False), (10, 12.0, False)],
-)
-def test_a_forest_is_drawn_blindly_where_noise_hides_each_of_many_classes(n_classes, signal, hides):
-    assert forest.hides_classes(an_opening(signal, 1000.0, n_classes)) is hides
-
-
-def an_opening(signal, sure, n_classes=2):
+def an_opening(signal, sure):
     records, share = RecordCount(6000.0, 40.0, Fraction(1, 100)), Fraction(1, 100)
-    return Opening(Goal(ClassCounts(n_classes)), records, signal, sure, share)
+    return Opening(Goal(ClassCounts(2)), records, signal, sure, share)
 
 
 GAUSSIAN, LAPLACE = SimpleNamespace(is_pure=False), SimpleNamespace(is_pure=True)
+GATES = Gates(signal=5.0, sure=40.0, sure_if_pure=500.0)
 
 
 @pytest.mark.parametrize(
     ("quote", "signal", "sure", "hopeless"),
     [
         (GAUSSIAN, 4.9, 1e4, True),
-        (GAUSSIAN, 5.1, 10.0, False),
+        (GAUSSIAN, 5.1, 41.0, False),
+        (GAUSSIAN, 1e4, 39.0, True),
         (LAPLACE, 1.0, 501.0, False),
         (LAPLACE, 50.0, 499.0, True),
     ],
@@ -237,19 +231,25 @@ def test_trees_are_drawn_blindly_by_the_signal_or_by_the_noise_of_one_sum(
     quote, signal, sure, hopeless
 ):
     opened = an_opening(signal, sure)
-    assert is_hopeless(opened, quote, HOPELESS, HOPELESS_IF_PURE) is hopeless
+    assert is_hopeless(opened, quote, GATES) is hopeless
 
 
 def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
     assert plain.is_harmful(an_opening(1.9, 1e4), GAUSSIAN)
-    assert not plain.is_harmful(an_opening(2.1, 1.0), GAUSSIAN)
+    assert plain.is_harmful(an_opening(1e4, 11.9), GAUSSIAN)
+    assert not plain.is_harmful(an_opening(2.1, 12.1), GAUSSIAN)
     assert plain.is_harmful(an_opening(50.0, 39.0), LAPLACE)
     assert not plain.is_harmful(an_opening(0.1, 41.0), LAPLACE)
 
 
+def test_trees_drawn_blindly_are_deeper_where_there_are_more_records():
+    assert blind_depth(an_opening(50.0, 29.0)) == 4
+    assert blind_depth(an_opening(50.0, 31.0)) == 6
+
+
 def test_numbers_are_never_drawn_blindly():
     opened = replace(an_opening(1.0, 1.0), goal=WITHIN)
-    assert not is_hopeless(opened, LAPLACE, HOPELESS, HOPELESS_IF_PURE)
+    assert not is_hopeless(opened, LAPLACE, GATES)
 
 
 @pytest.mark.parametrize("recipe", [SmoothedBoost(), GuidedForest(), ScreenedTree()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,22 +22,39 @@ from hedgerow.values.schema import Schema
 
 HOPELESS = 5.0
 """Signal below which a tree drawn blindly beats one that Gaussian noise has drawn."""
+HOPELESS_FOR_FORESTS, HOPELESS_FOR_BOOSTING = 50.0, 30.0
+"""Rows per noise of one sum below which a few such trees beat what Gaussian noise has drawn,
+however few the columns are."""
 HOPELESS_IF_PURE = 500.0
-"""Rows per noise of one sum below which a few such trees beat what Laplace noise has drawn."""
-BLIND_DEPTH_IF_PURE = 6
+"""The same for both if noise is Laplace."""
+BLIND_DEPTH, DEEPER_BLIND_DEPTH, DEEPER_FROM = 4, 6, 30.0
+"""Levels of a tree drawn blindly, and from how many rows per noise of one sum it has more."""
 DRAWN_CELLS = 16
 
 
-def is_hopeless(opened: Opening, quote: Quote, gaussian: float, laplace: float) -> bool:
+class Gates(NamedTuple):
+    """Below which trees drawn blindly beat such as noise would draw."""
+
+    signal: float  # of all tables, Gaussian noise
+    sure: float  # of one sum, Gaussian noise
+    sure_if_pure: float  # of one sum, Laplace noise
+
+
+def is_hopeless(opened: Opening, quote: Quote, gates: Gates) -> bool:
     """Whether trees drawn blindly beat such as noise would draw; classes only.
 
-    Laplace noise in tables grows with their number, and in the leaves of a few trees it does not.
-    So the signal of all tables is the measure with Gaussian noise alone; with Laplace noise it is
-    the rows per noise of one sum.
+    Noise in tables grows with their number, and in the leaves of a few trees it does not. So the
+    rows per noise of one sum decide, and with Gaussian noise the signal of all tables too.
     """
     if opened.goal.shape is not None:
         return False
-    return opened.sure < laplace if quote.is_pure else opened.signal < gaussian
+    if quote.is_pure:
+        return opened.sure < gates.sure_if_pure
+    return opened.signal < gates.signal or opened.sure < gates.sure
+
+
+def blind_depth(opened: Opening) -> int:
+    return BLIND_DEPTH if opened.sure < DEEPER_FROM else DEEPER_BLIND_DEPTH
 
 
 def drawn_trees(

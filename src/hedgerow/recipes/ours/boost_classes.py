@@ -3,8 +3,8 @@
 Our own recipe; each stage is a component of `learning` that other recipes use as well.
 
     round 1   noisy number of records: how strong is the signal against the noise? Once more
-              where noise hides that number itself. Where it hides the rest too, the classes'
-              shares, or with Laplace noise a forest that is drawn without looking
+              where noise hides that number itself. Where it hides the rest too, a forest that
+              is drawn without looking, or the classes' shares
     round 2   noisy counts of a public grid -> bins, as fine as the noise allows
     round 3   class histograms of all features -> smoothed curves of log-odds
     rounds 4-6   one weight per curve, by private Newton steps (two classes)
@@ -36,7 +36,13 @@ from hedgerow.learning.forests import random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
 from hedgerow.learning.forests.looking import looking
 from hedgerow.learning.forests.remembering import RememberingTrees
-from hedgerow.learning.forests.unguided import HOPELESS, HOPELESS_IF_PURE
+from hedgerow.learning.forests.unguided import (
+    HOPELESS,
+    HOPELESS_FOR_BOOSTING,
+    HOPELESS_IF_PURE,
+    Gates,
+    is_hopeless,
+)
 from hedgerow.learning.goal import Opening, declared_goal
 from hedgerow.learning.leaves.updates import Wiener
 from hedgerow.queries import (
@@ -135,9 +141,9 @@ class SmoothedBoost:
         strength = signal_to_noise(counted, len(schema.grids))
         goal = declared_goal(schema)
         opened = Opening.of(goal, told, schema, quote, told.spent)
-        if is_harmful(opened, quote) or is_too_weak(opened, quote):
+        if is_harmful(opened, quote):
             return (yield from shares_alone(schema, goal, told, 1 - told.spent, quote))
-        if quote.is_pure and opened.sure < HOPELESS_IF_PURE:
+        if is_hopeless(opened, quote, Gates(HOPELESS, HOPELESS_FOR_BOOSTING, HOPELESS_IF_PURE)):
             drawn = yield from GuidedForest().drawn_blindly(opened, schema, quote, rng)
             return replace(drawn, instead=FOREST_INSTEAD)
         binning = yield from by_count.bins_by_count(schema, counted)
@@ -174,11 +180,6 @@ class SmoothedBoost:
         if n_classes > 2:
             return RememberingTrees(grids, features, loss, self.max_depth)
         return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))
-
-
-def is_too_weak(opened: Opening, quote: Quote) -> bool:
-    """Whether curves of two classes say less than their shares; of more classes they say more."""
-    return not quote.is_pure and opened.goal.channels == 2 and opened.signal < HOPELESS
 
 
 def active_features(grids: Grids) -> tuple[int, ...]:

@@ -20,9 +20,11 @@ from hedgerow.learning.forests.guided import (
     shapes_of,
 )
 from hedgerow.learning.forests.unguided import (
-    BLIND_DEPTH_IF_PURE,
     HOPELESS,
+    HOPELESS_FOR_FORESTS,
     HOPELESS_IF_PURE,
+    Gates,
+    blind_depth,
     drawn_trees,
     is_hopeless,
 )
@@ -72,11 +74,7 @@ made. Where the signal is weak the larger one would leave nothing to go by."""
 LEAST_DEPTH, MOST_DEPTH = 3, 10
 MOST_LEAF_NOISE = 0.1
 """Part of a tree's rows that the noise of all its leaves may be: a number's trees end there."""
-BLIND_TREES, BLIND_FOREST_DEPTH = 4, 4
-"""Of a forest that is drawn without looking."""
-HOPELESS_OF_A_CLASS = 2.0
-"""Records of an average class per noise of a cell below which that is done as well: a table that
-many classes share hides each of them (decision 153)."""
+BLIND_TREES = 4  # of a forest that is drawn without looking
 
 
 FOREST_INSTEAD = (
@@ -172,7 +170,7 @@ class GuidedForest:
         """All that follows the first round."""
         if is_harmful(opened, quote):
             return (yield from shares_or_mean(opened, schema, quote))
-        if is_hopeless(opened, quote, HOPELESS, HOPELESS_IF_PURE) or hides_classes(opened):
+        if is_hopeless(opened, quote, Gates(HOPELESS, HOPELESS_FOR_FORESTS, HOPELESS_IF_PURE)):
             return (yield from self.drawn_blindly(opened, schema, quote, rng))
         constants = forest_constants(opened.signal, quote.is_pure)
         goal, n_trees = opened.goal, self.n_trees or constants.n_trees
@@ -210,16 +208,10 @@ class GuidedForest:
         self, opened: Opening, schema: Schema, quote: Quote, rng: np.random.Generator
     ) -> Flow[Trained]:
         """Where noise hides the table of round 2."""
-        usual = BLIND_DEPTH_IF_PURE if quote.is_pure else BLIND_FOREST_DEPTH
-        n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or usual
+        n_trees, depth = self.n_trees or BLIND_TREES, self.max_depth or blind_depth(opened)
         rest = 1 - opened.spent
         drawn = yield from drawn_trees(schema, opened.goal, n_trees, depth, rest, rng)
         return Trained(mean_of([grown.tree for grown in drawn]), tuple(drawn))
-
-
-def hides_classes(opened: Opening) -> bool:
-    """Whether noise hides each of many classes in the table that would guide the trees."""
-    return bool(opened.signal / np.sqrt(opened.goal.channels) < HOPELESS_OF_A_CLASS)
 
 
 def deepest(opened: Opening, share: Fraction, quote: Quote) -> int:

@@ -24,8 +24,9 @@ from hedgerow.values.trees import Tree
 
 HARMFUL, HARMFUL_OF_NUMBERS = 2.0, 10.0
 """Signal below which even trees drawn blindly say less than the shares, or than the mean."""
-HARMFUL_IF_PURE = 40.0
-"""Rows per noise of one sum below which they say less than the shares if noise is Laplace."""
+HARMFUL_OF_ONE_SUM, HARMFUL_IF_PURE = 12.0, 40.0
+"""Rows per noise of one sum below which they say less than the shares, however few the columns
+are, if noise is Gaussian or Laplace."""
 PRECISE = 0.01  # part of the records: noise of a share below which more budget buys nothing
 LEAST_KEPT = 0.1  # part of a difference that is always told, to name the likelier class
 EVEN_UNTIL = 2.0  # deviations of their noise by which shares must differ from even ones to be told
@@ -42,7 +43,9 @@ def is_harmful(opened: Opening, quote: Quote) -> bool:
         return True
     if opened.goal.shape is not None:
         return opened.signal < HARMFUL_OF_NUMBERS
-    return opened.sure < HARMFUL_IF_PURE if quote.is_pure else opened.signal < HARMFUL
+    if quote.is_pure:
+        return opened.sure < HARMFUL_IF_PURE
+    return opened.signal < HARMFUL or opened.sure < HARMFUL_OF_ONE_SUM
 
 
 def levelling_of(opened: Opening, schema: Schema, quote: Quote) -> Levelling | None:

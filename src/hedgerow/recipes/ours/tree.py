@@ -12,8 +12,9 @@ from hedgerow.learning.builder import Node, TreePlan, grow
 from hedgerow.learning.choosing.screening import Refinement, refined_chooser
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.learning.forests.unguided import (
-    BLIND_DEPTH_IF_PURE,
     HOPELESS,
+    Gates,
+    blind_depth,
     drawn_trees,
     is_hopeless,
 )
@@ -33,11 +34,9 @@ from hedgerow.values.schema import Schema
 ROOT_SHARE = Fraction(35, 100)
 LEAST_ROWS = 5.0
 DEPTH, WEAK_DEPTH = 6, 3
-HOPELESS_ALONE_IF_PURE = 300.0
-"""Rows per noise of one sum below which Laplace noise draws a worse tree than chance: fewer than
-for a forest, since one blind tree says less than a few."""
-BLIND_DEPTH = 5
-"""Of a tree that is drawn without looking."""
+HOPELESS_ALONE, HOPELESS_ALONE_IF_PURE = 0.0, 300.0
+"""Rows per noise of one sum below which noise draws a worse tree than chance: fewer than for a
+forest, since one blind tree says less than a few; with Gaussian noise there is no such number."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,8 @@ class ScreenedTree:
         levelling = levelling_of(opened, schema, quote)
         if is_harmful(opened, quote):
             return (yield from shares_or_mean(opened, schema, quote))
-        if is_hopeless(opened, quote, HOPELESS, HOPELESS_ALONE_IF_PURE):
-            depth = self.max_depth or (BLIND_DEPTH_IF_PURE if quote.is_pure else BLIND_DEPTH)
+        if is_hopeless(opened, quote, Gates(HOPELESS, HOPELESS_ALONE, HOPELESS_ALONE_IF_PURE)):
+            depth = self.max_depth or blind_depth(opened)
             (grown,) = yield from drawn_trees(schema, goal, 1, depth, rest, rng)
             return self._finished(grown)
         kept_back = levelling.share if levelling else Fraction(0)
