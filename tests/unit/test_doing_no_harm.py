@@ -236,8 +236,8 @@ def test_trees_are_drawn_blindly_by_the_signal_or_by_the_noise_of_one_sum(
 
 def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
     assert plain.is_harmful(an_opening(1.9, 1e4), GAUSSIAN)
-    assert plain.is_harmful(an_opening(1e4, 11.9), GAUSSIAN)
-    assert not plain.is_harmful(an_opening(2.1, 12.1), GAUSSIAN)
+    assert plain.is_harmful(an_opening(1e4, 7.9), GAUSSIAN)
+    assert not plain.is_harmful(an_opening(2.1, 8.1), GAUSSIAN)
     assert plain.is_harmful(an_opening(50.0, 39.0), LAPLACE)
     assert not plain.is_harmful(an_opening(0.1, 41.0), LAPLACE)
 

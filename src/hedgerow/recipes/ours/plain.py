@@ -24,7 +24,7 @@ from hedgerow.values.trees import Tree
 
 HARMFUL, HARMFUL_OF_NUMBERS = 2.0, 10.0
 """Signal below which even trees drawn blindly say less than the shares, or than the mean."""
-HARMFUL_OF_ONE_SUM, HARMFUL_IF_PURE = 12.0, 40.0
+HARMFUL_OF_ONE_SUM, HARMFUL_IF_PURE = 8.0, 40.0
 """Rows per noise of one sum below which they say less than the shares, however few the columns
 are, if noise is Gaussian or Laplace."""
 PRECISE = 0.01  # part of the records: noise of a share below which more budget buys nothing
