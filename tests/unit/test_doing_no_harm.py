@@ -21,7 +21,7 @@ from hedgerow.learning.goal import Goal, Opening, goal_within
 from hedgerow.learning.target_range import evenly_spread
 from hedgerow.privacy.noise import randomness
 from hedgerow.queries import ClassCounts, Count, Whole
-from hedgerow.recipes.ours import forest, plain
+from hedgerow.recipes.ours import boost_classes, forest, plain
 from hedgerow.recipes.ours.boost_classes import SmoothedBoost
 from hedgerow.recipes.ours.boost_numbers import RegressionBoost
 from hedgerow.recipes.ours.forest import GuidedForest
@@ -240,6 +240,15 @@ def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
     assert not plain.is_harmful(an_opening(2.1, 8.1), GAUSSIAN)
     assert plain.is_harmful(an_opening(50.0, 39.0), LAPLACE)
     assert not plain.is_harmful(an_opening(0.1, 41.0), LAPLACE)
+
+
+def test_few_records_make_a_forest_however_few_the_columns(monkeypatch):
+    few = {"epsilon": "0.3", "delta": "1e-6"}
+    found, _, _ = trained(SmoothedBoost(), TWO, **few)
+    assert found.instead == forest.FOREST_INSTEAD
+    monkeypatch.setattr(boost_classes, "HOPELESS_FOR_BOOSTING", 0.0)
+    found, _, _ = trained(SmoothedBoost(), TWO, **few)
+    assert found.instead is None
 
 
 def test_trees_drawn_blindly_are_deeper_where_there_are_more_records():
