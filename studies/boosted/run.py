@@ -47,7 +47,7 @@ from studies.boosted.recipes import (
 from studies.boosted.verdicts import BEST_BATCH, NEWTON, SMALL
 from studies.harness import Cell, Computation
 
-FIGURE_SPLITS = 5
+FIGURE_SPLITS = 3
 ALL_SPLITS = 15  # three repeats of five splits, as in the paper
 QUICK_SET, QUICK_EPSILON = "bank", 1.0
 SLOW = ("DP-EBM", "DP-GBM", "FEVERLESS (uniform)")  # minutes a split; after all else
