@@ -80,7 +80,7 @@ def agree(
         warn_if_weak(delta)
         hint_at_delta(delta, len(given.features), placement)
     recipe = estimator._recipe(given)
-    schema = recipe.grid(given)
+    schema = recipe.grid(given.with_sorted_classes())
     colluders, threshold = _counts(read.colluders, read.threshold, parties)
     study = Study(
         name=terms.name,

@@ -26,9 +26,8 @@ from hedgerow.estimators.checking import (
     check_columns,
     checked_labels,
     checked_rows,
-    like_labels,
     name_columns,
-    type_of_classes,
+    names_of_codes,
     warn_of_marks,
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
@@ -74,6 +73,7 @@ from hedgerow.values.models import Model
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
+SMALLEST = np.finfo(np.float64).tiny
 OWNERS = ("data_report_", "_held_out_draws")
 """What stays with whoever has the rows."""
 
@@ -154,6 +154,7 @@ class PrivateEstimator(CommonParameters):
         if len(labels) == 0:
             raise DataError("X holds no rows; give at least one.")
         given = self._given_schema(X, labels)
+        labels, are_codes = names_of_codes(labels, given)
         names = declared_parties(party, parties)
         parts = split_by_party(X, labels, party, names)
         persons = split_persons(person, labels, party, names)
@@ -165,11 +166,11 @@ class PrivateEstimator(CommonParameters):
         met = party is not None and names is None
         self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
         name_columns(self, X)
-        self._name_classes(np.asarray(y))
+        self._name_classes(are_codes)
         return self
 
-    def _name_classes(self, y: NDArray[Any]) -> None:
-        """At the end of `fit`, from the labels that were given: for those who have classes."""
+    def _name_classes(self, as_codes: bool = False) -> None:
+        """At the end of `fit`, for those who have classes."""
 
     def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
         """Trains on rows that are read by the names of their columns."""
@@ -181,7 +182,7 @@ class PrivateEstimator(CommonParameters):
             parties_met=got.parties_met,
             persons_told=columns.person is not None,
         )
-        return self._named(encoding.common_type(part.label_type for part in got.parts))
+        return self._named()
 
     def _fit_elsewhere(self, source: Any, columns: Columns) -> Self:
         """Trains on rows that an engine holds and sums where they are."""
@@ -190,13 +191,12 @@ class PrivateEstimator(CommonParameters):
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         self._fit_held(study, recipe, [held], Circumstances(total=self._reserve(study, False)))
-        return self._named(held.told.label_type)
+        return self._named()
 
-    def _named(self, label_type: np.dtype[Any] | None = None) -> Self:
-        """Columns by the names in the schema; classes too, in the type that labels were told in."""
+    def _named(self) -> Self:
+        """Columns and classes by their names in the schema."""
         self.feature_names_in_ = np.asarray(self.schema_.names, dtype=object)
-        told = label_type or type_of_classes(self.schema_.classes or ())
-        self._name_classes(np.empty(0, told))
+        self._name_classes()
         return self
 
     def _fit_read(
@@ -376,12 +376,22 @@ class PrivateEstimator(CommonParameters):
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    def _name_classes(self, y: NDArray[Any]) -> None:
-        self.classes_ = like_labels(self.schema_.classes or (), y)
+    def _name_classes(self, as_codes: bool = False) -> None:
+        """The schema decides, never the labels: one label of another type would change all."""
+        labels = self.schema_.labels
+        self.classes_ = np.arange(len(labels)) if as_codes else np.array(labels)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, in the order of `classes_`; reads rows as `fit` does."""
         return self._outputs(X)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Of two classes the log-odds of the second in `classes_`; of more, each one's logarithm.
+
+        From `predict_proba`; what is ruled out has a very small score, not an infinite one.
+        """
+        scores = np.log(np.maximum(self.predict_proba(X), SMALLEST))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """The logarithms of `predict_proba`; minus infinity for what is ruled out."""

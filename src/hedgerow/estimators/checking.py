@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
+from hedgerow.site.reading.columns import as_column, distinct
 from hedgerow.site.reading.sources import as_table
 from hedgerow.values.schema import Schema
-from hedgerow.values.tokens import token_of
+from hedgerow.values.tokens import Token, spelled, token_of
 
 
 def checked_rows(X: Any) -> Any:
@@ -135,46 +136,34 @@ def check_columns(X: Any, estimator: Any) -> None:
         )
 
 
-def like_labels(classes: Sequence[str], y: NDArray[Any]) -> NDArray[Any]:
-    """The schema's classes in the type of the user's labels: 1, not '1'.
+def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], bool]:
+    """Numbers 0 ... k-1 as the names of the sorted classes; and whether labels were such codes.
 
-    Where some class cannot be read as that type ('unknown' among numbers), all are texts.
+    So do scikit-learn's meta-estimators hand over labels, and expect codes of `predict`. The schema
+    decides whether that can be: a code must not be another class. Then all labels are codes or none
+    is, and one of the other kind is refused as any that is no class: no record decides for others.
     """
-    texts = np.asarray(classes, dtype=str if y.dtype.kind == "U" else object)
-    read = READ_AS.get(_kind(y))
-    if read is None:
-        return texts
-    try:
-        labels = np.asarray([read(str(token_of(text))) for text in classes], dtype=y.dtype)
-    except ValueError:
-        return texts
-    return labels if len(set(labels.tolist())) == len(classes) else texts
+    classes = schema.with_sorted_classes().classes or ()
+    codes: dict[Token, str] = {str(code): name for code, name in enumerate(classes)}
+    if not len(labels) or not _is_code(labels[0], codes) or not _has_codes(schema, codes):
+        return labels, False
+    found = distinct(as_column(labels))
+    for value, _ in found.met([not _is_code(value, codes) for value in found.values]):
+        raise DataError(
+            f"y holds {value!r} beside the code {labels[0]!r}; give classes {_some(classes)}, or "
+            f"the codes 0 to {len(classes) - 1} for all of them."
+        )
+    texts = [codes.get(token) for token in found.tokens()]
+    return np.array(texts, dtype=object)[found.index], True
 
 
-def type_of_classes(classes: Sequence[str]) -> np.dtype[Any]:
-    """Of classes that nobody told in a type, as in a CSV file: whole numbers are numbers."""
-    return np.dtype(np.int64 if all(_is_whole(text) for text in classes) else str)
+def _is_code(label: object, codes: Mapping[Token, str]) -> bool:
+    return not isinstance(label, str | bytes) and token_of(label) in codes
 
 
-def _is_whole(text: str) -> bool:
-    """As a whole number prints itself: '01' is a text."""
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and text == str(int(text))
-
-
-def _kind(y: NDArray[Any]) -> str:
-    """NumPy's letter for the labels; objects are what all of them are."""
-    if y.dtype.kind != "O":
-        return y.dtype.kind
-    one_of_each = {type(label): label for label in y}
-    kinds = {np.asarray(label).dtype.kind for label in one_of_each.values()}
-    return kinds.pop() if len(kinds) == 1 else "O"
-
-
-def _truth(token: str) -> bool:
-    if token not in ("0", "1"):
-        raise ValueError(token)
-    return token == "1"
-
-
-READ_AS: dict[str, Callable[[str], Any]] = {"b": _truth, "i": int, "u": int, "f": float}
+def _has_codes(schema: Schema, codes: Mapping[Token, str]) -> bool:
+    """Classes that are numbers themselves are not told from codes; nor are texts of others."""
+    named = {token_of(name): name for name in schema.classes or ()}
+    if schema.label_type is str and all(named.get(code) == name for code, name in codes.items()):
+        return True
+    return not named.keys() & codes.keys()

@@ -8,6 +8,7 @@ is private.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,8 @@ from importlib import import_module
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
+
+import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.values import schema_formats, schema_text
@@ -34,7 +37,7 @@ from hedgerow.values.features import (
 from hedgerow.values.grids import ColumnKind, Grid, canonical, codes_of
 from hedgerow.values.problems import Problems, all_of
 from hedgerow.values.schema_text import CLASSES, MARKS, check_keys, feature_of, spec_entries
-from hedgerow.values.tokens import Token
+from hedgerow.values.tokens import Token, spelled, token_of
 
 __all__ = [
     "MAX_VALUES",
@@ -62,12 +65,16 @@ class Schema:
     may be written as a mapping, {"age": (0, 110), "ward": ["north", "south"]}: a pair is a range,
     a list names values, `float`, `bool` and `str` leave open what is not known in public. A target
     may be a pair too.
+
+    `classes` are texts. `label_type` is the type in which they were listed (bool, int or str; whole
+    floats are ints), and `labels` are the classes in it: what a classifier predicts.
     """
 
     features: tuple[Feature, ...]
     classes: tuple[str, ...] | None = None
     target: Target | None = None
     classes_mark: Mark | None = field(default=None, compare=False)
+    label_type: type = field(default=str, compare=False)
 
     def __init__(
         self,
@@ -75,12 +82,14 @@ class Schema:
         classes: Iterable[Any] | None = None,
         target: Target | tuple[float, float] | None = None,
         classes_mark: Mark | None = None,
+        label_type: type | None = None,
     ) -> None:
         parts = _Parts(
             features=_makers(features),
             classes=classes,
             target=partial(_target_of, target),
             mark=lambda: classes_mark,
+            label_type=label_type,
         ).settled()
         for name, part in parts.items():
             object.__setattr__(self, name, part)
@@ -111,6 +120,18 @@ class Schema:
     @cached_property
     def _code_of_class(self) -> dict[Token, int]:
         return codes_of(self.classes or ())
+
+    @property
+    def labels(self) -> tuple[str | int | bool, ...]:
+        """The classes in the type in which they were listed."""
+        return tuple(LABEL_READERS[self.label_type](text) for text in self.classes or ())
+
+    def with_sorted_classes(self) -> Schema:
+        """The same classes in the order of their labels, which is scikit-learn's."""
+        if self.classes is None:
+            return self
+        places = sorted(range(len(self.classes)), key=self.labels.__getitem__)
+        return replace(self, classes=tuple(self.classes[place] for place in places))
 
     def index(self, name: str) -> int:
         """The position of a column, which is also the row of its codes."""
@@ -182,8 +203,14 @@ class Schema:
 
     @cached_property
     def digest(self) -> str:
-        """Names the whole schema; sites compare it before they join."""
-        return hashlib.sha256(canonical(["schema 1", self.to_dict()])).hexdigest()
+        """Names the whole schema; sites compare it before they join.
+
+        By the texts of the classes: what a record is known by, whatever type a file lists it in.
+        """
+        content = self.to_dict()
+        if self.classes is not None:
+            content["classes"] = list(self.classes)
+        return hashlib.sha256(canonical(["schema 1", content])).hexdigest()
 
     # ---- forms ----------------------------------------------------------------------------------
 
@@ -191,7 +218,7 @@ class Schema:
         """The canonical form: everything spelled out, floats as their exact shortest text."""
         content: dict[str, Any] = {}
         if self.classes is not None:
-            content["classes"] = list(self.classes)
+            content["classes"] = list(self.labels)
             content |= schema_text.words_of_mark(self.classes_mark, CLASSES)
         if self.target is not None:
             content["target"] = spec_entries(self.target)
@@ -260,6 +287,7 @@ class _Parts:
     target: Callable[[], Target | None]
     mark: Callable[[], Mark | None]
     entries: Callable[[], None] = lambda: None
+    label_type: type | None = None
 
     def settled(self) -> dict[str, Any]:
         problems = Problems()
@@ -267,7 +295,8 @@ class _Parts:
         features = tuple(problems.past(make) for _, make in self.features)
         problems.past(self._check_names)
         target = problems.past(self.target)
-        classes = problems.past(partial(_settled_classes, self.classes))
+        settle = partial(_settled_classes, self.classes, self.label_type)
+        classes, label_type = problems.past(settle) or (None, str)
         mark = problems.past(self.mark)
         if classes is not None and target is not None:
             problems.found.append(
@@ -275,7 +304,13 @@ class _Parts:
                 "`target` for regression."
             )
         problems.tell()
-        return {"features": features, "classes": classes, "target": target, "classes_mark": mark}
+        return {
+            "features": features,
+            "classes": classes,
+            "target": target,
+            "classes_mark": mark,
+            "label_type": label_type,
+        }
 
     def _check_names(self) -> None:
         if not self.features:
@@ -289,16 +324,50 @@ def _check_once(name: str, times: int) -> None:
         raise SpecError(f"column {name!r} is declared {times} times; keep one.")
 
 
-def _settled_classes(given: object) -> tuple[str, ...] | None:
+def _settled_classes(
+    given: object, label_type: type | None
+) -> tuple[tuple[str, ...] | None, type]:
+    """Their texts, and the type that they have or, being texts already, are said to have."""
     if given is None:
-        return None
-    classes = distinct_values("the schema", "classes", given)
+        return None, str
+    values = list(listed("the schema", "classes", given))
+    classes = distinct_values("the schema", "classes", values)
     if not 2 <= len(classes) <= MAX_CLASSES:
         raise SpecError(
             f"the schema has {len(classes)} class(es), {list(classes[:3])}; list 2 to "
             f"{MAX_CLASSES}, also those that some sites never meet."
         )
-    return classes
+    if label_type is None:
+        return classes, _type_of_labels(values)
+    return classes, label_type if all(_prints(label_type, text) for text in classes) else str
+
+
+def _type_of_labels(values: list[object]) -> type:
+    """Booleans and whole numbers are what they are; all else is known by its text."""
+    kinds = {_type_of_label(value) for value in values}
+    return kinds.pop() if len(kinds) == 1 else str
+
+
+def _type_of_label(value: object) -> type:
+    if isinstance(value, bool | np.bool_):
+        return bool
+    is_whole = isinstance(value, Real) and math.isfinite(value) and value == int(value)
+    return int if is_whole else str
+
+
+def _prints(kind: type, text: str) -> bool:
+    """Whether a value of that type is spelled so."""
+    try:
+        return spelled(LABEL_READERS[kind](text)) == text
+    except ValueError:
+        return False
+
+
+LABEL_READERS: dict[type, Callable[[str], str | int | bool]] = {
+    bool: lambda text: token_of(text) == "1",
+    int: lambda text: int(text),
+    str: lambda text: text,
+}
 
 
 def _makers(

@@ -62,6 +62,12 @@ def spelled(value: object) -> Token:
     return str(bool(value)) if isinstance(value, bool | np.bool_) else token
 
 
+def is_whole(text: str) -> bool:
+    """Whether a whole number prints itself so: '01' is a text."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and text == str(int(text))
+
+
 def plain_text(value: str | bytes) -> str:
     """Without spaces around it. NUL is a space, since NumPy drops it from the end of a text."""
     return _text(value).replace("\0", " ").strip()

@@ -110,6 +110,15 @@ def is_number(column: Column) -> bool:
     return not any(isinstance(value, str | bytes | bool | np.bool_) for value in column)
 
 
+def is_truth(column: Column) -> bool:
+    """Whether the column says by its type, or by each of its objects, that it holds booleans."""
+    if not isinstance(column, np.ndarray):
+        return bool(pa.types.is_boolean(column.type))
+    if column.dtype.kind != "O":
+        return bool(column.dtype.kind == "b")
+    return all(isinstance(value, bool | np.bool_) for value in column if value is not None)
+
+
 def type_of(column: Column) -> np.dtype[Any] | None:
     """The NumPy type of what a column holds; None where nobody has said one, as in a CSV file."""
     if isinstance(column, np.ndarray):

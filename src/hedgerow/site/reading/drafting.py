@@ -17,6 +17,7 @@ from hedgerow.site.reading.columns import Column, is_number, numbers
 from hedgerow.site.reading.encoding import CHUNK_ROWS, LABEL, one_per_row
 from hedgerow.site.reading.inferring import (
     listed_or_hashed,
+    met_classes,
     met_values,
     range_met,
     warn_of_identifiers,
@@ -121,9 +122,9 @@ def _says_truths(column: Column) -> bool:
     return set(np.unique(values[np.isfinite(values)]).tolist()) == {0.0, 1.0}
 
 
-def _classes(name: str, label: Column) -> tuple[str, ...] | None:
+def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
     """None for a number to be predicted: fractions, or more whole numbers than classes."""
-    values = met_values(name, label)
+    values = met_classes(name, label)
     if _says_numbers(label):
         found, _ = numbers(label)
         known = found[np.isfinite(found)]

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.errors import DataError, DataWarning, SpecError, warn
-from hedgerow.site.reading.columns import Column, distinct, is_number, numbers
+from hedgerow.site.reading.columns import Column, distinct, is_number, is_truth, numbers
 from hedgerow.site.reading.encoding import LABEL, one_per_row, refuse_unusable
 from hedgerow.site.reading.sources import Source, open_table
 from hedgerow.site.reading.tables import RowTable
 from hedgerow.values.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
 from hedgerow.values.schema import Schema
-from hedgerow.values.tokens import Token, spelled, token_of
+from hedgerow.values.tokens import Token, is_whole, spelled, token_of
 
 ENOUGH_ROWS = 50
 """In fewer rows whole numbers may all differ by chance."""
@@ -62,7 +62,7 @@ def declared_schema(X: Source, y: Any) -> Schema:
             "is public: hedgerow.Schema({'age': float, 'job': str}, classes=('no', 'yes')), or "
             "target=(low, high)."
         )
-    return Schema(types, classes=("False", "True"))
+    return Schema(types, classes=(False, True))
 
 
 def _types_of(X: Any) -> dict[str, type] | None:
@@ -162,8 +162,23 @@ def met_values(name: str, column: Column) -> tuple[str, ...]:
         return tuple(sorted(texts))
 
 
-def _inferred_classes(labels: Column) -> tuple[str, ...]:
-    classes = met_values(LABEL, labels)
+def met_classes(name: str, column: Column) -> tuple[str | int | bool, ...]:
+    """The labels that occur, in the type of their column; a file of text has none, and there
+    labels that print as whole numbers or as booleans are such.
+    """
+    texts = met_values(name, column)
+    is_array = isinstance(column, np.ndarray)
+    kinds = column if is_array or not pa.types.is_dictionary(column.type) else column.dictionary
+    is_open = not is_array and bool(pa.types.is_binary(kinds.type))
+    if set(texts) <= {"True", "False"} and (is_open or is_truth(kinds)):
+        return tuple(text == "True" for text in texts)
+    if (is_open or is_number(kinds)) and all(is_whole(text) for text in texts):
+        return tuple(int(text) for text in texts)
+    return texts
+
+
+def _inferred_classes(labels: Column) -> tuple[str | int | bool, ...]:
+    classes = met_classes(LABEL, labels)
     if len(classes) < 2:
         raise DataError(
             f"y holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give a "
