@@ -16,7 +16,7 @@ from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
 from hedgerow.site.reading.columns import as_column, distinct
 from hedgerow.site.reading.sources import as_table
 from hedgerow.values.schema import Schema
-from hedgerow.values.tokens import Token, spelled, token_of
+from hedgerow.values.tokens import Token, token_of
 
 
 def checked_rows(X: Any) -> Any:

@@ -18,7 +18,11 @@ ATTRIBUTES = (
     ("n_features_in_", "int", "Columns that the schema declares."),
     ("feature_names_in_", "array of str", "Names of the columns, if rows came as a data frame."),
 )
-CLASSES_ATTRIBUTE = ("classes_", "array", "The classes, sorted, in the type in which the schema lists them.")
+CLASSES_ATTRIBUTE = (
+    "classes_",
+    "array",
+    "The classes, sorted, in the type in which the schema lists them.",
+)
 
 
 class DescribedParameter(Protocol):

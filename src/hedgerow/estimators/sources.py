@@ -186,7 +186,7 @@ def by_holder(encoded: Encoded, parties: Sequence[Any] | None) -> list[Encoded]:
     order = np.argsort(sorted_by, kind="stable").astype(np.int32)
     ends = np.searchsorted(sorted_by[order], np.arange(1, len(names)))
     first, *others = [_taken(encoded, rows) for rows in np.split(order, ends)]
-    kinds = ("clamped", "unknown", "missing", "reach", "skipped", "label_type")
+    kinds = ("clamped", "unknown", "missing", "reach", "skipped")
     return [replace(first, **{kind: getattr(encoded, kind) for kind in kinds}), *others]
 
 

@@ -324,9 +324,7 @@ def _check_once(name: str, times: int) -> None:
         raise SpecError(f"column {name!r} is declared {times} times; keep one.")
 
 
-def _settled_classes(
-    given: object, label_type: type | None
-) -> tuple[tuple[str, ...] | None, type]:
+def _settled_classes(given: object, label_type: type | None) -> tuple[tuple[str, ...] | None, type]:
     """Their texts, and the type that they have or, being texts already, are said to have."""
     if given is None:
         return None, str

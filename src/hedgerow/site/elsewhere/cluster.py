@@ -11,7 +11,6 @@ The site's secret travels to the workers, which are the site's own machines: fol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 from hedgerow.errors import SpecError
 from hedgerow.site.answer import Answering
 from hedgerow.site.elsewhere.holding import Elsewhere, Work, added
-from hedgerow.site.reading.columns import as_column, type_of
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.report import Told
 from hedgerow.site.reading.tables import check_named
@@ -74,8 +72,7 @@ class OnCluster(Elsewhere):
         names = (*schema.names, target)
         counted = delayed(partial(_counted, names=names))
         (counts,) = self._summed([counted(block) for block in self._blocks])
-        like = as_column(frame._meta[target])  # Dask's own picture of the frame, without rows
-        self.told = replace(_told(counts, names), label_type=type_of(like))
+        self.told = _told(counts, names)
 
     def total(self, work: Work) -> list[IntArray]:
         from dask.delayed import delayed

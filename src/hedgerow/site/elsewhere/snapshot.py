@@ -8,14 +8,13 @@ left out, as everywhere. All that decides whether a column can be used is its ty
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from hedgerow.errors import DataError, SpecError
 from hedgerow.site.elsewhere import words
-from hedgerow.site.reading.columns import type_of
 from hedgerow.site.reading.databases import Database, Selected, quoted
 from hedgerow.site.reading.report import Told
 from hedgerow.site.reading.tables import check_named
@@ -65,7 +64,7 @@ def snapshot(selected: Selected, schema: Schema, target: str, name: str) -> Told
         f"FROM {raw} {' '.join(making.joins)} WHERE ({y}) IS NOT NULL"
     )
     database.run(f"ANALYZE {name}")  # else engines plan for a table of unknown size
-    told = replace(_told(making, y), label_type=type_of(pa.nulls(0, label_kind)))
+    told = _told(making, y)
     for table in (raw, *making.made):
         database.run(f"DROP TABLE {table}")
     return told

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -33,14 +32,6 @@ Column = Any
 
 Strange = list[tuple[Any, int]]
 """Values that could not be used, and how often each was met."""
-
-ARRAY_TYPES: tuple[tuple[Any, type], ...] = (
-    ((bool, np.bool_), np.bool_),
-    (Integral, np.int64),
-    (Real, np.float64),
-    (str, np.str_),
-)
-"""Of Python's objects, and the type of an array that holds them; the first that fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +108,6 @@ def is_truth(column: Column) -> bool:
     if column.dtype.kind != "O":
         return bool(column.dtype.kind == "b")
     return all(isinstance(value, bool | np.bool_) for value in column if value is not None)
-
-
-def type_of(column: Column) -> np.dtype[Any] | None:
-    """The NumPy type of what a column holds; None where nobody has said one, as in a CSV file."""
-    if isinstance(column, np.ndarray):
-        return column.dtype if column.dtype.kind != "O" else _type_of_objects(column)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_null(kind) or pa.types.is_binary(kind):
-        return None
-    return np.dtype(str if _is_text(kind) else kind.to_pandas_dtype())
-
-
-def _type_of_objects(column: NDArray[np.object_]) -> np.dtype[Any] | None:
-    """The one that holds them all; None has none."""
-    kinds = {type(value) for value in column} - {type(None)}
-    plain = [next((to for of, to in ARRAY_TYPES if issubclass(kind, of)), object) for kind in kinds]
-    return np.result_type(*plain) if plain else None
 
 
 def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:

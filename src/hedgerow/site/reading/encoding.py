@@ -11,7 +11,6 @@ column too, since one row decides it: a date among objects is one unknown value.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +27,6 @@ from hedgerow.site.reading.columns import (
     distinct,
     is_utf8,
     numbers,
-    type_of,
 )
 from hedgerow.site.reading.sources import Source, open_table
 from hedgerow.site.reading.tables import RowTable, check_named
@@ -61,7 +59,6 @@ class Encoded:
     missing: dict[str, int] = field(default_factory=dict)
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
     holders: tuple[list[str], NDArray[np.int32]] | None = None  # names, and (n,) whose a row is
-    label_type: np.dtype[Any] | None = None  # in which classes were told; None: nobody said
 
     @property
     def n(self) -> int:
@@ -106,12 +103,6 @@ def encode(
         encoder.add(features, label, who, None if party is None else next(rest))
         at = rows.stop
     return encoder.finish()
-
-
-def common_type(kinds: Iterable[np.dtype[Any] | None]) -> np.dtype[Any] | None:
-    """The type that holds values of all of them; None if nobody said one."""
-    told = [kind for kind in kinds if kind is not None]
-    return np.result_type(*told) if told else None
 
 
 def encode_features(X: Source, schema: Schema) -> NDArray[np.uint8]:
@@ -171,7 +162,6 @@ class _Encoder:
         self._unknown: dict[str, int] = {}
         self._missing: dict[str, int] = {}
         self._reach: dict[str, tuple[float, float]] = {}
-        self._label_types: set[np.dtype[Any]] = set()
         self._skipped = 0
 
     def add(
@@ -244,7 +234,6 @@ class _Encoder:
             skipped=self._skipped,
             missing=self._missing,
             reach=self._reach,
-            label_type=common_type(self._label_types),
         )
 
     def _holders_in_order(self) -> tuple[list[str], NDArray[np.int32]] | None:
@@ -311,9 +300,6 @@ class _Encoder:
         return values, ~missing
 
     def _class_codes(self, column: Column) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Strange]:
-        kind = type_of(column)
-        if kind is not None:
-            self._label_types.add(kind)
         found = distinct(column)
         tokens = found.tokens()
         known = [self._schema.class_code(token) for token in tokens]

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from hedgerow.errors import DataWarning, warn
 from hedgerow.site.reading.encoding import LABEL
@@ -134,7 +132,6 @@ class Told:
     missing: dict[str, int]
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
     y: object = True
-    label_type: np.dtype[Any] | None = None
 
 
 def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> DataReport:
