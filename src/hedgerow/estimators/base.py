@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.promise import unit
@@ -24,6 +25,7 @@ from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
 from hedgerow.estimators.assembling import Circumstances, agree, train
 from hedgerow.estimators.checking import (
     check_columns,
+    check_task,
     checked_labels,
     checked_rows,
     name_columns,
@@ -31,6 +33,7 @@ from hedgerow.estimators.checking import (
     warn_of_marks,
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
+from hedgerow.estimators.documenting import ATTRIBUTES, CLASSES_ATTRIBUTE
 from hedgerow.estimators.holders import (
     declared_parties,
     draws_of_holders,
@@ -73,6 +76,7 @@ from hedgerow.values.models import Model
 from hedgerow.values.regions import Region
 from hedgerow.values.schema import Schema
 
+SET_BY_FIT = frozenset(name for name, _, _ in (CLASSES_ATTRIBUTE, *ATTRIBUTES))
 SMALLEST = np.finfo(np.float64).tiny
 OWNERS = ("data_report_", "_held_out_draws")
 """What stays with whoever has the rows."""
@@ -98,6 +102,16 @@ class PrivateEstimator(CommonParameters):
 
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        """Asked only for what is not there: before `fit`, that is what `fit` sets."""
+        if name in SET_BY_FIT and "model_" not in vars(self):
+            kind = type(self).__name__
+            raise NotFittedError(
+                f"this {kind} is not fitted yet, so it has no {name}; call fit first, or load a "
+                "saved model."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ------------------------------------------------------------------------------------ fit
     def fit(
@@ -154,6 +168,7 @@ class PrivateEstimator(CommonParameters):
         if len(labels) == 0:
             raise DataError("X holds no rows; give at least one.")
         given = self._given_schema(X, labels)
+        check_task(given, self._regression, type(self).__name__)
         labels, are_codes = names_of_codes(labels, given)
         names = declared_parties(party, parties)
         parts = split_by_party(X, labels, party, names)

@@ -52,6 +52,11 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
     if y is None:
         raise DataError("fit requires y to be passed, but the target y is None; give labels.")
     labels = np.asarray(y)
+    if labels.ndim == 0:
+        raise DataError(
+            f"y is {y!r}, and not a label for each row; give labels, as an array or a column. A "
+            "column of the rows is named by `target`: fit(frame, target='...')."
+        )
     if labels.ndim == 2 and labels.shape[1] == 1:
         warn(
             "A column-vector y was passed when a 1d array was expected.",
@@ -150,7 +155,7 @@ def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], 
     found = distinct(as_column(labels))
     for value, _ in found.met([not _is_code(value, codes) for value in found.values]):
         raise DataError(
-            f"y holds {value!r} beside the code {labels[0]!r}; give classes {_some(classes)}, or "
+            f"y holds {spelled(value)!r} beside the code {spelled(labels[0])}; give classes {_some(classes)}, or "
             f"the codes 0 to {len(classes) - 1} for all of them."
         )
     texts = [codes.get(token) for token in found.tokens()]

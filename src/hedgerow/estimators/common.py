@@ -10,14 +10,11 @@ from hedgerow.estimators import rules
 from hedgerow.estimators.ledger import as_ledger
 from hedgerow.estimators.parameters import estimator, parameter
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.conversions import FAILURES, PROMISES, is_delta, is_epsilon
 from hedgerow.values.schema import Schema
 
-EPSILON = rules.fraction("a finite number above 0", lambda epsilon: epsilon > 0)
-DELTA = rules.fraction(
-    "0 for pure epsilon, or a public number well below 1 / (100 x the largest number of records "
-    "there could be)",
-    lambda delta: 0 <= delta < 1,
-)
+EPSILON = rules.fraction(PROMISES, is_epsilon)
+DELTA = rules.fraction(FAILURES, is_delta)
 PRIVATE = "private"
 DEFAULT_DELTA = 1e-6
 DELTA_TEXT = (

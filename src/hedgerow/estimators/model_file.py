@@ -116,13 +116,20 @@ def opened(path: str | Path) -> dict[str, Any]:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
     _check_version(path, document)
     check_entries(path, document, FILE_ENTRIES)
-    if untouched is None and document["digest"] != digest_of_file(document):
+    if untouched is None and document["digest"] != _digest_as_read(path, document):
         raise DataError(
             f"{path} was changed after it was written: its content or its release does not match "
             "its digest. "
             "Use an untouched copy, or fit and save the model again."
         )
     return document
+
+
+def _digest_as_read(path: str | Path, document: dict[str, Any]) -> str:
+    try:
+        return digest_of_file(document)
+    except RecursionError:
+        raise DataError(f"{path} {TOO_DEEP}") from None
 
 
 def _untouched(text: bytes) -> dict[str, Any] | None:
@@ -140,7 +147,7 @@ def _untouched(text: bytes) -> dict[str, Any] | None:
             str(document["release"]), body
         ):
             return {**document, "content": json.loads(body)}
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         pass  # whatever it is, it is read from the start and said there
     return None
 
@@ -160,6 +167,7 @@ def check_entries(path: str | Path, table: Any, names: tuple[str, ...]) -> None:
         raise DataError(f"{path} lacks {absent}; {AGAIN}")
 
 
+TOO_DEEP = "has tables within tables, deeper than any model; give a file written by save()."
 AGAIN = "use an untouched copy, or fit and save the model again."
 
 
@@ -177,6 +185,8 @@ def _parsed(path: str | Path, text: bytes) -> Any:
         if f'"{FORMAT}"'.encode() in text[:HEAD]:
             raise DataError(f"{path} is a model file that is cut short or torn; {AGAIN}") from error
         raise DataError(f"{path} is no JSON text; give a file written by save().") from error
+    except RecursionError:
+        raise DataError(f"{path} {TOO_DEEP}") from None
 
 
 def _check_version(path: str | Path, document: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy.accounting.budget import exact
+from hedgerow.privacy.accounting.budget import exact, shown
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Rule:
         try:
             return self.read(value)
         except (TypeError, ValueError, OverflowError):
-            raise SpecError(f"{name} is {value!r}; use {self.allowed}.") from None
+            raise SpecError(f"{name} is {shown(value)}; use {self.allowed}.") from None
 
 
 def whole(least: int) -> Rule:

@@ -22,9 +22,11 @@ from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import DataError, warn
 from hedgerow.estimators import model_file
+from hedgerow.estimators.parameters import checked
 from hedgerow.learning.choosing.screening import Refinement
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.report.evaluation import Evaluation, kept_evaluation
+from hedgerow.values.fitting import misfit_of_model
 from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.models import Model
 from hedgerow.values.schema import Schema
@@ -85,7 +87,7 @@ def load(path: str | Path) -> Any:
         if document.get("evaluation") is not None:
             estimator.keep(Evaluation.from_dict(document["evaluation"]))
         return estimator
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise DataError(
             f"{path} holds a model that hedgerow does not understand ({error}); {model_file.AGAIN}"
         ) from error
@@ -95,9 +97,13 @@ def _restored(content: Mapping[str, Any]) -> Any:
     """Sets what `fit` sets; the class is one of ours by name, never any other."""
     given = read_parameters(content["parameters"])
     estimator = _class_named(content["estimator"])(**given)
+    checked(estimator)
     is_given = content["parameters"].get("schema") == {"schema": content["schema"]}
     estimator.schema_ = given["schema"] if is_given else Schema.from_dict(content["schema"])
     estimator.model_ = Model.from_dict(content["model"])
+    reason = misfit_of_model(estimator.model_.score, estimator.schema_)
+    if reason is not None:
+        raise ValueError(reason)
     trees = estimator.model_.score.trees if content["leaves"] else ()
     estimator.grown_ = tuple(
         _grown(tree, leaves) for tree, leaves in zip(trees, content["leaves"], strict=True)

@@ -21,6 +21,8 @@ MOST_FOLDS = 1 << 16
 MOST_STEPS = 1024
 """Tests on the path to a region: no tree that anybody reads is as deep."""
 LONGEST_NAME = 256
+MOST_IN_A_LEAF = 1e100
+"""Sums of such numbers over all trees are finite, and so are their squares."""
 
 
 @lru_cache(maxsize=1 << 12)
@@ -72,7 +74,7 @@ def misfit_of_curve(curve: Curve, outputs: int, schema: Schema) -> str | None:
         return f"a curve of column {curve.feature} has another number of cells"
     if len({len(row) for row in curve.values}) > 1:
         return f"a curve of column {curve.feature} has cells of different outputs"
-    return _not_finite(value for row in curve.values for value in row)
+    return _out_of_bounds(value for row in curve.values for value in row)
 
 
 def misfit_of_model(model: Additive, schema: Schema) -> str | None:
@@ -84,7 +86,7 @@ def misfit_of_model(model: Additive, schema: Schema) -> str | None:
     sought = (schema.digest, outputs)
     parts: tuple[Curve | Tree, ...] = (*model.curves, *model.trees)
     new = [part for part in parts if part.__dict__.get(FITS_A_MODEL) != sought]
-    reason = _not_finite(model.base) or _first(_misfit_of_part(p, outputs, schema) for p in new)
+    reason = _out_of_bounds(model.base) or _first(_misfit_of_part(p, outputs, schema) for p in new)
     if reason is None:
         for part in new:
             part.__dict__[FITS_A_MODEL] = sought
@@ -96,7 +98,7 @@ def _misfit_of_part(part: Curve | Tree, outputs: int, schema: Schema) -> str | N
         return misfit_of_curve(part, outputs, schema)
     if part.n_outputs != outputs:
         return "a tree has another number of outputs"
-    return misfit_of_tree(part, schema)
+    return _out_of_bounds(part.values.ravel().tolist()) or misfit_of_tree(part, schema)
 
 
 def misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
@@ -160,8 +162,9 @@ def fits_once(
     return reason
 
 
-def _not_finite(values: Iterable[float]) -> str | None:
-    return None if all(map(math.isfinite, values)) else "a number is not finite"
+def _out_of_bounds(values: Iterable[float]) -> str | None:
+    is_bounded = all(-MOST_IN_A_LEAF <= value <= MOST_IN_A_LEAF for value in values)
+    return None if is_bounded else f"a number is not finite, or beyond {MOST_IN_A_LEAF:g}"
 
 
 def _first(reasons: Iterable[str | None]) -> str | None:

@@ -9,6 +9,8 @@ from numbers import Rational, Real
 
 from hedgerow.errors import SpecError
 
+MOST_SHOWN = 200
+"""Characters of a value in an error."""
 Cost = Fraction | float
 """An exact rational >= 0 in the units of a measure, or `math.inf` for a release without noise."""
 
@@ -42,6 +44,18 @@ def exact(number: Fraction | float | int | str, name: str = "number") -> Fractio
         return Fraction(str(number) if isinstance(number, Real) else number)
     except (ValueError, OverflowError, TypeError):
         raise SpecError(f"{name} is {number!r}; use a finite number.") from None
+
+
+def shown(number: object) -> str:
+    """A user's number in an error: short, whatever its size; Python prints no int of any length."""
+    try:
+        near = (
+            0.0 if isinstance(number, bool) or not isinstance(number, Rational) else float(number)
+        )
+        text = f"{near:g}" if near else repr(number)
+    except (OverflowError, ValueError):
+        return "a number beyond all floats"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def checked_cost(cost: Cost) -> Cost:

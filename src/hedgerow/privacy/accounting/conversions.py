@@ -14,11 +14,19 @@ from functools import lru_cache
 
 from hedgerow.errors import PrivacyWarning, SpecError, warn
 from hedgerow.privacy.accounting import gaussian, rounding
-from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost, exact
+from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost, exact, shown
 from hedgerow.privacy.accounting.rounding import context, real
 from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoNoise
 
+LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
+LEAST_DELTA = Fraction(1, 10**100)
+PROMISES = "a finite number above 0, from 1e-12 to 1,000,000"
+"""Below no noise is proved, above nothing is promised and its numbers pass all floats."""
+FAILURES = (
+    "0 for pure epsilon, or a public number of 1e-100 or more, well below 1 / (100 x the largest "
+    "number of records there could be)"
+)
 WEAK_DELTA = Fraction(1, 10**4)
 WEAK_DELTA_WORDS = (
     "delta is above 1e-4: a mechanism that publishes one record in ten thousand keeps such a "
@@ -37,13 +45,18 @@ class Selection(Enum):
 # -------------------------------------------------------------------------------------- budgets
 def check_promise(epsilon: Fraction, delta: Fraction) -> None:
     """Refuses numbers that promise nothing."""
-    if exact(epsilon, "epsilon") <= 0:
-        raise SpecError(f"epsilon is {float(epsilon)}; use a finite number > 0.")
-    if not 0 <= exact(delta, "delta") < 1:
-        raise SpecError(
-            f"delta is {float(delta)}; use 0 for pure epsilon, or a public number well below "
-            "1 / (100 x the largest number of records there could be)."
-        )
+    if not is_epsilon(exact(epsilon, "epsilon")):
+        raise SpecError(f"epsilon is {shown(epsilon)}; use {PROMISES}.")
+    if not is_delta(exact(delta, "delta")):
+        raise SpecError(f"delta is {shown(delta)}; use {FAILURES}.")
+
+
+def is_epsilon(epsilon: Fraction) -> bool:
+    return LEAST_EPSILON <= epsilon <= MOST_EPSILON
+
+
+def is_delta(delta: Fraction) -> bool:
+    return delta == 0 or LEAST_DELTA <= delta < 1
 
 
 def is_weak_delta(delta: Fraction) -> bool:
