@@ -16,7 +16,7 @@ from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
 from hedgerow.site.reading.columns import as_column, distinct
 from hedgerow.site.reading.sources import as_table
 from hedgerow.values.schema import Schema
-from hedgerow.values.tokens import Token, token_of
+from hedgerow.values.tokens import Token, spelled, token_of
 
 
 def checked_rows(X: Any) -> Any:
@@ -155,8 +155,8 @@ def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], 
     found = distinct(as_column(labels))
     for value, _ in found.met([not _is_code(value, codes) for value in found.values]):
         raise DataError(
-            f"y holds {spelled(value)!r} beside the code {spelled(labels[0])}; give classes {_some(classes)}, or "
-            f"the codes 0 to {len(classes) - 1} for all of them."
+            f"y holds {spelled(value)!r} beside the code {spelled(labels[0])}; give classes "
+            f"{_some(classes)}, or the codes 0 to {len(classes) - 1} for all of them."
         )
     texts = [codes.get(token) for token in found.tokens()]
     return np.array(texts, dtype=object)[found.index], True
