@@ -16,7 +16,7 @@ import sklearn
 from sklearn.utils.estimator_checks import check_estimator
 
 import hedgerow as hr
-from hedgerow.estimators.sklearn_checks import COMPARING, DEPTH, expected_failed_checks
+from hedgerow.estimators.sklearn_checks import COMPARING, expected_failed_checks
 
 PAGE = Path(__file__).with_name("checks.md")
 EPSILON = 1e5
@@ -33,8 +33,7 @@ each estimator at its defaults and epsilon {EPSILON:g}, on a schema that is read
 They may fail, and whether they do is chance; *expected* names those that did. What
 `hedgerow.estimators.sklearn_checks.expected_failed_checks(model)` gives is for `check_estimator`.
 Without noise (`placement="nowhere"`) every estimator passes every check;
-`tests/contract/test_estimators.py` runs both. One more is expected of `MedianForestRegressor`:
-`check_regressors_train` {DEPTH}.
+`tests/contract/test_estimators.py` runs both.
 
 * `set_output` is for transformers, and these are none: `predict` and `predict_proba` are arrays.
 * `predict_log_proba` is the logarithm of `predict_proba`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
@@ -16,6 +17,8 @@ from hedgerow.values.schema import Schema
 LEANING = Rule(
     FLAG.kind, FLAG.allowed, lambda given: LeanOn.ABOVE if FLAG.read(given) else LeanOn.NONE
 )
+NOISY = {"n_trees": 5, "max_depth": 6}
+"""Where every sum carries noise and every level of every tree has a part of the budget."""
 LOOKING = (when(split="best"),)
 """Totally random trees look at nothing but their leaves."""
 
@@ -24,23 +27,24 @@ LOOKING = (when(split="best"),)
 class _ExtraTrees(PrivateEstimator):
     """What both kinds of extra-trees share."""
 
-    n_trees: int = parameter(
-        default=20,
-        rule=whole(1),
-        text="Trees; every one is charged a part of the budget. The default is the paper's.",
+    n_trees: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Trees; every one is charged a part of the budget. None is the paper's 20 where sums "
+        "carry no noise ('nowhere' and 'label'), and 5 elsewhere.",
     )
-    max_depth: int = parameter(
-        default=20,
-        rule=whole(1),
-        text="Levels of splits; every one is charged a part of the budget. The default is the "
-        "paper's and suits 'nowhere' and 'label'; with noise on every sum use few levels.",
+    max_depth: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Levels of splits; every one is charged a part of the budget. None is the paper's 20 "
+        "where sums carry no noise ('nowhere' and 'label'), and 6 elsewhere.",
     )
     max_features: int | None = parameter(
         default=None,
         rule=or_none(whole(1)),
         used=LOOKING,
         text="Random tests that compete for a node; None is the root of the number of features, "
-        "at least 2, and all features for a number.",
+        "at least 2, and all features for a number where sums carry no noise.",
     )
     min_samples_split: float = parameter(
         default=2.0,
@@ -98,7 +102,12 @@ class _ExtraTrees(PrivateEstimator):
     )
 
     def _recipe(self, schema: Schema) -> Recipe:
-        return filled(ExtraTrees, checked(self))
+        given = checked(self)
+        if given.placement in (Placement.NOWHERE, Placement.LABEL):
+            return filled(ExtraTrees, given)
+        usual = {**NOISY, "max_features": max(2, math.isqrt(len(schema.features)))}
+        absent = {name: value for name, value in usual.items() if getattr(given, name) is None}
+        return filled(ExtraTrees, given, **absent)
 
 
 @estimator

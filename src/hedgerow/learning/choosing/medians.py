@@ -18,6 +18,7 @@ is all that leaves. Categories are scored by balance with the sign that prefers 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -185,13 +186,14 @@ def no_balance(level: int) -> int:
     return 0
 
 
-def balance_below(depth: int) -> Callable[[int], int]:
+def balance_below(depth: int, noise: float = math.inf) -> Callable[[int], int]:
     """A quarter of a squared error per record on the last level, half as much on each above.
 
     Squared errors shrink with every level and their noise does not: near the leaves the target
-    would tell nothing, and cuts would be random and uneven.
+    would tell nothing, and cuts would be random and uneven. Never more than `noise`, the deviation
+    of a count for the same price, in records: where choices are all but exact the target decides.
     """
-    return lambda level: LATTICE >> (depth + 1 - level)
+    return lambda level: int(min(LATTICE >> (depth + 1 - level), LATTICE * noise))
 
 
 # ------------------------------------------------------------------------------ several holders

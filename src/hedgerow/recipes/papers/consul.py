@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
@@ -172,8 +173,10 @@ class MedianForest:
             case MedianSplit.MEDIANS:
                 return medians.among_medians(rules, share)
             case MedianSplit.GRID:
-                even = medians.balance_below(depth) if goal.shape else medians.no_balance
-                return medians.among_cuts(rules, share, even)
+                if not goal.shape:
+                    return medians.among_cuts(rules, share, medians.no_balance)
+                noise = math.sqrt(quote.variance(replace(SIZE, share=share)))
+                return medians.among_cuts(rules, share, medians.balance_below(depth, noise))
 
     def _table_chooser(self, schema: Schema, goal: Goal, quote: Quote, share: Fraction) -> Chooser:
         """Flat tables of few bins under Laplace noise, dyadic ones of many under Gaussian noise."""
