@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 from hedgerow.estimators.base import PrivateClassifier, PrivateEstimator, PrivateRegressor
@@ -105,8 +104,7 @@ class _ExtraTrees(PrivateEstimator):
         given = checked(self)
         if given.placement in (Placement.NOWHERE, Placement.LABEL):
             return filled(ExtraTrees, given)
-        usual = {**NOISY, "max_features": max(2, math.isqrt(len(schema.features)))}
-        absent = {name: value for name, value in usual.items() if getattr(given, name) is None}
+        absent = {name: value for name, value in NOISY.items() if getattr(given, name) is None}
         return filled(ExtraTrees, given, **absent)
 
 

@@ -168,9 +168,10 @@ class ExtraTrees:
 
     def _rules(self, goal: Goal, schema: Schema, quote: Quote) -> RandomSplits:
         n, statistic = len(schema.grids), goal.statistic
-        usual = n if goal.shape else max(2, math.isqrt(n))  # one alone would be no choice
-        considered = min(self.max_features or usual, n)
         share = (1 - self.leaf_share) / (self.n_trees * self.max_depth)
+        is_exact = _noise(statistic, 1, share, quote) == 0.0
+        root = max(2, math.isqrt(n))  # one alone would be no choice
+        considered = min(self.max_features or (n if goal.shape and is_exact else root), n)
         noise = _noise(statistic, considered, share, quote)
         spare = self.spare if noise == 0.0 else 1
         return RandomSplits(
