@@ -24,6 +24,7 @@ from hedgerow.coordinator.total import Total
 from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
 from hedgerow.estimators.assembling import Circumstances, agree, train
 from hedgerow.estimators.checking import (
+    by_schema_names,
     check_columns,
     check_task,
     checked_labels,
@@ -169,6 +170,7 @@ class PrivateEstimator(CommonParameters):
             raise DataError("X holds no rows; give at least one.")
         given = self._given_schema(X, labels)
         check_task(given, self._regression, type(self).__name__)
+        X = by_schema_names(X, given)
         labels, are_codes = names_of_codes(labels, given)
         names = declared_parties(party, parties)
         parts = split_by_party(X, labels, party, names)
@@ -287,7 +289,7 @@ class PrivateEstimator(CommonParameters):
     # -------------------------------------------------------------------------------- predict
     def _outputs(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
-        X = checked_rows(X)
+        X = by_schema_names(checked_rows(X), self.schema_)
         check_columns(X, self)
         with using(self.n_jobs or 1):
             return outputs(self.model_, X, self.schema_)
@@ -314,7 +316,8 @@ class PrivateEstimator(CommonParameters):
     def cells(self, X: Any) -> Codes:
         """(F, n) the cell of the schema's grid that each value falls in."""
         check_is_fitted(self, "model_")
-        return encoding.encode_features(checked_rows(X), self.schema_)
+        X = by_schema_names(checked_rows(X), self.schema_)
+        return encoding.encode_features(X, self.schema_)
 
     def __getstate__(self) -> Any:
         """A pickled model leaves its owner's side; exact counts and the holders' secrets do not."""

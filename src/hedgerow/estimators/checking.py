@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
@@ -28,6 +29,27 @@ def checked_rows(X: Any) -> Any:
     if isinstance(X, list | tuple):  # NumPy would make text of all numbers beside one text
         X = np.array(X, dtype=object)
     return check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+
+
+def by_schema_names(X: Any, schema: Schema) -> Any:
+    """Columns that a ColumnTransformer has named `num__age` by the schema's name, `age`.
+
+    Only where that is the one column it can be; else reading says which column is not there.
+    """
+    if not hasattr(X, "columns"):
+        return X
+    is_arrow = isinstance(X, pa.Table)
+    columns = [str(name) for name in (X.column_names if is_arrow else X.columns)]
+    renamed = dict(enumerate(columns))
+    for name in set(schema.names) - set(columns):
+        places = [at for at, column in enumerate(columns) if column.endswith(f"__{name}")]
+        if len(places) != 1:
+            return X
+        renamed[places[0]] = name
+    names = list(renamed.values())
+    if names == columns:
+        return X
+    return X.rename_columns(names) if is_arrow else X.set_axis(names, axis=1)
 
 
 def _check_is_table(X: Any) -> None:
@@ -150,7 +172,10 @@ def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], 
     """
     classes = schema.with_sorted_classes().classes or ()
     codes: dict[Token, str] = {str(code): name for code, name in enumerate(classes)}
-    if not len(labels) or not _is_code(labels[0], codes) or not _has_codes(schema, codes):
+    if not _has_codes(schema, codes):
+        _refuse_codes(labels, classes, codes)
+        return labels, False
+    if not len(labels) or not _is_code(labels[0], codes):
         return labels, False
     found = distinct(as_column(labels))
     for value, _ in found.met([not _is_code(value, codes) for value in found.values]):
@@ -160,6 +185,22 @@ def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], 
         )
     texts = [codes.get(token) for token in found.tokens()]
     return np.array(texts, dtype=object)[found.index], True
+
+
+def _refuse_codes(labels: NDArray[Any], classes: Sequence[str], codes: Mapping[Token, str]) -> None:
+    """Codes of classes that have other such numbers among them, such as 1 and 2."""
+    known = {token_of(name) for name in classes}
+    if known == codes.keys():
+        return
+    found = distinct(as_column(labels))
+    met = [value for value, _ in found.met([True] * len(found.values))]
+    strange = [value for value in met if token_of(value) not in known]
+    if strange and all(_is_code(value, codes) for value in met):
+        raise DataError(
+            f"y holds {spelled(strange[0])}, which is no class of the schema; it has "
+            f"{_some(classes)}. If a meta-estimator has encoded labels as 0 to {len(classes) - 1}, "
+            f"list these: classes=range({len(classes)}). It gives your own labels back."
+        )
 
 
 def _is_code(label: object, codes: Mapping[Token, str]) -> bool:

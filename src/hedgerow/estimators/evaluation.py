@@ -13,7 +13,12 @@ from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.promise import unit
 from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import SpecError
-from hedgerow.estimators.checking import checked_labels, checked_rows, names_of_codes
+from hedgerow.estimators.checking import (
+    by_schema_names,
+    checked_labels,
+    checked_rows,
+    names_of_codes,
+)
 from hedgerow.estimators.holders import (
     declared_parties,
     secret_draws,
@@ -132,7 +137,7 @@ def compared(
     """All candidates by one query; `told` says whose rows these are, `note` who trained on them."""
     schema = _joint_schema(candidates)
     models = [on_joint_grid(one.model_, one.schema_, schema) for one in candidates]
-    X = checked_rows(rows[0])
+    X = by_schema_names(checked_rows(rows[0]), schema)
     y, _ = names_of_codes(checked_labels(rows[1], schema.target is not None), schema)
     party, person = told["party"], told["person"]
     sites = declared_parties(party, told["parties"])
