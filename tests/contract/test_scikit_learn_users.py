@@ -49,9 +49,7 @@ FEATURES = {"age": (0, 100), "dose": (0, 10)}
 CLASSIFIERS = [getattr(hr, name) for name in hr.__all__ if name.endswith("Classifier")]
 ESTIMATORS = [*CLASSIFIERS, *(getattr(hr, n) for n in hr.__all__ if n.endswith("Regressor"))]
 QUICK = {"n_trees": 2, "max_depth": 3, "max_splits": 5, "random_state": 0, "epsilon": 1e5}
-ROWS = pd.DataFrame(
-    np.random.default_rng(5).random((180, 2)) * [100, 10], columns=["age", "dose"]
-)
+ROWS = pd.DataFrame(np.random.default_rng(5).random((180, 2)) * [100, 10], columns=["age", "dose"])
 NUMBERS = ROWS["age"].to_numpy() + 1.0
 EACH_USER = pytest.mark.parametrize("user", USERS)
 
@@ -137,7 +135,7 @@ def scored(name, model, X, y):
         warnings.simplefilter("ignore")
         try:
             return float(get_scorer(name)(model, X, y))
-        except ValueError as error:
+        except Exception as error:
             return type(error)
 
 
@@ -224,7 +222,7 @@ def test_a_threshold_is_tuned(user):
     assert tuned.score(ROWS, labels(user)) > 0.9
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba"])
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
 @EACH_USER
 def test_cross_val_predict_gives_what_it_gives_of_histogram_boosting(user, method):
     y = labels(user)
@@ -234,8 +232,9 @@ def test_cross_val_predict_gives_what_it_gives_of_histogram_boosting(user, metho
     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
     if method == "predict":
         assert (ours == y).mean() > 0.9
-    elif len(USERS[user]) == 2:
-        assert ((ours[:, 1] > ours[:, 0]) == (y == max(USERS[user]))).mean() > 0.9
+    else:
+        best = (ours > 0).astype(int) if ours.ndim == 1 else ours.argmax(axis=1)
+        assert (np.unique(y)[best] == y).mean() > 0.9
 
 
 def test_a_stacks_last_estimator_predicts_codes_of_users_labels():

@@ -45,7 +45,7 @@ from hedgerow.estimators.ledger import Ledger
 from hedgerow.estimators.parameters import checked
 from hedgerow.estimators.predicting import outputs
 from hedgerow.estimators.progress import bar
-from hedgerow.estimators.saving import save_model
+from hedgerow.estimators.saving import plain_state, save_model, set_state
 from hedgerow.estimators.searching import search_around, warn_of_search
 from hedgerow.estimators.sources import (
     Columns,
@@ -79,8 +79,8 @@ from hedgerow.values.schema import Schema
 
 SET_BY_FIT = frozenset(name for name, _, _ in (CLASSES_ATTRIBUTE, *ATTRIBUTES))
 SMALLEST = np.finfo(np.float64).tiny
-OWNERS = ("data_report_", "_held_out_draws")
-"""What stays with whoever has the rows."""
+OWNERS = ("data_report_", "_held_out_draws", "ledger_")
+"""What stays with whoever has the rows; no model file has it either."""
 
 
 class PrivateEstimator(CommonParameters):
@@ -321,7 +321,11 @@ class PrivateEstimator(CommonParameters):
 
     def __getstate__(self) -> Any:
         """A pickled model leaves its owner's side; exact counts and the holders' secrets do not."""
-        return {k: v for k, v in super().__getstate__().items() if k not in OWNERS}
+        state = {k: v for k, v in super().__getstate__().items() if k not in OWNERS}
+        return plain_state(self, state)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

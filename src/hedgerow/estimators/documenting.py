@@ -14,7 +14,7 @@ ATTRIBUTES = (
     ("model_", "Model", "The trees, and how their outputs are read."),
     ("privacy_", "PrivacyStatement", "What is promised, to whom, and which round spent what."),
     ("run_", "RunRecord", "Rounds, and the bytes that left and reached a site."),
-    ("ledger_", "Ledger", "The charges of the fit; not kept in a model file."),
+    ("ledger_", "Ledger", "The charges of the fit; kept in no file."),
     ("n_features_in_", "int", "Columns that the schema declares."),
     ("feature_names_in_", "array of str", "Names of the columns, if rows came as a data frame."),
 )

@@ -6,6 +6,7 @@ names. The ledger of the fit is not kept, nor where a shared one lies.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
@@ -36,6 +37,8 @@ ENTRIES = (
     *("estimator", "parameters", "schema", "classes", "columns"),
     *("model", "leaves", "privacy", "run"),
 )
+FITTED = ("schema_", "model_", "grown_", "run_", "privacy_", "evaluation_")
+TEXT = "fitted"
 LABEL_KINDS = "biufUO"
 """NumPy's letters for what labels may be: booleans, numbers, texts, objects."""
 
@@ -45,13 +48,9 @@ def save_model(path: str | Path, estimator: Any) -> None:
     content = {
         "estimator": type(estimator).__name__,
         "parameters": _saved_parameters(estimator),
-        "schema": estimator.schema_.to_dict(),
         "classes": None if classes is None else _saved_labels(classes),
         "columns": None if columns is None else list(columns),
-        "model": estimator.model_.to_dict(),
-        "leaves": [_saved_leaves(grown) for grown in estimator.grown_],
-        "privacy": estimator.privacy_.to_dict(),
-        "run": estimator.run_.to_dict(),
+        **_fitted(estimator),
     }
     evaluation = kept_evaluation(estimator)
     model_file.write(
@@ -60,6 +59,17 @@ def save_model(path: str | Path, estimator: Any) -> None:
         signed=getattr(estimator, "signed_", None),
         evaluation=None if evaluation is None else evaluation.to_dict(),
     )
+
+
+def _fitted(estimator: Any) -> dict[str, Any]:
+    """What `fit` has released, in plain values."""
+    return {
+        "schema": estimator.schema_.to_dict(),
+        "model": estimator.model_.to_dict(),
+        "leaves": [_saved_leaves(grown) for grown in estimator.grown_],
+        "privacy": estimator.privacy_.to_dict(),
+        "run": estimator.run_.to_dict(),
+    }
 
 
 def load(path: str | Path) -> Any:
@@ -98,24 +108,66 @@ def _restored(content: Mapping[str, Any]) -> Any:
     given = read_parameters(content["parameters"])
     estimator = _class_named(content["estimator"])(**given)
     checked(estimator)
-    is_given = content["parameters"].get("schema") == {"schema": content["schema"]}
-    estimator.schema_ = given["schema"] if is_given else Schema.from_dict(content["schema"])
-    estimator.model_ = Model.from_dict(content["model"])
+    _set_fitted(estimator, content)
     reason = misfit_of_model(estimator.model_.score, estimator.schema_)
     if reason is not None:
         raise ValueError(reason)
-    trees = estimator.model_.score.trees if content["leaves"] else ()
-    estimator.grown_ = tuple(
-        _grown(tree, leaves) for tree, leaves in zip(trees, content["leaves"], strict=True)
-    )
-    estimator.privacy_ = PrivacyStatement.from_dict(content["privacy"])
-    estimator.run_ = RunRecord.from_dict(content["run"])
     estimator.n_features_in_ = len(estimator.schema_.grids)
     if content["columns"] is not None:
         estimator.feature_names_in_ = np.asarray(content["columns"], dtype=object)
     if content["classes"] is not None:
         estimator.classes_ = _labels(content["classes"])
     return estimator
+
+
+def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
+    given = estimator.schema
+    is_given = isinstance(given, Schema) and given.to_dict() == content["schema"]
+    estimator.schema_ = given if is_given else Schema.from_dict(content["schema"])
+    estimator.model_ = Model.from_dict(content["model"])
+    trees = estimator.model_.score.trees if content["leaves"] else ()
+    estimator.grown_ = tuple(
+        _grown(tree, leaves) for tree, leaves in zip(trees, content["leaves"], strict=True)
+    )
+    estimator.privacy_ = PrivacyStatement.from_dict(content["privacy"])
+    estimator.run_ = RunRecord.from_dict(content["run"])
+
+
+# ------------------------------------------------------------------------------------- pickles
+def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+    """What pickle, joblib and skops keep: parameters in plain values, what was fitted as one text.
+
+    skops writes neither enumerations nor frozen values; text that is a model's is read by us.
+    """
+    plain = {name: _as_plain(value) for name, value in state.items() if name not in FITTED}
+    if "model_" in state:
+        evaluation = kept_evaluation(estimator)
+        beside = {"evaluation": None if evaluation is None else evaluation.to_dict()}
+        plain[TEXT] = json.dumps(_fitted(estimator) | beside)
+    return plain
+
+
+def set_state(estimator: Any, state: Mapping[str, Any]) -> None:
+    """The estimator of a `plain_state`."""
+    plain = dict(state)
+    text = plain.pop(TEXT, None)
+    vars(estimator).update({name: _of_plain(value) for name, value in plain.items()})
+    if text is None:
+        return
+    content = json.loads(text)
+    _set_fitted(estimator, content)
+    if content["evaluation"] is not None:
+        estimator.keep(Evaluation.from_dict(content["evaluation"]))
+
+
+def _as_plain(value: Any) -> Any:
+    saved = _saved_value(value)
+    return saved if isinstance(saved, dict) else value
+
+
+def _of_plain(value: Any) -> Any:
+    is_table = isinstance(value, dict) and len(value) == 1 and value.keys() <= READERS.keys()
+    return _value(value) if is_table else value
 
 
 def _class_named(name: str) -> Any:
