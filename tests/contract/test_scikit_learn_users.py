@@ -33,6 +33,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import hedgerow as hr
 from hedgerow.errors import DataError
+from hedgerow.estimators.files import predict_file
 
 USERS = {
     "texts": ("yes", "no"),
@@ -289,6 +290,41 @@ def test_a_prefix_is_taken_off_only_where_it_can_mean_one_column():
 
 
 # ------------------------------------------------------------------------------------ files
+@pytest.mark.parametrize("user", ["texts", "three texts"])
+@pytest.mark.parametrize("kind", [hr.TreeClassifier, hr.BoostedTreesClassifier])
+def test_model_files_exports_and_commands_list_classes_as_the_estimator_does(kind, user, tmp_path):
+    """Sums of two classes speak of the second: an export of the other would be 1 less this."""
+    model = made(user, kind).fit(ROWS, labels(user))
+    classes, row = model.classes_.tolist(), ROWS.iloc[0].to_dict()
+    model.save(tmp_path / "m.json")
+    again = hr.load(tmp_path / "m.json")
+    assert again.classes_.tolist() == list(again.schema_.classes) == classes
+    assert np.array_equal(again.predict_proba(ROWS), model.predict_proba(ROWS))
+    module = {}
+    exec(model.export(tmp_path / "m.py", to="python").read_text(), module)
+    assert list(module["MODEL"]["classes"]) == classes
+    said = module["predict_proba"](row)
+    said = [said[name] for name in classes] if isinstance(said, dict) else said
+    assert np.allclose(said, model.predict_proba(ROWS[:1])[0])
+    sql = model.export(tmp_path / "m.sql", to="sql").read_text()
+    places = [sql.index(f'"p_{name}"') for name in classes]
+    assert places == sorted(places)
+    booster = pytest.importorskip("xgboost").Booster(
+        model_file=model.export(tmp_path / "x.json", to="xgboost")
+    )
+    names = list(ROWS.columns)
+    types = ["float", "float"]
+    matrix = pytest.importorskip("xgboost").DMatrix(
+        ROWS.astype(np.float32), feature_names=names, feature_types=types
+    )
+    found = booster.predict(matrix)
+    one = found if found.ndim == 1 else found[:, 1]
+    assert np.allclose(one, model.predict_proba(ROWS.astype(np.float32))[:, 1], atol=1e-5)
+    outputs, columns = predict_file(again, ROWS)
+    assert columns == [str(name) for name in classes]
+    assert np.allclose(outputs, model.predict_proba(ROWS))
+
+
 @pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
 def test_skops_saves_and_loads_every_estimator(kind):
     io = pytest.importorskip("skops.io")
