@@ -36,7 +36,17 @@ Without noise (`placement="nowhere"`) every estimator passes every check;
 `tests/contract/test_estimators.py` runs both.
 
 * `set_output` is for transformers, and these are none: `predict` and `predict_proba` are arrays.
-* `predict_log_proba` is the logarithm of `predict_proba`.
+* `predict_log_proba` is the logarithm of `predict_proba`; `decision_function` is of two classes the
+  log-odds of the second, of more the logarithm of each.
+* `classes_` are sorted, in the type in which the schema lists them (booleans, whole numbers or
+  texts): labels never change it. So list `classes=(0, 1)` for numbers and `("0", "1")` for texts.
+* Meta-estimators (voting, stacking, bagging, `cross_val_predict`) hand over labels as codes, 0 to
+  k - 1 in the order of the sorted classes. They are read so, and predicted so, where the schema's
+  own classes are no such numbers. Classes such as 1 and 2 cannot be told from codes: list
+  `classes=range(2)` there, and the meta-estimator gives your labels back. All labels are codes, or
+  none is.
+* A ColumnTransformer's `num__age` is read as the schema's `age`, where no other column can be meant.
+* skops, and MLflow with `skops_trusted_types`, need to trust one type: that of the estimator.
 * `sample_weight` and `class_weight` are refused with their reason: a weight would scale one
   record's influence beyond the bound that its noise was made for.
 * Metadata routing: `party`, `parties` and `person` are one value a row or a list of names. A

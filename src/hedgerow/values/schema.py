@@ -349,7 +349,7 @@ def _type_of_labels(values: list[object]) -> type:
 def _type_of_label(value: object) -> type:
     if isinstance(value, bool | np.bool_):
         return bool
-    is_whole = isinstance(value, Real) and math.isfinite(value) and value == int(value)
+    is_whole = isinstance(value, Real) and math.isfinite(value) and value == math.trunc(value)
     return int if is_whole else str
 
 
