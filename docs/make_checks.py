@@ -45,7 +45,7 @@ Without noise (`placement="nowhere"`) every estimator passes every check;
   own classes are no such numbers. Classes such as 1 and 2 cannot be told from codes: list
   `classes=range(2)` there, and the meta-estimator gives your labels back. All labels are codes, or
   none is.
-* A ColumnTransformer's `num__age` is read as the schema's `age`, where no other column can be meant.
+* A ColumnTransformer's `num__age` is read as the schema's `age`, if no other column can be meant.
 * skops, and MLflow with `skops_trusted_types`, need to trust one type: that of the estimator.
 * `sample_weight` and `class_weight` are refused with their reason: a weight would scale one
   record's influence beyond the bound that its noise was made for.

@@ -160,3 +160,9 @@ def test_a_mechanism_is_refused_where_several_holders_ask_tables():
     model = hr.MedianForestClassifier(TWO, mechanism="exponential", max_depth=2)
     with pytest.raises(SpecError, match="as several holders must; leave it at None"):
         model.fit(X, y, party=np.arange(60) % 3)
+
+
+def test_balance_is_never_more_than_the_noise_of_a_choice():
+    assert [balance_below(2, 1e-9)(level) for level in range(2)] == [0, 0]
+    assert [balance_below(2, 1 / 8)(level) for level in range(2)] == [LATTICE // 8, LATTICE // 8]
+    assert balance_below(2, 1.0)(1) == balance_below(2)(1)

@@ -303,3 +303,23 @@ def test_a_schema_is_told_in_one_line():
     assert repr(Schema(one, target=Target(0, 5))) == "Schema(1 feature: 'age'; target: 0.0 to 5.0)"
     many = Schema(one, classes=("a", "b", "c", "d", "e"))
     assert repr(many) == "Schema(1 feature: 'age'; classes: 'a', 'b', 'c' and 2 more)"
+
+
+@pytest.mark.parametrize(
+    ("listed", "labels"),
+    [
+        ((1, 0), (0, 1)),
+        ((10, 9), (9, 10)),
+        ((True, False), (False, True)),
+        (("10", "9"), ("10", "9")),
+        ((2.0, 1), (1, 2)),
+        ((0.5, 1), ("0.5", "1")),
+    ],
+)
+def test_labels_have_the_type_in_which_classes_were_listed_also_from_a_file(listed, labels):
+    schema = Schema((AGE,), classes=iter(listed))
+    for same in (schema, Schema.from_toml(schema.to_toml()), Schema.from_dict(schema.to_dict())):
+        found = same.with_sorted_classes().labels
+        assert found == labels
+        assert [type(one) for one in found] == [type(one) for one in labels]
+        assert same.digest == Schema((AGE,), classes=[str(one) for one in schema.classes]).digest
