@@ -45,6 +45,7 @@ USERS = {
     "texts of digits": ("1", "0"),
 }
 """Classes as users list them, none of them sorted."""
+SLOW = pytest.mark.slow
 FEATURES = {"age": (0, 100), "dose": (0, 10)}
 CLASSIFIERS = [getattr(hr, name) for name in hr.__all__ if name.endswith("Classifier")]
 ESTIMATORS = [*CLASSIFIERS, *(getattr(hr, n) for n in hr.__all__ if n.endswith("Regressor"))]
@@ -52,6 +53,14 @@ QUICK = {"n_trees": 2, "max_depth": 3, "max_splits": 5, "random_state": 0, "epsi
 ROWS = pd.DataFrame(np.random.default_rng(5).random((180, 2)) * [100, 10], columns=["age", "dose"])
 NUMBERS = ROWS["age"].to_numpy() + 1.0
 EACH_USER = pytest.mark.parametrize("user", USERS)
+SOME_USERS = pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param(user, marks=() if user in ("texts", "three texts", "booleans") else SLOW)
+        for user in USERS
+    ],
+)
+"""All of them in the long suite."""
 
 
 def made(user, kind=hr.TreeClassifier, **options):
@@ -200,7 +209,7 @@ def outcome(meta, user, one):
 
 
 @pytest.mark.parametrize("meta", METAS)
-@EACH_USER
+@SOME_USERS
 def test_every_meta_estimator_works_as_with_histogram_boosting(user, meta):
     assert outcome(meta, user, made(user)) == outcome(meta, user, reference())
 
@@ -223,7 +232,7 @@ def test_a_threshold_is_tuned(user):
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
-@EACH_USER
+@SOME_USERS
 def test_cross_val_predict_gives_what_it_gives_of_histogram_boosting(user, method):
     y = labels(user)
     ours, theirs = (
