@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Answer, ClassCounts, PredictionCells, SumQuery
-from hedgerow.values.arrays import BoolArray, FloatArray
+from hedgerow.values.arrays import BoolArray, FloatArray, canonical
 from hedgerow.values.losses import sigmoid
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE
@@ -88,8 +88,8 @@ def fitted(answer: Answer, expected: Line, known: ClassTotals) -> Line:
         gradient = jacobian.T @ (missed / spread) - pull @ (line - prior)
         line = line + np.clip(np.linalg.solve(curvature, gradient), -0.5, 0.5)
     moved = np.sqrt(np.linalg.solve(curvature, (jacobian / spread[:, None]).T)[1] ** 2 @ noise)
-    shift, steep = float(line[0]), float(max(line[1], 0.0))
-    return Line(shift, steep, float(moved) / steep if steep else 0.0)
+    shift, steep = canonical([line[0], max(line[1], 0.0)]).tolist()
+    return Line(shift, steep, float(canonical(moved / steep)) if steep else 0.0)
 
 
 def _stands_out(rows: FloatArray, intervals: int, answer: Answer) -> BoolArray:
