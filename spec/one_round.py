@@ -3,10 +3,8 @@
 K sites hold rows of the same columns. Each counts classes by bin, adds its share of discrete
 Laplace noise (Goryczka and Xiong 2017), masks the vector (Bonawitz et al. 2017) and sends it. The
 coordinator learns the sum over those who arrived; the best split of the noisy histograms is
-post-processing. Every step is a function of its arguments: secrets come in as `rand: bytes`, what
-is kept goes out as a new value. Nothing of `hedgerow` is imported: the product is held against
-this file, byte for byte. It is for pure epsilon and numeric columns, slow, checks no stranger's
-bytes, and its secrets are whatever the caller passes. Never use it for real rows.
+post-processing. The product is held against this file byte for byte, so it imports nothing of it.
+Secrets come in as `rand: bytes`. For pure epsilon and numeric columns; never for real rows.
 """
 
 from __future__ import annotations
@@ -26,21 +24,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 Tape: TypeAlias = Callable[[int], bytes]
 Row: TypeAlias = tuple[Sequence[float | None], str]
 Counts: TypeAlias = list[list[list[int]]]  # by feature, cell and class
 
 
-class Refused(Exception):
-    """What a site says when it says no: one constant code, and nothing else."""
-
-
 def require(condition: bool, code: str) -> None:
+    """A refusal is one constant code: words could carry a count or a value."""
     if not condition:
-        raise Refused(code)
+        raise ValueError(code)
 
 
 # ------------------------------------------------------------------------------ 1 bytes and hashes
@@ -133,14 +126,10 @@ def study_hash(study: Study) -> bytes:
     return hashlib.sha256(b"hedgerow/study/2/" + canonical(content(study))).digest()
 
 
-# --------------------------------------------------------- 3 query, sensitivity, price, law of noise
-class Question(NamedTuple):
-    """What is asked of every site, and how a site answers: a vector to be summed, and picks."""
-
-    questions: bytes
-    definitions: bytes  # what the questions name by its SHA-256
-    words: str  # for people who read the ledger
-    respond: Callable[[Sequence[Row], Tape], tuple[list[int], list[int]]]
+# -------------------------------------------------------- 3 query, sensitivity, price, law of noise
+Answer: TypeAlias = tuple[list[int], list[int]]  # a vector to be summed, and picks in the clear
+Respond: TypeAlias = Callable[[Sequence[Row], Tape], Answer]
+Question: TypeAlias = tuple[bytes, bytes, str, Respond]  # questions, what they name, words
 
 
 def share(study: Study) -> Fraction:
@@ -175,14 +164,14 @@ def histogram_question(study: Study) -> Question:
     }  # fmt: skip
     words = f"class counts of all {p} columns in {cells} ranges, for all records"
 
-    def respond(rows: Sequence[Row], read: Tape) -> tuple[list[int], list[int]]:
+    def respond(rows: Sequence[Row], read: Tape) -> Answer:
         """Noise is drawn whole, for every coordinate, before a row is looked at."""
         honest = study.threshold - study.colluders
         noise = noise_share(noise_rate(study), honest, p * cells * classes, read)
         exact = [n for counts in histograms(study, rows) for cell in counts for n in cell]
         return [x + z for x, z in zip(exact, noise, strict=True)], []
 
-    return Question(canonical([query]), blob(binning), words, respond)
+    return canonical([query]), blob(binning), words, respond
 
 
 # -------------------------------------------------------------------------------- 4 rows to counts
@@ -193,10 +182,8 @@ def edges(study: Study, feature: int) -> list[float]:
 
 
 def histograms(study: Study, rows: Iterable[Row]) -> Counts:
-    """Counts by feature, cell and class; a row of no known class adds nothing.
-
-    Cell k has cuts[k-1] <= value < cuts[k], the last one is for missing values: what becomes of a
-    record depends on that record alone.
+    """A row of no known class adds nothing. Cell k has cuts[k-1] <= value < cuts[k], the last
+    one is for missing values: what becomes of a record depends on that record alone.
     """
     cuts = [edges(study, j) for j in range(len(study.features))]
     counts = [[[0] * len(study.classes) for _ in range(study.n_bins + 1)] for _ in cuts]
@@ -268,12 +255,11 @@ PRIME = 2**255 - 19
 
 
 def root(private: bytes, epoch_id: bytes, me: int, peer: int, keys: Sequence[bytes]) -> bytes:
-    """What two sites share for an epoch: X25519 of their ephemeral keys, then HKDF."""
-    low, high = sorted((me, peer))
-    point = X25519PublicKey.from_public_bytes(keys[peer])
+    """What two sites share for an epoch: X25519 of their ephemeral keys, then HKDF (RFC 5869)."""
+    point, (low, high) = X25519PublicKey.from_public_bytes(keys[peer]), sorted((me, peer))
     shared = X25519PrivateKey.from_private_bytes(private).exchange(point)
-    info = b"root" + ids((low, high)) + keys[low] + keys[high]
-    return HKDF(SHA256(), 32, salt=epoch_id, info=info).derive(shared)
+    extracted = hmac.digest(epoch_id, shared, "sha256")
+    return expand(extracted, b"root", ids((low, high)) + keys[low] + keys[high])
 
 
 def context(epoch_id: bytes, number: int, questions: bytes, keys: Sequence[bytes]) -> bytes:
@@ -282,9 +268,9 @@ def context(epoch_id: bytes, number: int, questions: bytes, keys: Sequence[bytes
     return H("ctx", epoch_id, uint(number, 8), H("bundle", questions), who)
 
 
-def expand(root: bytes, use: bytes, ctx: bytes, *ends: int) -> bytes:
-    """HKDF-Expand to one block: the seed of a pair's mask, or the key that seals one share."""
-    return hmac.digest(root, use + ctx + ids(ends) + b"\x01", "sha256")
+def expand(key: bytes, use: bytes, info: bytes) -> bytes:
+    """HKDF-Expand to one block: a root, the seed of a pair's mask, the key of a sealed share."""
+    return hmac.digest(key, use + info + b"\x01", "sha256")
 
 
 def fold(vector: Sequence[int], keys: Iterable[tuple[bytes, int]]) -> list[int]:
@@ -296,20 +282,17 @@ def fold(vector: Sequence[int], keys: Iterable[tuple[bytes, int]]) -> list[int]:
     return [x % 2**64 for x in total]
 
 
-def element(rand: bytes) -> int:
-    """Uniform in the field; a draw past the prime (chance 2^-250) would be drawn again."""
-    require((found := int.from_bytes(rand, "big") >> 1) < PRIME, "BadRandomness")
-    return found
-
-
 def split_secret(b: int, t: int, sites: Iterable[int], rand: bytes) -> dict[int, int]:
     """Shamir 1979: at site + 1, a polynomial of degree t - 1 whose value at 0 is the secret.
 
     The first t - 1 values are drawn and the others follow: the same law as drawn coefficients.
+    (The product draws again what falls past the prime: a chance of 2^-250.)
     """
     points = [site + 1 for site in sorted(sites)]
-    drawn = {x: element(rand[32 * i : 32 * i + 32]) for i, x in enumerate(points[: t - 1])}
-    return {x - 1: interpolate({0: b} | drawn, x) for x in points}
+    known = {0: b}
+    for i, x in enumerate(points[: t - 1]):
+        known[x] = int.from_bytes(rand[32 * i :][:32], "big") >> 1
+    return {x - 1: interpolate(known, x) for x in points}
 
 
 def interpolate(values: Mapping[int, int], x: int) -> int:
@@ -322,15 +305,7 @@ def interpolate(values: Mapping[int, int], x: int) -> int:
 
 
 # --------------------------------------------------------------------------------------- 7 ledger
-class Entry(NamedTuple):
-    """`head` is the hash of the event and of all entries before it; the site signs it."""
-
-    event: dict[str, Any]
-    head: bytes
-    signature: bytes
-
-
-Ledger: TypeAlias = tuple[Entry, ...]
+Ledger: TypeAlias = tuple[tuple[dict[str, Any], bytes, bytes], ...]  # event, head, signature
 ratio = "{0.numerator}/{0.denominator}".format
 
 
@@ -338,27 +313,19 @@ def sign(secret: bytes, message: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(secret).sign(message)
 
 
-def append(ledger: Ledger, secret: bytes, kind: str, **event: Any) -> Ledger:
-    """The chain covers signatures too, so the last one vouches for everything."""
-    body, everything = {"kind": kind} | event, bytes(32)
-    for entry in ledger:
-        everything = H(b"hedgerow/ledger/2/link", everything, entry.head, entry.signature)
-    seq, text = str(len(ledger) + 1).encode(), json.dumps(body, separators=(",", ":")).encode()
-    head = H(b"hedgerow/ledger/2/entry", seq, everything, text)
-    return (*ledger, Entry(body, head, sign(secret, head)))
-
-
-def approve(study: Study, secret: bytes, lifetime: Fraction) -> Ledger:
-    """A site's people set a limit for all studies, then let this one spend its epsilon."""
-    limits = {"limit": ratio(lifetime), "delta": "0/1", "unit": ""}
-    ledger = append((), secret, "LifetimeSet", measure="PURE", **limits)
-    named = {"study": study_hash(study).hex(), "name": study.name, "measure": "PURE"}
-    return append(ledger, secret, "Approved", **named, cap=ratio(study.epsilon), delta="0/1")
+def append(ledger: Ledger, secret: bytes, kind: str, **more: Any) -> Ledger:
+    """A head is the hash of its event and of all before it, signatures too; the site signs it."""
+    event, everything = {"kind": kind} | more, bytes(32)
+    for _, head, signature in ledger:
+        everything = H(b"hedgerow/ledger/2/link", everything, head, signature)
+    seq, text = str(len(ledger) + 1).encode(), json.dumps(event, separators=(",", ":")).encode()
+    new = H(b"hedgerow/ledger/2/entry", seq, everything, text)
+    return (*ledger, (event, new, sign(secret, new)))
 
 
 def spent(ledger: Ledger) -> Fraction:
     """Every charge here is of all records, so they add up (basic composition)."""
-    lines = [line for entry in ledger for line in entry.event.get("charges", ())]
+    lines = [line for event, _, _ in ledger for line in event.get("charges", ())]
     return sum((Fraction(line["cost"]) for line in lines), Fraction(0))
 
 
@@ -373,7 +340,7 @@ def charge(study: Study, ledger: Ledger, secret: bytes, round_id: str, words: st
 def open_set(ledger: Ledger, secret: bytes, round_id: str, members: Sequence[int]) -> Ledger:
     """One set a round: who helped to open two of them would show their difference."""
     wanted, paid = H("members", ids(members)).hex(), ratio(spent(ledger))
-    events = [entry.event for entry in ledger if entry.event.get("round") == round_id]
+    events = [event for event, _, _ in ledger if event.get("round") == round_id]
     opened = [event["members"] for event in events if event["kind"] == "SetOpened"]
     require(opened in ([], [wanted]), "SecondSet")
     place = {"study": events[0]["study"], "round": round_id, "members": wanted, "spent": paid}
@@ -400,35 +367,30 @@ class World(NamedTuple):
     publics: Sequence[bytes] = ()
 
 
-def header(w: World, kind: str, number: int, site: int) -> bytes:
-    """Ends with the end of the site's ledger: as it is, or as the coordinator last heard."""
+def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = False) -> bytes:
+    """A letter to a site, or from it. Its header ends with the end of the site's ledger: as it
+    is, or as the coordinator knows it from the last letter that was not lost.
+    """
     by_site = kind in FROM_SITES
     ledger = w.ledgers[site] if by_site else w.held[site]
-    to_all = EVERYBODY if kind == "KEYS" else COORDINATOR
-    ends = ids((site, to_all) if by_site else (COORDINATOR, site))
+    to_whom = EVERYBODY if kind == "KEYS" else COORDINATOR
+    ends = ids((site, to_whom) if by_site else (COORDINATOR, site))
     paid = ratio(spent(ledger)).encode() if by_site else b""
     code = uint((FROM_SITES | FROM_COORDINATOR)[kind], 1)
-    names = uint(2, 1) + code + study_hash(w.study) + w.run_id + w.epoch_id
-    told = uint(len(paid), 2) + paid + uint(len(ledger), 8)
-    return names + uint(number, 8) + ends + told + (ledger[-1].head if ledger else bytes(32))
+    header = uint(2, 1) + code + study_hash(w.study) + w.run_id + w.epoch_id + uint(number, 8)
+    header += ends + uint(len(paid), 2) + paid
+    header += uint(len(ledger), 8) + (ledger[-1][1] if ledger else bytes(32))
+    role = "site" if by_site else "coordinator"
+    message = seal(w.secrets[site if by_site else -1], header, body, role)
+    w.messages.append((kind, site, message))
+    w.held[site] = ledger if by_site and not lost else w.held[site]
+    return message
 
 
 def seal(secret: bytes, header: bytes, body: bytes, role: str) -> bytes:
     """Signs hashes of parts: a ledger's end can be shown without the message it stood in."""
     rest = H("rest", header[:-40], H("body", body))
     return header + body + sign(secret, H(role, header[-40:], rest))
-
-
-def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = False) -> bytes:
-    """A letter to a site, or from it; the coordinator notes the ledger's end of whom it hears."""
-    secret, role = (
-        (w.secrets[site], "site") if kind in FROM_SITES else (w.secrets[-1], "coordinator")
-    )
-    message = seal(secret, header(w, kind, number, site), body, role)
-    w.messages.append((kind, site, message))
-    if role == "site" and not lost:
-        w.held[site] = w.ledgers[site]
-    return message
 
 
 # ------------------------------------------------------------------- 9 sum, one site lost, opening
@@ -459,38 +421,34 @@ class Hidden(NamedTuple):
 
 def hide(w: World, me: int, ctx: bytes, vector: Sequence[int], rand: bytes) -> Hidden:
     """A self-mask b, and a mask for each peer that the lower id adds and the higher takes away."""
-    b, sites = element(rand[:32]), range(w.study.parties)
+    b, sites = int.from_bytes(rand[:32], "big") >> 1, range(w.study.parties)
     shares = split_secret(b, w.study.threshold, sites, rand[32:])
     roots = {v: root(w.privates[me], w.epoch_id, me, v, w.publics) for v in sites if v != me}
-    seeds = {v: expand(r, b"pair", ctx, *sorted((me, v))) for v, r in roots.items()}
+    seeds = {v: expand(r, b"pair", ctx + ids(sorted((me, v)))) for v, r in roots.items()}
     signed = [(seed, 1 if me < v else -1) for v, seed in seeds.items()]
     masked = fold(vector, [(H("self", ctx, uint(b, 32)), 1), *signed])
     sealed = dict[int, bytes]()
     for v, r in roots.items():  # the key seals one share, so its nonce may be zero
-        key = AESGCM(expand(r, b"share", ctx, me, v))
-        sealed[v] = key.encrypt(bytes(12), uint(shares[v], 32), ctx + ids((me, v)))
+        about = ctx + ids((me, v))
+        key = AESGCM(expand(r, b"share", about))
+        sealed[v] = key.encrypt(bytes(12), uint(shares[v], 32), about)
     return Hidden(masked, H("commit", ctx, uint(b, 32)), sealed, shares, seeds)
-
-
-class Opened(NamedTuple):
-    total: list[int]
-    members: tuple[int, ...]
-    picks: dict[int, list[int]]
 
 
 def secure_round(
     w: World, number: int, question: Question, rows: Sequence[Sequence[Row]],
     rand: Sequence[bytes], lost: Collection[int] = (),
-) -> Opened:  # fmt: skip
-    """ROUND, MASKED, [SURVIVORS, SIGNED_SET], UNMASK, SHARES; `lost` sites' MASKED never arrive."""
+) -> tuple[list[int], tuple[int, ...], dict[int, list[int]]]:  # fmt: skip
+    """The sum, its members and the picks of all; what `lost` sites answered never arrives."""
     sites, t, round_id = range(w.study.parties), w.study.threshold, f"{w.run_id.hex()}/{number}"
-    ctx = context(w.epoch_id, number, question.questions, w.publics)
+    questions, definitions, words, respond = question
+    ctx = context(w.epoch_id, number, questions, w.publics)
     hidden, picks, certificate = dict[int, Hidden](), dict[int, list[int]](), dict[int, bytes]()
-    asked = blob(question.questions) + blob(question.definitions) + uint(len(sites), 2) + ids(sites)
+    asked = blob(questions) + blob(definitions) + uint(len(sites), 2) + ids(sites)
     for k in sites:  # each site: charge, then noise and counts, then masks
         post(w, "ROUND", number, k, asked)
-        w.ledgers[k] = charge(w.study, w.ledgers[k], w.secrets[k], round_id, question.words)
-        vector, picks[k] = question.respond(rows[k], tape(rand[k][:32]))
+        w.ledgers[k] = charge(w.study, w.ledgers[k], w.secrets[k], round_id, words)
+        vector, picks[k] = respond(rows[k], tape(rand[k][:32]))
         hidden[k] = mine = hide(w, k, ctx, vector, rand[k][32:])
         body = uint(len(vector), 8) + struct.pack(f"<{len(vector)}Q", *mine.vector)
         body += uint(len(picks[k]), 4) + b"".join(uint(pick, 4) for pick in picks[k])
@@ -504,98 +462,86 @@ def secure_round(
         certificate[k] = sign(w.secrets[k], H("set", ctx, ids(members)))
         post(w, "SIGNED_SET", number, k, certificate[k])
     for k in members:  # shares of members' self-masks and seeds towards the lost, never both
-        sealed = {u: hidden[u].sealed[k] for u in members if u != k}
+        sealed = {u: hidden[u].sealed[k] for u in members if u != k}  # what the site opens here
         post(w, "UNMASK", number, k, named + table(certificate) + table(sealed))
         w.ledgers[k] = open_set(w.ledgers[k], w.secrets[k], round_id, members)
         shares = {u: uint(hidden[u].shares[k], 32) for u in members}
         post(w, "SHARES", number, k, table(shares) + table({v: hidden[k].seeds[v] for v in lost}))
-    return Opened(uncover({u: hidden[u] for u in members}, ctx, t), members, picks)
+    return uncover({u: hidden[u] for u in members}, ctx, t), members, picks
 
 
 def uncover(hidden: Mapping[int, Hidden], ctx: bytes, t: int) -> list[int]:
     """The coordinator: adds up, rebuilds each b from t shares, takes off what has not cancelled."""
-    total, left = (
-        [sum(column) for column in zip(*(h.vector for h in hidden.values()), strict=True)],
-        [],
-    )
+    vectors, left = [h.vector for h in hidden.values()], list[tuple[bytes, int]]()
     for u, h in hidden.items():
         b = uint(interpolate({v + 1: h.shares[v] for v in sorted(hidden)[:t]}, 0), 32)
         require(H("commit", ctx, b) == h.commitment, "BadShares")
         left.append((H("self", ctx, b), -1))
         left += [(seed, -1 if u < v else 1) for v, seed in h.seeds.items() if v not in hidden]
-    return [x - 2**64 if x >= 2**63 else x for x in fold(total, left)]
+    total = fold(added(vectors), left)
+    return [x - 2**64 if x >= 2**63 else x for x in total]
 
 
 # --------------------------------------------------------------------------- 10 split and statement
-def in_tables(study: Study, total: Sequence[int]) -> Counts:
-    p, cells, c = len(study.features), study.n_bins + 1, len(study.classes)
-    cell = [list(total[i : i + c]) for i in range(0, len(total), c)]
-    return [cell[j * cells : (j + 1) * cells] for j in range(p)]
+def best_split(study: Study, total: Sequence[int]) -> tuple[str, int] | None:
+    """Algorithm 4 on noisy counts: a column, and as a bit set its cells that go left.
 
-
-def best_split(study: Study, noisy: Counts) -> tuple[str, int] | None:
-    """Algorithm 4 on noisy counts: the column and the set of cells sent left (bit k: cell k).
-
-    Missing values go right or left. Lowest (n_l G_l + n_r G_r) / (n_l + n_r), ties to the first;
-    a side without rows is none. None if all histograms agree on too few rows, or on one class.
+    Lowest (n_l G_l + n_r G_r) / (n_l + n_r), ties to the first; a side without rows is none.
+    Missing values go right or left. None if all histograms show too few rows, or one class.
     """
-    sums = [[sum(side) for side in zip(*counts, strict=True)] for counts in noisy]
-    if all(sum(n) < study.min_samples_split for n in sums):
+    bins, classes, found = study.n_bins, len(study.classes), list[tuple[Fraction, str, int]]()
+    counts = [total[i : i + classes] for i in range(0, len(total), classes)]
+    noisy = [counts[i : i + bins + 1] for i in range(0, len(counts), bins + 1)]
+    sums = [added(cells) for cells in noisy]
+    seen = [any(n > 0 for n in column) for column in zip(*sums, strict=True)]
+    if all(sum(n) < study.min_samples_split for n in sums) or sum(seen) < 2:
         return None
-    if sum(any(n > 0 for n in column) for column in zip(*sums, strict=True)) < 2:
-        return None
-    found = list[tuple[Fraction, str, int]]()
-    for (name, _, _), counts in zip(study.features, noisy, strict=True):
-        for left in [
-            (1 << k) - 1 | m << study.n_bins for m in (0, 1) for k in range(1, study.n_bins)
-        ]:
-            sides = [[n for k, n in enumerate(counts) if left >> k & 1 == bit] for bit in (1, 0)]
-            masses = [[sum(column) for column in zip(*side, strict=True)] for side in sides]
-            if all(sum(mass) > 0 for mass in masses):
-                score = sum(sum(mass) * gini(mass) for mass in masses) / sum(map(sum, masses))
+    for (name, _, _), cells in zip(study.features, noisy, strict=True):
+        for left in [(1 << k) - 1 | m << bins for m in (0, 1) for k in range(1, bins)]:
+            sides = [added([c for k, c in enumerate(cells) if left >> k & 1 == s]) for s in (1, 0)]
+            if all(sum(side) > 0 for side in sides):
+                score = sum(sum(side) * gini(side) for side in sides) / sum(map(sum, sides))
                 found.append((Fraction(score), name, left))
-    return min(found, key=lambda candidate: candidate[0])[1:] if found else None
+    return min(found, key=lambda split: split[0])[1:] if found else None
 
 
-def gini(masses: Sequence[int]) -> Fraction:
-    """1 - sum p^2, negative counts taken as 0."""
-    kept = [max(mass, 0) for mass in masses]
-    return 1 - Fraction(sum(m * m for m in kept), sum(kept) ** 2) if any(kept) else Fraction(0)
+def added(cells: Iterable[Sequence[int]]) -> list[int]:
+    return [sum(column) for column in zip(*cells, strict=True)]
 
 
-def statement(study: Study, ledgers: Sequence[Ledger]) -> dict[str, str]:
-    """What is promised; the largest of the sites' own receipts counts, not the coordinator's."""
-    return {
-        "epsilon": str(study.epsilon), "delta": str(study.delta),
-        "spent": str(max(map(spent, ledgers))), "neighbours": "add or remove one record",
-        "honest shares of noise": str(study.threshold - study.colluders),
-        "holds against": f"the coordinator and any {study.colluders} of {study.parties} sites",
-    }  # fmt: skip
+def gini(side: Sequence[int]) -> Fraction:
+    """1 - sum p^2; a count that noise made negative is none."""
+    kept = [max(n, 0) for n in side]
+    return 1 - Fraction(sum(n * n for n in kept), sum(kept) ** 2)
 
 
-def example(parties: int = 3, threshold: int = 2, **changed: Any) -> World:
-    """Three sites of which one may collude and one may be lost; keys from public labels."""
-    secrets = [hashlib.sha256(f"identity {k}".encode()).digest() for k in range(parties + 1)]
-    keys = [Ed25519PrivateKey.from_private_bytes(s).public_key().public_bytes_raw() for s in secrets]
-    numbers = (Fraction(1), Fraction(0), parties, 1, threshold, 1, Fraction(1, 20))
-    tree, columns = (5, 10, Fraction(1, 2), 10, 7), (("age", 0.0, 110.0), ("bmi", 10.0, 60.0))
-    study = Study(*numbers, *tree, "example", columns, ("no", "yes"), tuple(keys[:-1]), keys[-1])
-    study = study._replace(**changed)
-    ledgers = [approve(study, secret, Fraction(10)) for secret in secrets[:-1]]
-    run_id = hashlib.sha256(b"run").digest()[:16]
-    return World(study, secrets, run_id, ledgers, [()] * parties, [])
+def statement(study: Study, ledgers: Sequence[Ledger]) -> str:
+    """The largest of the sites' own receipts counts, not what a coordinator says."""
+    promise = f"epsilon {study.epsilon}, delta {study.delta} for adding or removing one record"
+    whom = f"the coordinator and any {study.colluders} of {study.parties} sites"
+    return f"{promise}, of which {max(map(spent, ledgers))} is spent; against {whom}"
 
 
 def main() -> None:
-    """Prints one round in which the last site's answer is lost."""
-    w, seed = example(), lambda *words: hashlib.shake_256(repr(words).encode()).digest
-    rows = [[((20.0 + (7 * i + k) % 70, None if i % 9 == 0 else 18.0 + i % 25), "yes" if (7 * i + k) % 70 > 30 else "no") for i in range(150)] for k in range(3)]
-    question = histogram_question(w.study)
-    w = open_epoch(w, [seed("epoch", k)(64) for k in range(3)])
-    total, members, _ = secure_round(w, 1, question, rows, [seed("round", k)(128) for k in range(3)], (2,))
-    for kind, site, message in w.messages:
-        print(kind, site, len(message), hashlib.sha256(message).hexdigest()[:16])
-    print(members, total, best_split(w.study, in_tables(w.study, total)), statement(w.study, w.ledgers))
+    """One round over three sites, one of which may collude; the answer of the last is lost."""
+    rand = [hashlib.shake_256(f"party {k}".encode()).digest(160) for k in range(4)]
+    pairs = [Ed25519PrivateKey.from_private_bytes(r[:32]) for r in rand]
+    keys = tuple(pair.public_key().public_bytes_raw() for pair in pairs)
+    numbers = (Fraction(4), Fraction(0), 3, 1, 2, 1, Fraction(1, 20), 2, 10, Fraction(1, 2), 10, 7)
+    columns = (("age", 0.0, 110.0), ("bmi", 10.0, 60.0))
+    study = Study(*numbers, "example", columns, ("no", "yes"), keys[:3], keys[3])
+    world = World(study, [r[:32] for r in rand], bytes(16), [()] * 3, [()] * 3, [])
+    world = open_epoch(world, [r[32:96] for r in rand[:3]])
+    ages = [[(i * 7 + k) % 90 for i in range(200)] for k in range(3)]
+    rows = [[((age, None), "yes" if age > 50 else "no") for age in some] for some in ages]
+    rand, question = [r[32:] for r in rand[:3]], histogram_question(study)
+    total, members, _ = secure_round(world, 1, question, rows, rand, lost=(2,))
+    for kind, site, message in world.messages:
+        way = "->" if kind in FROM_SITES else "<-"
+        print(f"site {site} {way} {kind:10} {len(message):5} bytes, {H('', message).hex()[:16]}")
+    print(*(f"ledger of site 0: {event}" for event, _, _ in world.ledgers[0]), sep="\n")
+    print(f"sum over sites {members}: {total}\nsplit: {best_split(study, total)}")
+    print(statement(study, world.ledgers))
 
 
 if __name__ == "__main__":
