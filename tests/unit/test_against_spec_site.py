@@ -1,0 +1,140 @@
+"""Sites and coordinator against `spec/`: the same bytes in good runs, the same codes in bad ones."""
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from spec import one_choice, one_round
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
+from spec_replay import GOOD, Replay, load, noise_keys, rows_of
+
+from hedgerow.privacy.ledger.events import to_json
+from hedgerow.queries import BoundQuery, Cells, ClassCounts, SumQuery
+from hedgerow.site.blocks import answering
+from hedgerow.site.scoring import scores
+from hedgerow.study.terms import Study
+from hedgerow.transport.wire import Bundle, Receiver, Sender
+
+
+def queries(told):
+    bundle = Bundle(bytes.fromhex(told["questions"]), bytes.fromhex(told["definitions"]))
+    return Receiver().decode(bundle)[0]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_whole_run_is_the_spec_s_byte_for_byte(name, tmp_path, monkeypatch):
+    """Every letter of the coordinator, every answer of a site, every sum, every ledger."""
+    stored = load(name)
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        assert list(replay.play()) == list(range(len(stored["messages"]) + 1))
+        for summed, told in zip(replay.sums, stored["rounds"], strict=True):
+            opened = summed.opened()
+            assert (opened.values.tolist(), list(opened.members)) == (told["sum"], told["members"])
+            assert [list(opened.picks[k]) for k in opened.members] == told["picks"]
+        for vault, ledger in zip(replay.vaults, stored["ledgers"], strict=True):
+            vault.ledger.verify()
+            found = [(e.head.hex(), e.signature.hex()) for e, _ in vault.ledger.entries()]
+            assert found == [(head, signature) for _, head, signature in ledger]
+            assert f"{vault.ledger.spent(replay.study.account)} is spent" in stored["statement"]
+
+
+def test_every_bad_letter_is_refused_with_its_code_and_leaves_no_trace(tmp_path, monkeypatch):
+    """The run goes on between the bad letters as if none had come, byte for byte."""
+    stored = load("bad")
+    found, expected = {}, {}
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        for number in replay.play():
+            for bad in (bad for bad in stored["letters"] if bad["at"] == number):
+                message = bytes.fromhex(bad["message"])
+                found[bad["name"]] = replay.refusal(bad["site"], bad["kind"], message)
+                expected[bad["name"]] = bad["code"]
+        heads = [vault.ledger.head() for vault in replay.vaults]
+    assert found == expected
+    assert len(found) == len(stored["letters"]) > 100
+    assert heads == [(len(entries), bytes.fromhex(entries[-1][1])) for entries in stored["ledgers"]]
+
+
+def test_a_round_that_is_asked_again_gets_the_same_bytes_at_no_charge(tmp_path, monkeypatch):
+    stored = load("three_sites")
+    letters = {(kind, site): bytes.fromhex(text) for kind, site, text in stored["messages"]}
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        list(replay.play())
+        before = replay.vaults[0].ledger.head()
+        again = replay.endpoints[0].handle(letters["ROUND", 0])
+        assert again == letters["MASKED", 0]
+        assert replay.vaults[0].ledger.head() == before
+
+
+def test_other_noise_is_seen(tmp_path, monkeypatch):
+    """A control: the comparison of runs fails when one site draws from another key."""
+    stored = load("three_sites")
+    first = stored["rounds"][0]["rand"][1]
+    stored["rounds"][0]["rand"][1] = f"{int(first[:2], 16) ^ 1:02x}{first[2:]}"
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        with pytest.raises(AssertionError, match="MASKED"):
+            list(replay.play())
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_questions_are_spelled_as_the_spec_spells_them(name):
+    told = load(name)["rounds"][0]
+    asked = Sender().encode(queries(told))
+    assert (asked.questions.hex(), asked.definitions.hex()) == (
+        told["questions"],
+        told["definitions"],
+    )
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_rows_become_the_spec_s_counts(name):
+    stored = load(name)
+    study = Study.from_dict(stored["study"])
+    query = queries(load("three_sites")["rounds"][0])[0]
+    assert isinstance(query, SumQuery)
+    assert isinstance(query.by, Cells)
+    for rows, counts in zip(stored["rows"], stored["rounds"][0]["counts"], strict=True):
+        found = answering(rows_of(rows, study), study.schema).integers(query, 1)
+        assert found.reshape(query.shape).tolist() == counts
+    assert any(any(map(any, cells)) for site in stored["rounds"][0]["counts"] for cells in site)
+
+
+def test_scores_of_cuts_are_the_spec_s():
+    stored = load("private_choice")
+    study, (query,) = Study.from_dict(stored["study"]), queries(stored["rounds"][0])
+    for rows, counts in zip(stored["rows"], stored["rounds"][0]["counts"], strict=True):
+        found = scores(query, rows_of(rows, study), study.schema)
+        assert found.tolist() == one_choice.gini_scores(counts)
+        assert len(set(found.tolist())) > 5
+
+
+def test_a_row_moves_a_count_of_the_spec_by_one_in_each_column():
+    """A control of the vectors' own counts: without a row they are not the product's any more."""
+    stored = load("three_sites")
+    rows = [(tuple(values), label) for values, label in stored["rows"][0]]
+    study = one_round.Study._make([None] * 18)._replace(
+        features=(("age", 0.0, 110.0), ("bmi", 10.0, 60.0)), classes=("no", "yes"), n_bins=10
+    )
+    whole, less = (one_round.histograms(study, some) for some in (rows, rows[1:]))
+    moved = [
+        abs(n - m)
+        for a, b in zip(whole, less, strict=True)
+        for c, d in zip(a, b, strict=True)
+        for n, m in zip(c, d, strict=True)
+    ]
+    assert whole == stored["rounds"][0]["counts"][0]
+    assert sum(moved) == (2 if rows[0][1] in study.classes else 0)
+
+
+def test_the_ledger_spells_events_as_the_spec_does(tmp_path, monkeypatch):
+    stored = load("one_lost")
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        list(replay.play())
+        events = [event for _, event in replay.vaults[0].ledger.entries()]
+    import json
+
+    spelled = [json.dumps(event, separators=(",", ":")) for event, _, _ in stored["ledgers"][0]]
+    assert [to_json(event) for event in events] == spelled
+    assert not any(isinstance(event, BoundQuery | ClassCounts) for event in events)
