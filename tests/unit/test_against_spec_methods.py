@@ -84,7 +84,7 @@ def test_splits_of_noisy_tables_are_the_spec_s():
         for shift in (-1, 0, 2):
             for _ in range(8):
                 values = np.rint(rng.laplace(shift, scale, (2, 11, 2)))
-                tables = Tables((0, 1), values, 1.0)
+                tables = Tables((0, 1), values, 1.0, (11, 11))
                 best, expected = rules.best(tables), None
                 if not rules.must_stop(tables) and np.isfinite(best.impurity):
                     sets = grids.left_sets[best.feature][best.candidate]

@@ -124,13 +124,13 @@ def test_masks_come_off_as_in_the_spec_with_one_site_lost():
     ]
     members = {me: hidden[me] for me in (0, 2)}
     assert spec.uncover(members, sites.context, 2) == [501, 598]
-    total = np.array([sum(column) % 2**64 for column in zip(hidden[0].vector, hidden[2].vector)])
+    total = spec.fold(spec.added([hidden[0].vector, hidden[2].vector]), [])
     secrets = {
         me: spec.interpolate({1: h.shares[0], 3: h.shares[2]}, 0) for me, h in members.items()
     }
     keys = [masks.self_key(sites.context, b) for b in secrets.values()]
     answers = {me: Shares({}, {1: h.seeds[1]}) for me, h in members.items()}
-    ours = total.astype(np.uint64)
+    ours = np.array(total, np.uint64)
     take_masks_off(ours, keys, answers)
     assert masks.centred(ours).tolist() == [501, 598]
     wrong = hidden[2]._replace(seeds=hidden[2].seeds | {1: drawn("another")})

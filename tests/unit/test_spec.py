@@ -1,4 +1,4 @@
-"""The reference of one round: what it may import, how long it is, and that its vectors are its own."""
+"""The reference of one round: what it imports, how long it is, whose its vectors are."""
 
 import ast
 import json
