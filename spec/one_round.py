@@ -15,7 +15,7 @@ import json
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import ceil, prod
 from typing import Any, NamedTuple, TypeAlias
@@ -42,7 +42,7 @@ def uint(number: int, width: int) -> bytes:
 
 
 def H(tag: str | bytes, *parts: bytes) -> bytes:  # noqa: N802
-    """SHA-256 of a tag and of each part behind its length: no two lists give the same bytes."""
+    """SHA-256 of a tag and of each part behind its length: no two lists hash the same bytes."""
     domain = tag if isinstance(tag, bytes) else b"hedgerow/secsum/2/" + tag.encode()
     return hashlib.sha256(domain + b"".join(uint(len(p), 8) + p for p in parts)).digest()
 
@@ -202,17 +202,17 @@ BITS = 192  # of a threshold: the first 64 decide nearly every draw, the other 1
 def polya_thresholds(rate: Fraction, h: int) -> list[int]:
     """floor(2^192 P(X <= k)) for X ~ Polya(1/h, a), a = exp(-rate); h = 1 is the geometric law.
 
-    P(0) = (1-a)^(1/h), P(k+1) = P(k) a (k + 1/h) / (k+1), to 120 decimal digits. (The product
-    computes with integers of 320 bits and differs in the last of 192 bits at most.)
+    P(0) = (1-a)^(1/h), P(k) = P(k-1) a (k-1 + 1/h) / k. (The product computes with integers of 320
+    bits instead of 120 decimal digits, and differs in the last of 192 bits at most.)
     """
-    d, one = Context(prec=120), Decimal(1)
-    a = d.exp(d.divide(Decimal(-rate.numerator), Decimal(rate.denominator)))
-    p = d.exp(d.divide(d.ln(d.subtract(one, a)), Decimal(h)))
     found, total = [0], Decimal(0)
-    while found[-1] < 2**BITS - 1:
-        total, k = d.add(total, p), len(found)
-        found.append(min(int(d.multiply(total, Decimal(2**BITS))), 2**BITS - 1))
-        p = d.divide(d.multiply(d.multiply(p, a), Decimal(h * k - h + 1)), Decimal(h * k))
+    with localcontext(prec=120):
+        a = (-Decimal(rate.numerator) / rate.denominator).exp()
+        p = ((1 - a).ln() / h).exp()
+        while found[-1] < 2**BITS - 1:
+            total, k = total + p, len(found)
+            found.append(min(int(total * 2**BITS), 2**BITS - 1))
+            p = p * a * (h * (k - 1) + 1) / (h * k)
     return found[1:]
 
 
@@ -371,20 +371,19 @@ def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = 
     """A letter to a site, or from it. Its header ends with the end of the site's ledger: as it
     is, or as the coordinator knows it from the last letter that was not lost.
     """
-    by_site = kind in FROM_SITES
-    ledger = w.ledgers[site] if by_site else w.held[site]
-    to_whom = EVERYBODY if kind == "KEYS" else COORDINATOR
-    ends = ids((site, to_whom) if by_site else (COORDINATOR, site))
-    paid = ratio(spent(ledger)).encode() if by_site else b""
-    code = uint((FROM_SITES | FROM_COORDINATOR)[kind], 1)
-    header = uint(2, 1) + code + study_hash(w.study) + w.run_id + w.epoch_id + uint(number, 8)
-    header += ends + uint(len(paid), 2) + paid
+    if kind in FROM_SITES:
+        code, ends = FROM_SITES[kind], (site, EVERYBODY if kind == "KEYS" else COORDINATOR)
+        ledger, secret, role = w.ledgers[site], w.secrets[site], "site"
+        w.held[site] = w.held[site] if lost else ledger
+    else:
+        code, ends = FROM_COORDINATOR[kind], (COORDINATOR, site)
+        ledger, secret, role = w.held[site], w.secrets[-1], "coordinator"
+    paid = ratio(spent(ledger)).encode() if role == "site" else b""
+    header = bytes((2, code)) + study_hash(w.study) + w.run_id + w.epoch_id + uint(number, 8)
+    header += ids(ends) + uint(len(paid), 2) + paid
     header += uint(len(ledger), 8) + (ledger[-1][1] if ledger else bytes(32))
-    role = "site" if by_site else "coordinator"
-    message = seal(w.secrets[site if by_site else -1], header, body, role)
-    w.messages.append((kind, site, message))
-    w.held[site] = ledger if by_site and not lost else w.held[site]
-    return message
+    w.messages.append((kind, site, seal(secret, header, body, role)))
+    return w.messages[-1][2]
 
 
 def seal(secret: bytes, header: bytes, body: bytes, role: str) -> bytes:
@@ -524,24 +523,24 @@ def statement(study: Study, ledgers: Sequence[Ledger]) -> str:
 
 def main() -> None:
     """One round over three sites, one of which may collude; the answer of the last is lost."""
-    rand = [hashlib.shake_256(f"party {k}".encode()).digest(160) for k in range(4)]
+    rand = [hashlib.shake_256(f"party {k}".encode()).digest(224) for k in range(4)]
     pairs = [Ed25519PrivateKey.from_private_bytes(r[:32]) for r in rand]
     keys = tuple(pair.public_key().public_bytes_raw() for pair in pairs)
     numbers = (Fraction(4), Fraction(0), 3, 1, 2, 1, Fraction(1, 20), 2, 10, Fraction(1, 2), 10, 7)
     columns = (("age", 0.0, 110.0), ("bmi", 10.0, 60.0))
     study = Study(*numbers, "example", columns, ("no", "yes"), keys[:3], keys[3])
-    world = World(study, [r[:32] for r in rand], bytes(16), [()] * 3, [()] * 3, [])
-    world = open_epoch(world, [r[32:96] for r in rand[:3]])
+    w = World(study, [r[:32] for r in rand], bytes(16), [()] * 3, [()] * 3, [])
+    w = open_epoch(w, [r[32:96] for r in rand[:3]])
     ages = [[(i * 7 + k) % 90 for i in range(200)] for k in range(3)]
     rows = [[((age, None), "yes" if age > 50 else "no") for age in some] for some in ages]
-    rand, question = [r[32:] for r in rand[:3]], histogram_question(study)
-    total, members, _ = secure_round(world, 1, question, rows, rand, lost=(2,))
-    for kind, site, message in world.messages:
+    noise_and_masks, question = [r[96:] for r in rand[:3]], histogram_question(study)
+    total, members, _ = secure_round(w, 1, question, rows, noise_and_masks, lost=(2,))
+    for kind, site, message in w.messages:
         way = "->" if kind in FROM_SITES else "<-"
         print(f"site {site} {way} {kind:10} {len(message):5} bytes, {H('', message).hex()[:16]}")
-    print(*(f"ledger of site 0: {event}" for event, _, _ in world.ledgers[0]), sep="\n")
+    print(*(f"ledger of site 0: {event}" for event, _, _ in w.ledgers[0]), sep="\n")
     print(f"sum over sites {members}: {total}\nsplit: {best_split(study, total)}")
-    print(statement(study, world.ledgers))
+    print(statement(study, w.ledgers))
 
 
 if __name__ == "__main__":

@@ -119,16 +119,16 @@ def test_thresholds_are_the_spec_s(rate, h):
     assert all(a <= b for a, b in pairwise(theirs))
 
 
-@pytest.mark.parametrize("kernel", [sampling.search, invert], ids=["numpy", "compiled"])
 @pytest.mark.parametrize(("rate", "h"), LAWS, ids=str)
-def test_the_same_bytes_give_the_same_noise(rate, h, kernel):
+def test_the_same_bytes_give_the_same_noise(rate, h):
     law = PolyaDifference(rate, h) if h > 1 else DiscreteLaplace(rate)
-    for size in (1, 63, 64, 65, 300):
+    for size in (1, 64, 301):
         rand = spec.hashlib.sha256(f"{rate} {h} {size}".encode()).digest()
         theirs = spec.noise_share(rate, h, size, spec.tape(rand))
-        ours = sampling.draw(law, size, Bytes(spec.tape(rand)), kernel)
-        assert ours.tolist() == theirs
-    other = sampling.draw(law, size, Bytes(spec.tape(bytes(32))), kernel)
+        for kernel in (sampling.search, invert):  # in NumPy, and compiled
+            ours = sampling.draw(law, size, Bytes(spec.tape(rand)), kernel)
+            assert ours.tolist() == theirs
+    other = sampling.draw(law, size, Bytes(spec.tape(bytes(32))))
     assert other.tolist() != theirs  # a control: other bytes, other noise
 
 
