@@ -217,9 +217,8 @@ def polya_thresholds(rate: Fraction, h: int) -> list[int]:
 
 
 def invert(thresholds: Sequence[int], size: int, read: Tape) -> list[int]:
-    """`size` draws by inversion: a uniform word falls in the first k whose threshold is above it.
-
-    A word that equals the first 64 bits of a threshold is undecided and gets 128 bits more.
+    """By inversion: a uniform word falls in the first k whose threshold is above it. One that
+    equals the first 64 bits of a threshold is undecided, and gets 128 bits more.
     """
     heads = [t >> (BITS - 64) for t in thresholds]
     words = [int.from_bytes(read(8), "little") for _ in range(size)]
@@ -283,10 +282,8 @@ def fold(vector: Sequence[int], keys: Iterable[tuple[bytes, int]]) -> list[int]:
 
 
 def split_secret(b: int, t: int, sites: Iterable[int], rand: bytes) -> dict[int, int]:
-    """Shamir 1979: at site + 1, a polynomial of degree t - 1 whose value at 0 is the secret.
-
-    The first t - 1 values are drawn and the others follow: the same law as drawn coefficients.
-    (The product draws again what falls past the prime: a chance of 2^-250.)
+    """Shamir 1979: values at site + 1 of a polynomial of degree t - 1 that is b at 0. The first
+    t - 1 values are drawn (past the prime again; here not: a chance of 2^-250), others follow.
     """
     points = [site + 1 for site in sorted(sites)]
     known = {0: b}
@@ -368,9 +365,7 @@ class World(NamedTuple):
 
 
 def post(w: World, kind: str, number: int, site: int, body: bytes, lost: bool = False) -> bytes:
-    """A letter to a site, or from it. Its header ends with the end of the site's ledger: as it
-    is, or as the coordinator knows it from the last letter that was not lost.
-    """
+    """A letter to a site, or from it; both show the end of its ledger, as far as they know it."""
     if kind in FROM_SITES:
         code, ends = FROM_SITES[kind], (site, EVERYBODY if kind == "KEYS" else COORDINATOR)
         ledger, secret, role = w.ledgers[site], w.secrets[site], "site"
@@ -527,14 +522,14 @@ def main() -> None:
     pairs = [Ed25519PrivateKey.from_private_bytes(r[:32]) for r in rand]
     keys = tuple(pair.public_key().public_bytes_raw() for pair in pairs)
     numbers = (Fraction(4), Fraction(0), 3, 1, 2, 1, Fraction(1, 20), 2, 10, Fraction(1, 2), 10, 7)
-    columns = (("age", 0.0, 110.0), ("bmi", 10.0, 60.0))
-    study = Study(*numbers, "example", columns, ("no", "yes"), keys[:3], keys[3])
+    facts = (("age", 0.0, 110.0), ("bmi", 10.0, 60.0)), ("no", "yes")
+    study = Study(*numbers, "example", *facts, keys[:3], keys[3])
     w = World(study, [r[:32] for r in rand], bytes(16), [()] * 3, [()] * 3, [])
     w = open_epoch(w, [r[32:96] for r in rand[:3]])
     ages = [[(i * 7 + k) % 90 for i in range(200)] for k in range(3)]
     rows = [[((age, None), "yes" if age > 50 else "no") for age in some] for some in ages]
-    noise_and_masks, question = [r[96:] for r in rand[:3]], histogram_question(study)
-    total, members, _ = secure_round(w, 1, question, rows, noise_and_masks, lost=(2,))
+    rand, question = [r[96:] for r in rand[:3]], histogram_question(study)
+    total, members, _ = secure_round(w, 1, question, rows, rand, lost=(2,))
     for kind, site, message in w.messages:
         way = "->" if kind in FROM_SITES else "<-"
         print(f"site {site} {way} {kind:10} {len(message):5} bytes, {H('', message).hex()[:16]}")

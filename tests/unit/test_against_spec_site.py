@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from spec import one_choice, one_round
+from spec import make_vectors, one_choice, one_round
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from spec_replay import GOOD, Replay, load, noise_keys, rows_of
 
 from hedgerow.queries import Cells, SumQuery
+from hedgerow.secagg.opening import BadShares
 from hedgerow.site.blocks import answering
 from hedgerow.site.scoring import scores
 from hedgerow.study.terms import Study
@@ -78,6 +79,20 @@ def test_other_noise_is_seen(tmp_path, monkeypatch):
     replay = Replay(tmp_path, stored, noise_keys(monkeypatch))
     with closing(replay), pytest.raises(AssertionError, match="MASKED"):
         list(replay.play())
+
+
+def test_a_wrong_share_that_is_well_signed_opens_nothing(tmp_path, monkeypatch):
+    """Site 0 changes one bit of its share of site 1's self-mask: it is named, nothing is opened."""
+    stored, letters = load("one_lost"), make_vectors.Letters(make_vectors.good()["one_lost"])
+    _, body = make_vectors.parts(letters.sent("SHARES", 0))
+    spot = 2 + 2 * (2 + 32) - 1  # the last byte of the second share
+    wrong = letters.with_body("SHARES", 0, make_vectors.flipped(body, spot))
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        list(replay.play())
+        replay.accept("SHARES", wrong)
+        with pytest.raises(BadShares) as refusal:
+            replay.sums[0].opened()
+    assert refusal.value.parties == (1,)
 
 
 @pytest.mark.parametrize("name", GOOD)
