@@ -202,8 +202,8 @@ BITS = 192  # of a threshold: the first 64 decide nearly every draw, the other 1
 def polya_thresholds(rate: Fraction, h: int) -> list[int]:
     """floor(2^192 P(X <= k)) for X ~ Polya(1/h, a), a = exp(-rate); h = 1 is the geometric law.
 
-    P(0) = (1-a)^(1/h), P(k) = P(k-1) a (k-1 + 1/h) / k. (The product computes with integers of 320
-    bits instead of 120 decimal digits, and differs in the last of 192 bits at most.)
+    P(0) = (1-a)^(1/h), P(k) = P(k-1) a (k-1 + 1/h) / k, here with 120 decimal digits. (The product
+    uses integers of 320 bits: another way to the same 192 bits.)
     """
     found, total = [0], Decimal(0)
     with localcontext(prec=120):

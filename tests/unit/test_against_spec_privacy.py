@@ -2,7 +2,7 @@
 
 import sys
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from hedgerow.privacy.ledger.chain import START, seal_entry
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.ledger.events import from_json
 from hedgerow.privacy.noise import sampling, selection
-from hedgerow.privacy.noise.laws import Polya
+from hedgerow.privacy.noise.laws import LAW_BITS, Polya
 from hedgerow.privacy.noise.mechanisms import DiscreteLaplace, PolyaDifference
 from hedgerow.privacy.noise.tables import table_of
 from hedgerow.secagg.keys import Identity
@@ -110,13 +110,15 @@ def test_sensitivity_price_and_law_are_the_spec_s(changed, columns):
 
 @pytest.mark.parametrize(("rate", "h"), LAWS, ids=str)
 def test_thresholds_are_the_spec_s(rate, h):
-    """Two ways to compute a law: decimals here, integers there; all 64 bits of each agree."""
-    theirs = [t >> 128 for t in spec.polya_thresholds(rate, h)]
-    ours = table_of(Polya(rate, h))
-    assert ours.lowest == 0
-    assert theirs[: len(ours.thresholds)] == ours.thresholds.tolist()
-    assert set(theirs[len(ours.thresholds) :]) <= {2**64 - 1}
-    assert all(a <= b for a, b in pairwise(theirs))
+    """Two ways to compute a law, decimals there and integers here: all 192 bits agree."""
+    theirs, ours = spec.polya_thresholds(rate, h), table_of(Polya(rate, h))
+    lowest, probabilities = Polya(rate, h).probabilities()
+    exact = [total >> (LAW_BITS - spec.BITS) for total in accumulate(probabilities)]
+    assert (lowest, ours.lowest) == (0, 0)
+    assert exact[: len(theirs)] == theirs
+    heads = [threshold >> (spec.BITS - 64) for threshold in theirs]
+    assert heads[: len(ours.thresholds)] == ours.thresholds.tolist()
+    assert set(heads[len(ours.thresholds) :]) <= {2**64 - 1}
 
 
 @pytest.mark.parametrize(("rate", "h"), LAWS, ids=str)
