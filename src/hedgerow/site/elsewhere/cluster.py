@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import SpecError
 from hedgerow.site.answer import Answering
 from hedgerow.site.elsewhere.holding import Elsewhere, Work, added
-from hedgerow.site.reading.columns import as_column, type_of
+from hedgerow.site.reading.columns import type_of
+from hedgerow.site.reading.containers import as_column
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.site.reading.report import Told
 from hedgerow.site.reading.tables import check_named

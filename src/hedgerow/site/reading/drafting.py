@@ -7,6 +7,7 @@ part is marked as read from rows, and a fit promises nothing until each mark is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,12 @@ def _whole(table: RowTable) -> list[Column]:
         raise DataError(f"{table.where} holds no rows; give at least one.")
     if len(parts) == 1:
         return list(parts[0])
-    return [pa.concat_arrays([pa.array(part[k]) for part in parts]) for k in range(len(parts[0]))]
+    return [_joined(column) for column in zip(*parts, strict=True)]
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    is_array = isinstance(parts[0], np.ndarray)
+    return np.concatenate(parts) if is_array else pa.concat_arrays(parts)
 
 
 def _drafted(name: str, column: Column) -> Feature:
