@@ -32,6 +32,7 @@ from hedgerow.privacy.accounting.budget import exact
 from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.recipes import evaluation as recipe
 from hedgerow.report.evaluation import Evaluation
+from hedgerow.site.reading.containers import objects_of, unmasked
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.rows import Rows
 from hedgerow.values.joining import joint_schema
@@ -107,7 +108,7 @@ def choose(
     def part(keep: NDArray[np.bool_]) -> tuple[tuple[Any, Any], dict[str, Any]]:
         rows = np.flatnonzero(keep)
         whose = {name: _some(given, rows) for name, given in told.items()}
-        return (taken(X, rows), np.asarray(y)[rows]), {**whose, "parties": names}
+        return (taken(X, rows), labels[rows]), {**whose, "parties": names}
 
     rows, whose = part(~held_out)
     fitted = [clone(one).fit(*rows, **whose) for one in candidates]
@@ -178,7 +179,7 @@ def _sum_of(fitted: Sequence[Any]) -> float:
 
 
 def _some(given: Any, rows: NDArray[np.intp]) -> Any:
-    return None if given is None else np.asarray(given, dtype=object)[rows]
+    return None if given is None else objects_of(unmasked(given))[rows]
 
 
 def _stages(fitted: Any, stages: Sequence[int]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from hedgerow.errors import DataError, DataWarning, SpecError, warn
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.site.drawing import public_draws
+from hedgerow.site.reading.columns import Distinct, distinct
+from hedgerow.site.reading.containers import as_column, objects_of, unmasked
+from hedgerow.site.reading.encoding import refuse_unusable
 from hedgerow.site.rows import Draws
 from hedgerow.study.terms import Study
-from hedgerow.values.tokens import token_of
+from hedgerow.values.tokens import Token, Unusable, token_of
 
 FULL_GRAPH = 200
 """Up to so many sites share masks each with each (docs/privacy.md)."""
@@ -41,7 +44,7 @@ def _checked_names(parties: Any) -> list[Any]:
     names = list(parties)
     if not names or not all(isinstance(token_of(name), str) for name in names):
         raise SpecError(f"parties is {names}; give at least one name, each a text or a number.")
-    if len(set(names)) < len(names):
+    if len(set(map(token_of, names))) < len(names):
         raise SpecError(f"parties is {names}; name every site once.")
     return names
 
@@ -63,14 +66,16 @@ def _rows_of_each(y: NDArray[Any], party: Any, names: list[Any] | None) -> list[
             f"party is {party!r}; give who holds each row, one name per row. If that is a column, "
             f"pass it: party=frame[{party!r}]."
         )
-    who = party.tolist() if hasattr(party, "tolist") else list(party)
+    who = as_column(party)
     if len(who) != len(y):
         raise DataError(f"party names {len(who)} rows, y has {len(y)}; give one party per row.")
-    met = _parties_in(who)
-    names = _in_order(met) if names is None else names
-    place = {name: k for k, name in enumerate(names)}
-    _refuse_strangers(met, place)
-    holder = np.fromiter(map(place.__getitem__, who), np.intp, len(who))
+    found = distinct(who)
+    met = _parties_in(found)
+    names = _in_order(list(met.values())) if names is None else names
+    place = {token_of(name): k for k, name in enumerate(names)}
+    _refuse_strangers(met, place, names)
+    numbers = [place.get(token, -1) for token in found.tokens()]  # -1: of no row
+    holder = np.array(numbers, np.intp)[found.index]
     order = np.argsort(holder, kind="stable")
     ends = np.searchsorted(holder[order], np.arange(1, len(place)))
     return np.split(order, ends)
@@ -89,25 +94,26 @@ def split_persons(
 def _ids(person: Any, n: int) -> NDArray[np.object_]:
     if getattr(person, "ndim", 1) != 1:
         raise DataError(f"person has shape {np.shape(person)}; give one id per row.")
-    who = person.tolist() if hasattr(person, "tolist") else list(person)
-    if len(who) != n:
-        raise DataError(f"person names {len(who)} rows, y has {n}; give one id per row.")
-    ids = np.empty(n, object)
-    ids[:] = who
+    ids = objects_of(unmasked(person))
+    if len(ids) != n:
+        raise DataError(f"person names {len(ids)} rows, y has {n}; give one id per row.")
     return ids
 
 
-def _parties_in(who: list[Any]) -> list[Any]:
-    """Each name once."""
-    try:
-        met = list(dict.fromkeys(who))
-    except TypeError:
-        raise DataError(
-            "party holds lists or other collections; name parties by text or numbers."
-        ) from None
-    for name in met:
-        if token_of(name) is None:
+def _parties_in(found: Distinct) -> dict[Token, Any]:
+    """Each name once, by its token: 1 and "1" are one site, as in a file."""
+    met: dict[Token, Any] = {}
+    for name, _ in found.met([True] * len(found.values)):
+        token = token_of(name)
+        if token is Unusable.NO_VALUE:
+            raise DataError(
+                "party holds lists, dates or others that name nobody; name parties by text or "
+                "numbers."
+            )
+        refuse_unusable("party", name)
+        if not isinstance(token, str):
             raise DataError(f"party is {name!r} in some row; say for each row who holds it.")
+        met.setdefault(token, name)
     return met
 
 
@@ -129,11 +135,13 @@ def _in_order(met: list[Any]) -> list[Any]:
         return sorted(met, key=str)
 
 
-def _refuse_strangers(met: list[Any], place: dict[Any, int]) -> None:
-    for name in met:
-        if name not in place:
+def _refuse_strangers(
+    met: dict[Token, Any], place: dict[Token, int], names: Sequence[Any]
+) -> None:
+    for token, name in met.items():
+        if token not in place:
             raise DataError(
-                f"party is {name!r} in some row, which is not among the parties {list(place)}; "
+                f"party is {name!r} in some row, which is not among the parties {list(names)}; "
                 "name it there or correct the row."
             )
 

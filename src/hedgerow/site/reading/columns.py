@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hedgerow.site.reading.lines import is_text
 from hedgerow.values.grids import MISSING_TEXTS, ColumnKind, Grid
 from hedgerow.values.tokens import TRUTHS, Token, Unusable, nearest_float, plain_of, token_of
 
@@ -38,11 +39,12 @@ ARRAY_TYPES: tuple[tuple[Any, type], ...] = (
 
 WHOLE_NUMBERS = (int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32)
 TYPED: dict[type, Any] = {
-    **dict.fromkeys((float, np.float16, np.float32, np.float64, type(None)), np.float64),
+    **dict.fromkeys((float, np.float16, np.float32, np.float64), np.float64),
     **dict.fromkeys(WHOLE_NUMBERS, np.int64),
     **dict.fromkeys((bool, np.bool_), np.bool_),
     **dict.fromkeys((str, np.str_), pa.large_string()),
     bytes: pa.large_binary(),
+    type(None): pa.null(),
 }
 """By the type of objects: that of a column in which each is read as it is by itself."""
 
@@ -68,6 +70,8 @@ class Distinct:
 
 def is_utf8(column: Column) -> bool:
     """Bytes of a file that are no text are read with replacement marks; an owner wants to know."""
+    if _holds_objects(column):
+        return all(map(is_text, (value for value in column if isinstance(value, bytes))))
     if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
         return True
     try:

@@ -106,8 +106,8 @@ def cells_of(rows: Sequence[Any]) -> NDArray[np.object_]:
     widths = {len(row) if is_row(row) else 0 for row in rows}
     if len(widths) != 1 or 0 in widths:
         raise DataError(
-            f"the rows have {' or '.join(map(str, sorted(widths))) or 'no'} values; give a table: "
-            "as many values in every row."
+            f"the rows have no common shape: {' or '.join(map(str, sorted(widths))) or 'no'} "
+            "values in a row; give a table: as many values in every row."
         )
     (width,) = widths
     cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * width)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hedgerow.errors import DataError, DataWarning, SpecError, warn
 from hedgerow.site.reading.columns import Column, is_number, numbers
+from hedgerow.site.reading.containers import objects_of
 from hedgerow.site.reading.encoding import CHUNK_ROWS, LABEL, one_per_row
 from hedgerow.site.reading.inferring import (
     listed_or_hashed,
@@ -93,8 +94,9 @@ def _whole(table: RowTable) -> list[Column]:
 
 
 def _joined(parts: Sequence[Column]) -> Column:
-    is_array = isinstance(parts[0], np.ndarray)
-    return np.concatenate(parts) if is_array else pa.concat_arrays(parts)
+    if any(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate([objects_of(part) for part in parts])
+    return pa.concat_arrays(parts)
 
 
 def _drafted(name: str, column: Column) -> Feature:
