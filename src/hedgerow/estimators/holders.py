@@ -135,9 +135,7 @@ def _in_order(met: list[Any]) -> list[Any]:
         return sorted(met, key=str)
 
 
-def _refuse_strangers(
-    met: dict[Token, Any], place: dict[Token, int], names: Sequence[Any]
-) -> None:
+def _refuse_strangers(met: dict[Token, Any], place: dict[Token, int], names: Sequence[Any]) -> None:
     for token, name in met.items():
         if token not in place:
             raise DataError(

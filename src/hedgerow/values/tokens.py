@@ -85,9 +85,9 @@ def _text(value: str | bytes) -> str:
 
 def _real_of(value: object) -> int | float | Unusable:
     if isinstance(value, int):
-        return int(value)
+        return int.__int__(value)
     if isinstance(value, float):
-        return float(value)
+        return float.__float__(value)
     if type(value).__name__ in _MISSING_TYPES:
         return math.nan
     if isinstance(value, np.datetime64 | np.timedelta64):  # the latter takes itself for an integer

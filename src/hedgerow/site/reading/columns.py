@@ -142,13 +142,16 @@ def _holds_objects(column: Column) -> bool:
     return isinstance(column, np.ndarray) and column.dtype.kind == "O"
 
 
-def _by_type(column: NDArray[np.object_]) -> Iterator[tuple[NDArray[np.intp], Column]]:
+def _by_type(column: NDArray[np.object_]) -> Iterator[tuple[Any, Column]]:
     """The rows whose objects are of one Python type, and these as a column."""
     types = list(map(type, column))
     place = {kind: k for k, kind in enumerate(dict.fromkeys(types))}
+    if len(place) == 1:
+        yield slice(None), _of_one_type(types[0], column)
+        return
     which = np.fromiter(map(place.__getitem__, types), np.intp, len(types))
-    ends = np.cumsum(np.bincount(which, minlength=1))[:-1]
-    for kind, rows in zip(place, np.split(np.argsort(which, kind="stable"), ends), strict=False):
+    for kind, k in place.items():
+        rows = np.flatnonzero(which == k)
         yield rows, _of_one_type(kind, column[rows])
 
 

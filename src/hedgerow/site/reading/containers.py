@@ -62,6 +62,8 @@ def _as_arrow(values: Any) -> Any:
 
 def objects_of(values: Any) -> NDArray[np.object_]:
     """The values one by one, as the objects they are."""
+    if isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind == "O":
+        return np.asarray(values)
     if isinstance(values, pa.Array | pa.ChunkedArray):
         values = [_of_arrow(value) for value in values]
     return np.fromiter(values, dtype=object, count=len(values))
@@ -81,7 +83,7 @@ def unmasked(values: Any) -> Any:
         return values
     if values.dtype.kind == "f":
         return values.filled(np.nan)
-    objects = objects_of(values.data.ravel()).reshape(values.shape)
+    objects = objects_of(values.data.ravel()).reshape(values.shape).copy()
     objects[np.ma.getmaskarray(values)] = None
     return objects
 
@@ -103,11 +105,12 @@ def cells_of(rows: Sequence[Any]) -> NDArray[np.object_]:
 
     NumPy would make text of numbers beside one text, and look for dimensions inside of values.
     """
-    widths = {len(row) if is_row(row) else 0 for row in rows}
+    are_rows = set(map(type, rows)) <= {list, tuple} or all(map(is_row, rows))
+    widths = set(map(len, rows)) if are_rows else {0}
     if len(widths) != 1 or 0 in widths:
         raise DataError(
-            f"the rows have no common shape: {' or '.join(map(str, sorted(widths))) or 'no'} "
-            "values in a row; give a table: as many values in every row."
+            f"the rows have no common shape: {sorted(widths)} values in a row; give a table: as "
+            "many values in every row."
         )
     (width,) = widths
     cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * width)
