@@ -63,7 +63,7 @@ def spelled(value: object) -> Token:
 
 
 def plain_of(value: object) -> str | int | float | Unusable:
-    """The text or the number that any value there is stands for, by itself; NaN if it is missing."""
+    """The text or the number that any value stands for, by itself; NaN if it is missing."""
     try:
         return _plain_of(value)
     except Exception:  # an object may raise anything; its record alone bears it
@@ -79,8 +79,9 @@ def _plain_of(value: Any) -> str | int | float | Unusable:
 
 
 def _text(value: str | bytes) -> str:
-    is_bytes = isinstance(value, bytes)
-    return bytes.decode(value, "utf-8", "replace") if is_bytes else str.__str__(value)
+    if isinstance(value, bytes):
+        return bytes.decode(value, "utf-8", "replace")
+    return str.__str__(value)
 
 
 def _real_of(value: object) -> int | float | Unusable:

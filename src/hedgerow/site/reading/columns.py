@@ -112,8 +112,9 @@ def code_of(value: object, grid: Grid) -> int:
     if grid.kind is not ColumnKind.NUMERIC:
         return grid.category_code(token_of(value))
     number = number_of(value)
-    is_missing = number is None or number != number
-    return grid.missing if is_missing else bisect_right(grid.edges, number)
+    if number is None or number != number:
+        return grid.missing
+    return bisect_right(grid.edges, number)
 
 
 def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:

@@ -119,8 +119,9 @@ def _persons_for(table: RowTable, person: Any) -> Column:
 def one_per_row(table: RowTable, values: Any, name: str, what: str) -> Column:
     column = as_column(values)
     if getattr(values, "ndim", 1) != 1 or len(column) != table.capacity:
+        shape = getattr(values, "shape", (len(column),))
         raise DataError(
-            f"{name} has shape {getattr(values, 'shape', (len(column),))} and {table.where} has {table.capacity} rows; "
+            f"{name} has shape {shape} and {table.where} has {table.capacity} rows; "
             f"give one {what} per row."
         )
     return column
