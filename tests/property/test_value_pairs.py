@@ -16,7 +16,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.errors import DataError
-from hedgerow.estimators.holders import declared_parties, split_by_party
+from hedgerow.estimators.holders import declared_parties, split_by_party, split_persons
 from hedgerow.site.reading.columns import code_of
 from hedgerow.site.reading.encoding import encode
 from hedgerow.values.tokens import token_of
@@ -85,6 +85,31 @@ def test_a_site_is_known_by_its_token_whatever_the_type_of_the_column() -> None:
         assert [some.tolist() for some, _ in parts] == [[0], [1], [2]]
     with pytest.raises(hr.SpecError, match="every site once"):
         declared_parties([1], [1, "1"])
+
+
+class Tensor:
+    """An array of another library: its items are arrays again."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, *types: Any, **options: Any) -> Any:
+        return self.values
+
+    def __dlpack__(self) -> Any:
+        return self.values.__dlpack__()
+
+
+def test_sites_and_persons_may_come_in_an_array_of_another_library() -> None:
+    rows = np.arange(3)
+    parts = split_by_party(rows, rows, Tensor([1, 2, 1]), None)
+    assert [some.tolist() for some, _ in parts] == [[0, 2], [1]]
+    (persons,) = split_persons(Tensor([7, 7, 8]), rows, None, None)
+    assert persons is not None
+    assert persons.tolist() == [7, 7, 8]
 
 
 # ---- masked arrays ------------------------------------------------------------------------------

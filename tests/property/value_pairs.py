@@ -10,10 +10,11 @@ from __future__ import annotations
 import datetime
 import enum
 import json
+import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -384,10 +385,14 @@ def pairs(readings: Sequence[str], kinds: Sequence[str]) -> list[Pair]:
     return [(name, one, other) for name in readings for one in kinds for other in kinds]
 
 
+MOST_DEATHS = 3
+"""After these nothing more is tried: each costs a process."""
+
+
 def disagreements(todo: Sequence[Pair], reader: str = "ours") -> dict[Pair, str]:
     """By pair: what another record changed, or that the process died of it."""
     wrong: dict[Pair, str] = {}
-    while todo:
+    for _ in range(MOST_DEATHS):
         told, code = _one_process(todo, reader)
         at = 0
         for line in told:
@@ -402,14 +407,18 @@ def disagreements(todo: Sequence[Pair], reader: str = "ours") -> dict[Pair, str]
     return wrong
 
 
-def _one_process(todo: Sequence[Pair], reader: str) -> tuple[Iterator[str], int]:
-    program = [sys.executable, "-W", "ignore", "-X", "faulthandler=0", str(Path(__file__)), reader]
+def _one_process(todo: Sequence[Pair], reader: str) -> tuple[list[str], int]:
     done = subprocess.run(
-        program, input=json.dumps(todo), capture_output=True, text=True, timeout=10 * LONG
+        [sys.executable, "-W", "ignore", str(Path(__file__)), reader],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        input=json.dumps(todo),
+        capture_output=True,
+        text=True,
+        timeout=10 * LONG,
     )
     if done.returncode > 0:
         raise AssertionError(done.stderr)
-    return iter(done.stdout.splitlines()), done.returncode
+    return done.stdout.splitlines(), done.returncode
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def _rows_of_each(y: NDArray[Any], party: Any, names: list[Any] | None) -> list[
     numbers = [place.get(token, -1) for token in found.tokens()]  # -1: of no row
     holder = np.array(numbers, np.intp)[found.index]
     order = np.argsort(holder, kind="stable")
-    ends = np.searchsorted(holder[order], np.arange(1, len(place)))
+    ends = np.searchsorted(holder[order], np.arange(1, len(names)))
     return np.split(order, ends)
 
 

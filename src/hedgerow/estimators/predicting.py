@@ -86,8 +86,8 @@ def _code(grid: Grid, value: Any) -> int | None:
     if type(value) not in PLAIN:
         return None
     if grid.kind is ColumnKind.NUMERIC:
-        is_read = type(value) is not str or number_of(value) is not None
-    else:
-        token = token_of(value)
-        is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))
-    return code_of(value, grid) if is_read else None
+        is_number = type(value) is not str or number_of(value) is not None
+        return code_of(value, grid) if is_number else None
+    token = token_of(value)
+    is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))
+    return grid.category_code(token) if is_read else None

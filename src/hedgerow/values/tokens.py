@@ -64,6 +64,8 @@ def spelled(value: object) -> Token:
 
 def plain_of(value: object) -> str | int | float | Unusable:
     """The text or the number that any value stands for, by itself; NaN if it is missing."""
+    if type(value) is float or type(value) is int:  # most are, and this is quick
+        return value
     try:
         return _plain_of(value)
     except Exception:  # an object may raise anything; its record alone bears it

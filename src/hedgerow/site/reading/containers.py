@@ -66,6 +66,8 @@ def objects_of(values: Any) -> NDArray[np.object_]:
         return np.asarray(values)
     if isinstance(values, pa.Array | pa.ChunkedArray):
         values = [_of_arrow(value) for value in values]
+    elif hasattr(values, "__dlpack__"):  # an array of another library, whose items are arrays
+        values = np.asarray(values)
     return np.fromiter(values, dtype=object, count=len(values))
 
 
