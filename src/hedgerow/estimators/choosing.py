@@ -32,7 +32,7 @@ from hedgerow.privacy.accounting.budget import exact
 from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.recipes import evaluation as recipe
 from hedgerow.report.evaluation import Evaluation
-from hedgerow.site.reading.containers import objects_of, unmasked
+from hedgerow.site.reading.containers import is_listed, objects_of, unmasked
 from hedgerow.site.reading.encoding import encode
 from hedgerow.site.rows import Rows
 from hedgerow.values.joining import joint_schema
@@ -108,7 +108,8 @@ def choose(
     def part(keep: NDArray[np.bool_]) -> tuple[tuple[Any, Any], dict[str, Any]]:
         rows = np.flatnonzero(keep)
         whose = {name: _some(given, rows) for name, given in told.items()}
-        return (taken(X, rows), labels[rows]), {**whose, "parties": names}
+        mine = labels[rows].tolist() if is_listed(y) else labels[rows]  # as they were given
+        return (taken(X, rows), mine), {**whose, "parties": names}
 
     rows, whose = part(~held_out)
     fitted = [clone(one).fit(*rows, **whose) for one in candidates]
