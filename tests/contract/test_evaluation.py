@@ -15,6 +15,7 @@ import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.estimators import base
 from hedgerow.learning.evaluation import (
     PROBABILITY_EDGES,
     many_class_measures,
@@ -224,6 +225,106 @@ def test_secrets_of_held_out_records_stay_with_their_holder(tmp_path):
     assert not hasattr(hr.load(tmp_path / "model.json"), "_held_out_draws")
     with pytest.raises(SpecError, match="same rows with the same parties"):
         hr.evaluate(model, X, Y, epsilon=1.0, party=np.arange(N) % 2)
+
+
+SITES = np.array(["north", "south", "west"])[np.arange(N) % 3]
+PERSONS = np.arange(N) // 2
+
+
+def holding_out(**more):
+    how = {"epsilon": 5.0, "max_depth": 1, "hold_out": 4, **more}
+    return hr.HistogramTreeClassifier(TWO, **how)
+
+
+def test_sites_in_another_order_evaluate_the_same_held_out_records():
+    """Point 3: a secret belongs to the site of its name, not to a place in a list."""
+    named, turned = ["north", "south", "west"], ["west", "north", "south"]
+    model = holding_out()
+    trained, one, other = rows_asked(
+        lambda: (
+            model.fit(X, Y, party=SITES, parties=named),
+            hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, parties=named),
+            hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, parties=turned),
+        )
+    )
+    assert [contents(one[named.index(name)]) for name in turned] == [contents(r) for r in other]
+    whole = [contents(r) for r in rows_asked(lambda: holding_out(hold_out=None).fit(X, Y))[0]]
+    parts = [record for rows in (*trained, *other) for record in contents(rows)]
+    assert sorted(parts) == whole[0]
+
+
+OTHERWISE = {
+    "person left out": ({"party": SITES}, "persons were told when .* give `person`"),
+    "no parties": ({"person": PERSONS}, "held out of training by 'north', 'south', 'west'; here "),
+    "other parties": (
+        {"party": np.char.replace(SITES, "west", "east"), "person": PERSONS},
+        "rows are those of 'east', 'north', 'south'. Give the same rows with the same parties",
+    ),
+    "a site more": (
+        {"party": SITES, "parties": ["north", "south", "west", "east"], "person": PERSONS},
+        "rows are those of 'east', 'north', 'south', 'west'",
+    ),
+    "more records of a person": (
+        {"party": SITES, "person": PERSONS, "records_per_person": 3},
+        "records_per_person is 3, and 2 when records were held out",
+    ),
+}
+
+
+@pytest.mark.parametrize("otherwise", OTHERWISE)
+def test_held_out_records_told_otherwise_are_refused(otherwise, tmp_path):
+    """Point 3: most of the records drawn by another way to tell were trained on."""
+    model = holding_out(records_per_person=2).fit(X, Y, party=SITES, person=PERSONS)
+    told, words = OTHERWISE[otherwise]
+    with pytest.raises(SpecError, match=words):
+        hr.evaluate(model, X, Y, epsilon=1.0, ledger=tmp_path / "all.ledger", **told)
+    assert not (tmp_path / "all.ledger").exists()
+    said = hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, person=PERSONS).privacy_
+    assert "of whose records 2 at most are kept" in said.unit
+
+
+def test_held_out_records_are_refused_with_a_person_added_or_another_schema():
+    model = holding_out().fit(X, Y)
+    with pytest.raises(SpecError, match=r"persons were not told when .* leave out `person`"):
+        hr.evaluate(model, X, Y, epsilon=1.0, person=PERSONS)
+    model.schema_ = replace(TWO, classes=("yes", "no"))
+    with pytest.raises(SpecError, match="on a schema with digest"):
+        hr.evaluate(model, X, Y, epsilon=1.0)
+
+
+def test_what_was_held_out_does_not_follow_parameters_set_after_the_fit():
+    model = holding_out(records_per_person=2).fit(X, Y)
+    model.set_params(hold_out=2, records_per_person=1)
+    ((tested,),) = rows_asked(lambda: hr.evaluate(model, X, Y, epsilon=1.0))
+    assert tested.n < 0.35 * N
+    assert "2 records" in hr.evaluate(model, X, Y, epsilon=1.0).privacy_.unit
+
+
+def test_a_fit_that_fails_leaves_model_and_held_out_records_as_they_were(monkeypatch):
+    model = holding_out().fit(X, Y)
+    before = rows_asked(lambda: hr.evaluate(model, X, Y, epsilon=1.0))
+
+    def failing(*given):
+        raise MemoryError
+
+    monkeypatch.setattr(base, "train", failing)
+    with pytest.raises(MemoryError):
+        model.fit(X, Y)
+    after = rows_asked(lambda: hr.evaluate(model, X, Y, epsilon=1.0))
+    assert contents(before[0][0]) == contents(after[0][0])
+
+
+def test_an_evaluation_has_as_many_records_of_a_person_as_the_model():
+    model = hr.HistogramTreeClassifier(TWO, max_depth=1, records_per_person=3).fit(X, Y)
+    assert hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0).privacy_.unit == model.privacy_.unit
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=1).privacy_
+    assert said.unit == "one record"
+
+
+def test_sites_that_read_alike_cannot_hold_out():
+    who = np.array([1, "1"], object)[np.arange(N) % 2]
+    with pytest.raises(SpecError, match="not told apart when written down"):
+        holding_out().fit(X, Y, party=who, parties=[1, "1"])
 
 
 # ---- intervals -----------------------------------------------------------------------------------

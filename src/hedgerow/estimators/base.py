@@ -33,8 +33,11 @@ from hedgerow.estimators.checking import (
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.holders import (
+    HeldOutDraws,
     declared_parties,
     draws_of_holders,
+    held_out_draws,
+    names_of_holders,
     split_by_party,
     split_persons,
 )
@@ -65,7 +68,7 @@ from hedgerow.report.reading import ColumnShape, importance_parts, shape
 from hedgerow.site.member import Held
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
-from hedgerow.site.rows import Draws, Rows
+from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import Codes
@@ -94,7 +97,7 @@ class PrivateEstimator(CommonParameters):
     feature_names_in_: NDArray[np.object_]
     evaluation_: Evaluation
     signed_: dict[str, Any] | None
-    _held_out_draws: list[Draws] | None
+    _held_out_draws: HeldOutDraws | None
 
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
@@ -163,7 +166,10 @@ class PrivateEstimator(CommonParameters):
                 _encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)
             ]
         met = party is not None and names is None
-        self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
+        called = names_of_holders(party, names)
+        self._fit_read(
+            study, recipe, read, called, parties_met=met, persons_told=person is not None
+        )
         name_columns(self, X)
         self._name_classes(np.asarray(y))
         return self
@@ -178,6 +184,7 @@ class PrivateEstimator(CommonParameters):
             got.study,
             got.recipe,
             got.parts,
+            got.names,
             parties_met=got.parties_met,
             persons_told=columns.person is not None,
         )
@@ -204,23 +211,24 @@ class PrivateEstimator(CommonParameters):
         study: Study,
         recipe: Recipe,
         read: Sequence[encoding.Encoded],
+        names: Sequence[str],
         *,
         parties_met: bool = False,
         persons_told: bool = False,
     ) -> None:
-        """Trains on rows that are read already, one part for each holder."""
+        """Trains on rows that are read already, one part for each holder, by the holder's name."""
         self.data_report_ = report_of(read, study.schema)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         draws = draws_of_holders(study)
         holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
-        self._held_out_draws = draws if study.hold_out else None
+        kept = held_out_draws(study, names, draws, persons_told)
         circumstances = Circumstances(
             parties_met=parties_met,
             persons_told=persons_told,
             total=self._reserve(study, persons_told=persons_told),
         )
-        self._fit_held(study, recipe, holders, circumstances)
+        self._fit_held(study, recipe, holders, circumstances, kept)
 
     def _fit_held(
         self,
@@ -228,10 +236,13 @@ class PrivateEstimator(CommonParameters):
         recipe: Recipe,
         holders: Sequence[Held],
         circumstances: Circumstances,
+        kept: HeldOutDraws | None = None,
     ) -> None:
+        """`kept` goes with the new model alone: a fit that fails leaves both as they were."""
         with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
+        self._held_out_draws = kept
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         given: Schema | str | None = checked(self).schema

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from hedgerow.errors import QualityWarning, SpecError, warn
 from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.checking import check_task, checked_labels, checked_rows
-from hedgerow.estimators.evaluation import compared
+from hedgerow.estimators.evaluation import HolderRows, compared
 from hedgerow.estimators.holders import (
     declared_parties,
     secret_draws,
@@ -33,10 +33,7 @@ from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.recipes import evaluation as recipe
 from hedgerow.report.evaluation import Evaluation
 from hedgerow.site.reading.containers import is_listed, objects_of, unmasked
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Rows
 from hedgerow.values.joining import joint_schema
-from hedgerow.values.regions import HeldOut
 from hedgerow.values.schema import Schema
 
 DRAWN = (
@@ -166,9 +163,8 @@ def _held_out(
     draws = secret_draws(recipe.NAME, len(numbers))
     for (rows, mine), whose, own in zip(numbers, persons, draws, strict=True):
         if len(rows):
-            read = encode(taken(X, rows), schema, y=mine, person=whose, check=True)
-            fold = Rows(read, schema, own).fold(HeldOut(one_in))
-            found[rows] = fold == 0
+            part = HolderRows(X=taken(X, rows), y=mine, person=whose)
+            found[rows] = part.is_held_out(schema, own, one_in)
     return found
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
@@ -15,10 +16,13 @@ from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import SpecError
 from hedgerow.estimators.checking import checked_labels, checked_rows
 from hedgerow.estimators.holders import (
+    HeldOutDraws,
     declared_parties,
+    names_of_holders,
     secret_draws,
     split_by_party,
     split_persons,
+    taken,
 )
 from hedgerow.estimators.ledger import as_ledger
 from hedgerow.learning.evaluation import (
@@ -36,7 +40,7 @@ from hedgerow.recipes.evaluation import EvaluationTables
 from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Rows
+from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
@@ -66,7 +70,7 @@ def evaluate(
     by: str | None = None,
     choose: Sequence[Any] = (),
     confidence: float = USUAL_CONFIDENCE,
-    records_per_person: int = 1,
+    records_per_person: int | None = None,
     ledger: Any = None,
 ) -> Evaluation:
     """Measures a model on records that it was not trained on, by one private query.
@@ -78,8 +82,9 @@ def evaluate(
     Parameters
     ----------
     model : estimator
-        Fitted. If it was fitted with `hold_out`, give the same rows: those that were held out are
-        found again by the holders' secrets. Otherwise all rows given are evaluated.
+        Fitted. If it was fitted with `hold_out`, give the same rows, with the same `parties` in
+        any order and with `person` as before: those that were held out are found again by the
+        holders' secrets, and anything else is refused. Otherwise all rows given are evaluated.
     X, y : rows and labels
         As for `fit`.
     epsilon, delta : float
@@ -94,8 +99,8 @@ def evaluate(
         the result is the best of all. `hedgerow.choose` also trains them, on other records.
     confidence : float, default=0.95
         Of the intervals.
-    records_per_person : int, default=1
-        How many records one person may have.
+    records_per_person : int or None, default=None
+        How many records one person may have; None is as many as the model was fitted for.
     ledger : str, Path, Ledger or None, default=None
         A file in which this adds up with fits.
 
@@ -135,10 +140,15 @@ def compared(
     X, y = checked_rows(rows[0]), checked_labels(rows[1], schema.target is not None)
     party, person = told["party"], told["person"]
     sites = declared_parties(party, told["parties"])
-    parts = split_by_party(X, y, party, sites)
-    persons = split_persons(person, y, party, sites)
-    study = _study(schema, len(parts), **promise)
-    held = _held_out(candidates, schema, parts, persons)
+    parts = [
+        HolderRows(X=mine, y=labels, person=ids)
+        for (mine, labels), ids in zip(
+            split_by_party(X, y, party, sites), split_persons(person, y, party, sites), strict=True
+        )
+    ]
+    study = _study(schema, len(parts), **{**promise, "most": _most(candidates, promise["most"])})
+    who = names_of_holders(party, sites)
+    held = _evaluated_rows(candidates, study, parts, who, person is not None)
     total = None
     if ledger is not None:
         what = unit(study, person is not None)
@@ -199,32 +209,71 @@ def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) ->
     )
 
 
-def _held_out(models: Sequence[Any], schema: Schema, parts: Any, persons: Any) -> list[Rows]:
-    """All rows, or of a model with `hold_out` those that its holders' secrets kept from it.
+def _most(models: Sequence[Any], given: int | None) -> int:
+    """Records of a person: as many as the models were fitted for, if nobody says otherwise."""
+    if given is not None:
+        return given
+    kept = [getattr(one, "_held_out_draws", None) for one in models]
+    return max(
+        one.records_per_person if draws is None else draws.records_per_person
+        for one, draws in zip(models, kept, strict=True)
+    )
 
-    A record is drawn by its codes on the model's own grid; on a finer one, records that are equal
-    there would no longer be alike, and one record more could change which of them are held out.
-    """
+
+@dataclass(frozen=True, kw_only=True)
+class HolderRows:
+    """Rows of one holder as they were given, their labels, and whose they are if somebody said."""
+
+    X: Any
+    y: NDArray[Any]
+    person: NDArray[np.object_] | None
+
+    def taken(self, rows: NDArray[np.intp]) -> HolderRows:
+        person = None if self.person is None else self.person[rows]
+        return HolderRows(X=taken(self.X, rows), y=self.y[rows], person=person)
+
+    def on_grid(self, schema: Schema, own: Draws) -> Rows:
+        read = encode(self.X, schema, y=self.y, person=self.person, check=len(self.y) > 0)
+        return Rows(read, schema, own)
+
+    def is_held_out(self, schema: Schema, own: Draws, one_in: int) -> NDArray[np.bool_]:
+        """(n,) by the holder's secret: a record is drawn by its codes on this schema's grid.
+
+        On a finer grid, records that are equal here would no longer be alike, and one record more
+        could change which of them are held out.
+        """
+        return np.asarray(self.on_grid(schema, own).fold(HeldOut(one_in)) == 0)
+
+
+def _evaluated_rows(
+    models: Sequence[Any],
+    study: Study,
+    parts: Sequence[HolderRows],
+    names: Sequence[str],
+    by_person: bool,
+) -> list[Rows]:
+    """All rows, or of a model with `hold_out` those that its holders' secrets kept from it."""
     model = models[0]
-    kept = getattr(model, "_held_out_draws", None)
-    if kept is not None and not _is_held_out(models):
+    kept: HeldOutDraws | None = getattr(model, "_held_out_draws", None)
+    if kept is None:
+        draws = secret_draws(recipe.NAME, len(parts))
+        return [part.on_grid(study.schema, own) for part, own in zip(parts, draws, strict=True)]
+    if not _is_held_out(models):
         raise SpecError(
             "the model held records out of training, and another one may have been trained on "
             "them; compare them on new rows, or let hedgerow.choose train them all."
         )
-    if kept is not None and len(kept) != len(parts):
-        raise SpecError(
-            f"{len(kept)} holders held records out of training and {len(parts)} are named here; "
-            "give the same rows with the same parties."
-        )
-    draws = kept or secret_draws(recipe.NAME, len(parts))
-    rows = [
-        Rows(encode(X, schema, y=y, person=who, check=len(y) > 0), schema, own)
-        for (X, y), who, own in zip(parts, persons, draws, strict=True)
-    ]
-    if kept is None:
-        return rows
-    return [one.part(HeldOut(int(model.hold_out)), 0) for one in rows]
+    draws = kept.of(
+        names,
+        by_person=by_person,
+        schema=model.schema_.digest,
+        records_per_person=study.records_per_person,
+    )
+    found = []
+    for part, own in zip(parts, draws, strict=True):
+        keep = np.flatnonzero(part.is_held_out(model.schema_, own, kept.one_in))
+        found.append(part.taken(keep).on_grid(study.schema, own))
+    return found
 
 
 def _measured(

@@ -49,7 +49,6 @@ def fit_and_evaluate_files(
         rows,
         labels,
         epsilon=estimator.epsilon,
-        records_per_person=estimator.records_per_person,
         ledger=estimator.ledger,
         **whose,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ FULL_GRAPH = 200
 """Up to so many sites share masks each with each (docs/privacy.md)."""
 FEW, ROWS_A_HOLDER = 20, 5
 """More holders than that, with fewer rows each, are hardly sites."""
+UNNAMED = ""
+"""Of the one holder of all rows, where nobody names sites: no site can be called so."""
 
 
 def declared_parties(party: Any, parties: Any) -> list[Any] | None:
@@ -79,6 +82,18 @@ def _rows_of_each(y: NDArray[Any], party: Any, names: list[Any] | None) -> list[
     order = np.argsort(holder, kind="stable")
     ends = np.searchsorted(holder[order], np.arange(1, len(names)))
     return np.split(order, ends)
+
+
+def names_of_holders(party: Any, names: Iterable[Any] | None) -> tuple[str, ...]:
+    """What the holders are called, as files spell it; in the order of `split_by_party`."""
+    if party is None:
+        return (UNNAMED,)
+    met = _in_order(_parties_in(_one_per_row(party))) if names is None else names
+    return tuple(str(token_of(name)) for name in met)
+
+
+def _one_per_row(party: Any) -> list[Any]:
+    return party.tolist() if hasattr(party, "tolist") else list(party)
 
 
 def split_persons(
@@ -157,6 +172,79 @@ def secret_draws(study: str, holders: int) -> list[Draws]:
     their equal records would tell the truth together, lie together and fall in one fold.
     """
     return [Draws(os.urandom(32), study) for _ in range(holders)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutDraws:
+    """How a fit drew the records that it left out: each holder's secret by the holder's name.
+
+    Kept in memory, with whoever has the rows; no file has it. Another secret, another way to tell
+    records apart or another grid would draw other records, which the fit was trained on.
+    """
+
+    secrets: Mapping[str, Draws] = field(repr=False)
+    one_in: int
+    by_person: bool
+    schema: str
+    """The digest of the schema on whose grid records are told apart."""
+    records_per_person: int
+
+    def of(
+        self, names: Sequence[str], *, by_person: bool, schema: str, records_per_person: int
+    ) -> list[Draws]:
+        """The secret of each of these holders, in any order; refused unless all is as it was."""
+        self._check_names(names)
+        self._check_persons(by_person)
+        if schema != self.schema:
+            raise SpecError(
+                f"records were held out of training on a schema with digest {self.schema[:16]}, "
+                f"and the model's is now {schema[:16]}; fit the model again."
+            )
+        if records_per_person != self.records_per_person:
+            raise SpecError(
+                f"records_per_person is {records_per_person}, and {self.records_per_person} when "
+                "records were held out of training; leave it out, or name the same."
+            )
+        return [self.secrets[name] for name in names]
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        if sorted(names) != sorted(self.secrets):
+            raise SpecError(
+                f"records were held out of training by {_called(self.secrets)}; here rows are "
+                f"those of {_called(names)}. Give the same rows with the same parties."
+            )
+
+    def _check_persons(self, by_person: bool) -> None:
+        if by_person != self.by_person:
+            told, todo = ("were not told", "leave out") if by_person else ("were told", "give")
+            raise SpecError(
+                f"persons {told} when records were held out of training, so that other records "
+                f"would be drawn now; {todo} `person`, as for `fit`."
+            )
+
+
+def held_out_draws(
+    study: Study, names: Sequence[str], draws: Sequence[Draws], by_person: bool
+) -> HeldOutDraws | None:
+    """What `evaluate` needs to find the held-out records of a fit again; None if there are none."""
+    if not study.hold_out:
+        return None
+    if len(set(names)) < len(names):
+        raise SpecError(
+            f"the sites {sorted(names)} are not told apart when written down, so that records held "
+            "out could not be found again; call no site 1 and another one '1'."
+        )
+    return HeldOutDraws(
+        secrets=dict(zip(names, draws, strict=True)),
+        one_in=study.hold_out,
+        by_person=by_person,
+        schema=study.schema.digest,
+        records_per_person=study.records_per_person,
+    )
+
+
+def _called(names: Iterable[str]) -> str:
+    return ", ".join(sorted(repr(name) for name in names if name)) or "one holder without a name"
 
 
 def draws_of_holders(study: Study) -> list[Draws]:
