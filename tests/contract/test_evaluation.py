@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from collections import Counter
@@ -23,6 +24,7 @@ from hedgerow.learning.evaluation import (
     number_measures,
     two_class_measures,
 )
+from hedgerow.privacy.accounting.guarantee import apart, together
 from hedgerow.recipes.evaluation import ALL_GROUPS, regions_by
 from hedgerow.report.evaluation import Measured
 from hedgerow.transport import in_process
@@ -319,6 +321,46 @@ def test_an_evaluation_has_as_many_records_of_a_person_as_the_model():
     assert hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0).privacy_.unit == model.privacy_.unit
     said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=1).privacy_
     assert said.unit == "one record"
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_model_and_evaluation_of_held_out_records_keep_the_larger_of_each_number(delta):
+    model = holding_out(epsilon=5.0, delta=1e-6).fit(X, Y)
+    said = hr.evaluate(model, X, Y, epsilon=1.0, delta=delta).privacy_
+    kept = apart(model.privacy_.guarantee, said.guarantee)
+    assert kept.promise == f"epsilon = 5, delta = {'1e-6' if delta == 0.0 else '1e-5'}"
+    assert said.caveats[0].endswith(
+        f"No record paid for both, so training and evaluation together keep {kept.promise}."
+    )
+    again = PrivacyStatement.from_dict(json.loads(json.dumps(said.to_dict())))
+    assert apart(model.privacy_.guarantee, again.guarantee) == kept
+
+
+def test_other_draws_prove_nothing():
+    one, other = (holding_out().fit(X, Y) for _ in range(2))
+    said = hr.evaluate(other, X, Y, epsilon=1.0).privacy_
+    with pytest.raises(SpecError, match="not drawn apart by the same secret draws"):
+        apart(one.privacy_.guarantee, said.guarantee)
+    assert one.privacy_.guarantee.drawn.name != other.privacy_.guarantee.drawn.name
+
+
+def test_model_and_evaluation_of_other_records_add_up(model):
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, delta=1e-6).privacy_
+    assert said.caveats[0].endswith("adds for it: epsilon = 21, delta = 2e-6.")
+    assert together(model.privacy_.guarantee, said.guarantee).promise in said.caveats[0]
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=2).privacy_
+    assert "nothing is promised of both together: one promise is to one record" in said.caveats[0]
+
+
+def test_a_statement_without_a_guarantee_is_read_by_its_words(model, tmp_path):
+    """As files have it that were written before."""
+    persons = np.arange(4000)
+    for how in ({}, {"person": persons}, {"records_per_person": 3, "party": persons % 2}):
+        how["ledger"] = tmp_path / f"{len(how)}.ledger"
+        said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, **how).privacy_
+        old = said.to_dict()
+        del old["guarantee"], old["total"]["guarantee"]
+        assert PrivacyStatement.from_dict(old) == said
 
 
 def test_sites_that_read_alike_cannot_hold_out():

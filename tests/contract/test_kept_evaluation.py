@@ -54,7 +54,8 @@ def test_it_comes_back_from_the_file_and_stands_on_the_page(model, tmp_path):
         assert f"{value.value:.3f}" in text
         assert f"{value.low:.3f} to {value.high:.3f}" in text
     assert "epsilon = 50, delta = 0" in text
-    assert "If any of these records was trained on, the epsilons of both add for it." in text
+    added = "what both promise adds for it: epsilon = 90, delta = 1e-6."
+    assert f"If any of these records was trained on, {added}" in text
     assert "carries no evaluation" not in text
 
 

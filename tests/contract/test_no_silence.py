@@ -208,7 +208,8 @@ def test_a_lazy_frame_is_refused_with_what_to_call():
 
 def test_a_search_is_told_with_its_fits_and_their_epsilon():
     search = GridSearchCV(tree(epsilon=2.0), {"max_depth": [1, 2]}, cv=3)
-    with pytest.warns(PrivacyWarning, match=r"6 fits .*2 settings, 3 folds.* epsilon 12 in total"):
+    words = r"6 fits .*2 settings, 3 folds.* epsilon = 12, delta = 6e-6 in total"
+    with pytest.warns(PrivacyWarning, match=words):
         search.fit(X, Y)
 
 
@@ -218,7 +219,14 @@ def test_a_search_over_epsilon_adds_each(recwarn):
     told = [str(w.message) for w in recwarn if w.category is PrivacyWarning]
     assert len(told) == 1
     assert "4 fits" in told[0]
-    assert "epsilon 10 in total" in told[0]
+    assert "epsilon = 10, delta = 4e-6 in total" in told[0]
+
+
+def test_a_search_over_delta_adds_each(recwarn):
+    warnings.simplefilter("always", PrivacyWarning)
+    GridSearchCV(tree(epsilon=1.0), {"delta": [1e-6, 3e-6]}, cv=2).fit(X, Y)
+    told = [str(w.message) for w in recwarn if w.category is PrivacyWarning]
+    assert "with epsilon = 4, delta = 8e-6 in total" in told[0]
 
 
 def test_a_search_without_noise_spends_nothing_and_says_nothing():

@@ -50,7 +50,8 @@ def test_a_model_of_a_study_is_signed_by_all_and_right(world):
 
 
 def a_promise(document):
-    document["content"]["privacy"]["epsilon"] = 0.1
+    said = document["content"]["privacy"]
+    said["epsilon"], said["guarantee"]["epsilon"] = 0.1, "1/10"
 
 
 def a_number(document):
@@ -95,6 +96,20 @@ def a_receipt_edited(document):
 def test_whatever_is_changed_is_named(change, named, world, tmp_path):
     found = wrong(changed(world, tmp_path, change), world)
     assert {named, "coordinator"} <= found
+
+
+@pytest.mark.parametrize("place", ["epsilon", "guarantee"])
+def test_a_promise_that_is_changed_in_one_place_is_not_read(place, world, tmp_path):
+    def half_a_promise(document):
+        said = document["content"]["privacy"]
+        if place == "epsilon":
+            said["epsilon"] = 0.1
+        else:
+            said["guarantee"]["epsilon"] = "1/10"
+
+    path = changed(world, tmp_path, half_a_promise)
+    with pytest.raises(DataError, match="its statement says epsilon"):
+        hr.load(path)
 
 
 def test_a_model_of_another_study_is_not_this_one_s(world, tmp_path):

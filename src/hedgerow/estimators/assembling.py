@@ -24,6 +24,7 @@ from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+from hedgerow.privacy.accounting.guarantee import Drawn
 from hedgerow.recipes import evaluation
 from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
 from hedgerow.report.evaluation import Evaluation
@@ -62,6 +63,8 @@ class Circumstances:
     parties_met: bool = False
     persons_told: bool = False
     total: Total | None = field(default=None)
+    drawn: Drawn | None = None
+    """Which records it is of, where secret draws left others for an evaluation of its own."""
 
 
 def agree(
@@ -182,6 +185,7 @@ def train(
         total=circumstances.total,
         instead=trained.instead,
         schema_source=_given_schema(estimator, study).provenance,
+        drawn=circumstances.drawn,
     )
     if measured is not None:
         estimator.evaluation_ = Evaluation(

@@ -5,7 +5,6 @@ No algorithm lives here. Strings stop at this door.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.coordinator.promise import unit
+from hedgerow.coordinator.promise import guarantee_of
 from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.coordinator.total import Total
@@ -33,6 +32,7 @@ from hedgerow.estimators.checking import (
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.holders import (
+    TRAINED_ON,
     HeldOutDraws,
     declared_parties,
     draws_of_holders,
@@ -57,6 +57,7 @@ from hedgerow.estimators.sources import (
 )
 from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.guarantee import Protected
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
@@ -227,6 +228,7 @@ class PrivateEstimator(CommonParameters):
             parties_met=parties_met,
             persons_told=persons_told,
             total=self._reserve(study, persons_told=persons_told),
+            drawn=None if kept is None else kept.part(TRAINED_ON),
         )
         self._fit_held(study, recipe, holders, circumstances, kept)
 
@@ -261,18 +263,14 @@ class PrivateEstimator(CommonParameters):
     def _reserve(self, study: Study, persons_told: bool) -> Total | None:
         """Charges all that this fit may spend to the shared ledger, if it names one."""
         ledger: Ledger | None = checked(self).ledger
-        promised = study.placement is not Placement.NOWHERE and not study.schema.unconfirmed
-        search = search_around(study.epsilon) if promised else None
+        guarantee = guarantee_of(study, persons_told)
+        is_kept = guarantee.protected is not Protected.NOTHING
+        search = search_around(guarantee) if is_kept else None
         if ledger is None:
             warn_of_search(search)
             return None
-        return ledger.reserve(
-            study.epsilon if promised else math.inf,
-            study.delta,
-            unit=unit(study, persons_told),
-            name=type(self).__name__,
-            to_come=0 if search is None else search.left - 1,
-        )
+        to_come = 0 if search is None else search.left - 1
+        return ledger.reserve(guarantee, name=type(self).__name__, to_come=to_come)
 
     def _label_reports(
         self, schema: Schema, epsilon: Fraction, placement: Placement | None

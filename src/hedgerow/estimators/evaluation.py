@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
-from hedgerow.coordinator.promise import unit
+from hedgerow.coordinator.promise import evaluation_words, guarantee_of
 from hedgerow.coordinator.statement import PrivacyStatement, statement
-from hedgerow.errors import SpecError
-from hedgerow.estimators.checking import checked_labels, checked_rows
-from hedgerow.estimators.holders import (
-    HeldOutDraws,
-    declared_parties,
-    names_of_holders,
-    secret_draws,
-    split_by_party,
-    split_persons,
-    taken,
-)
+from hedgerow.estimators.evaluated_rows import common_draws, evaluated_rows, rows_of_holders
+from hedgerow.estimators.holders import HELD_OUT, TRAINED_ON, HeldOutDraws
 from hedgerow.estimators.ledger import as_ledger
 from hedgerow.learning.evaluation import (
     calibration,
@@ -35,26 +25,19 @@ from hedgerow.learning.evaluation import (
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+from hedgerow.privacy.accounting.guarantee import Drawn, Guarantee
 from hedgerow.recipes import evaluation as recipe
 from hedgerow.recipes.evaluation import EvaluationTables
 from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Draws, Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.joining import joint_schema, on_joint_grid
 from hedgerow.values.models import Model
-from hedgerow.values.regions import HeldOut
 from hedgerow.values.schema import Schema
 
-OF_HELD_OUT = (
-    "these records were drawn to be left out of training by secrets of their holders: no record "
-    "paid for both, so model and evaluation together keep the larger of both epsilons."
-)
 USUAL_CONFIDENCE = 0.95
-OF_OTHERS = "if any of these records was trained on, the epsilons of both add for it."
 
 
 def evaluate(
@@ -131,28 +114,26 @@ def compared(
     by: str | None = None,
     confidence: float = 0.95,
     ledger: Any = None,
-    note: str | None = None,
+    left_by: HeldOutDraws | None = None,
     names: tuple[str, ...] = (),
 ) -> Evaluation:
-    """All candidates by one query; `told` says whose rows these are, `note` who trained on them."""
+    """All candidates by one query; `told` says whose rows these are.
+
+    `left_by` are the draws that left exactly these rows out of all trainings, if some did.
+    """
     schema = _joint_schema(candidates)
     models = [on_joint_grid(one.model_, one.schema_, schema) for one in candidates]
-    X, y = checked_rows(rows[0]), checked_labels(rows[1], schema.target is not None)
-    party, person = told["party"], told["person"]
-    sites = declared_parties(party, told["parties"])
-    parts = [
-        HolderRows(X=mine, y=labels, person=ids)
-        for (mine, labels), ids in zip(
-            split_by_party(X, y, party, sites), split_persons(person, y, party, sites), strict=True
-        )
-    ]
+    parts = rows_of_holders(rows, told, is_number=schema.target is not None)
     study = _study(schema, len(parts), **{**promise, "most": _most(candidates, promise["most"])})
-    who = names_of_holders(party, sites)
-    held = _evaluated_rows(candidates, study, parts, who, person is not None)
+    by_person = told["person"] is not None
+    held = evaluated_rows(candidates, study, parts, by_person)
+    left_by = left_by or common_draws(candidates)
+    drawn = None if left_by is None else left_by.part(HELD_OUT)
+    guarantee = guarantee_of(study, by_person, drawn=drawn)
+    note = evaluation_words(_trainings(candidates, left_by), guarantee)
     total = None
     if ledger is not None:
-        what = unit(study, person is not None)
-        total = as_ledger(ledger).reserve(study.epsilon, study.delta, unit=what, name=recipe.NAME)
+        total = as_ledger(ledger).reserve(guarantee, name=recipe.NAME)
     federation = in_process.open_federation(study, held)
     grid = None if by is None else schema.grids[schema.index(by)]
     tables = recipe.with_all(run(recipe.flow(models, schema, grid), federation))
@@ -160,14 +141,21 @@ def compared(
         tuple(_measured(table, k, one, schema, confidence) for table in tables)
         for k, one in enumerate(models)
     )
-    note = note or (OF_HELD_OUT if _is_held_out(candidates) else OF_OTHERS)
     sources = {one.privacy_.schema_source for one in candidates}
     source = sources.pop() if len(sources) == 1 else schema.provenance
-    said = _statement(study, federation, note, person is not None, total, source)
+    said = _statement(study, federation, note, by_person, total, source, drawn)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
     digests = tuple(one.model_.score.digest for one in candidates)
     classes = schema.classes or ()
     return Evaluation(measured, confidence, said, digests, candidates[best], names, classes)
+
+
+def _trainings(models: Sequence[Any], left_by: HeldOutDraws | None) -> list[Guarantee]:
+    """Of each fit once, however many stages of it are compared."""
+    fits = {id(one.privacy_): one.privacy_.guarantee for one in models}.values()
+    if left_by is None:
+        return list(fits)
+    return [replace(fit, drawn=left_by.part(TRAINED_ON)) for fit in fits]
 
 
 def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:
@@ -181,12 +169,6 @@ def _joint_schema(models: Sequence[Any]) -> Schema:
     for one in models:
         check_is_fitted(one, "model_")
     return joint_schema([one.schema_ for one in models])
-
-
-def _is_held_out(models: Sequence[Any]) -> bool:
-    """Whether the first model held records out, and so did all others: by the same draws."""
-    kept = getattr(models[0], "_held_out_draws", None)
-    return kept is not None and all(one._held_out_draws is kept for one in models[1:])
 
 
 def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) -> Study:
@@ -211,69 +193,8 @@ def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) ->
 
 def _most(models: Sequence[Any], given: int | None) -> int:
     """Records of a person: as many as the models were fitted for, if nobody says otherwise."""
-    if given is not None:
-        return given
-    kept = [getattr(one, "_held_out_draws", None) for one in models]
-    return max(
-        one.records_per_person if draws is None else draws.records_per_person
-        for one, draws in zip(models, kept, strict=True)
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HolderRows:
-    """Rows of one holder as they were given, their labels, and whose they are if somebody said."""
-
-    X: Any
-    y: NDArray[Any]
-    person: NDArray[np.object_] | None
-
-    def taken(self, rows: NDArray[np.intp]) -> HolderRows:
-        person = None if self.person is None else self.person[rows]
-        return HolderRows(X=taken(self.X, rows), y=self.y[rows], person=person)
-
-    def on_grid(self, schema: Schema, own: Draws) -> Rows:
-        read = encode(self.X, schema, y=self.y, person=self.person, check=len(self.y) > 0)
-        return Rows(read, schema, own)
-
-    def is_held_out(self, schema: Schema, own: Draws, one_in: int) -> NDArray[np.bool_]:
-        """(n,) by the holder's secret: a record is drawn by its codes on this schema's grid.
-
-        On a finer grid, records that are equal here would no longer be alike, and one record more
-        could change which of them are held out.
-        """
-        return np.asarray(self.on_grid(schema, own).fold(HeldOut(one_in)) == 0)
-
-
-def _evaluated_rows(
-    models: Sequence[Any],
-    study: Study,
-    parts: Sequence[HolderRows],
-    names: Sequence[str],
-    by_person: bool,
-) -> list[Rows]:
-    """All rows, or of a model with `hold_out` those that its holders' secrets kept from it."""
-    model = models[0]
-    kept: HeldOutDraws | None = getattr(model, "_held_out_draws", None)
-    if kept is None:
-        draws = secret_draws(recipe.NAME, len(parts))
-        return [part.on_grid(study.schema, own) for part, own in zip(parts, draws, strict=True)]
-    if not _is_held_out(models):
-        raise SpecError(
-            "the model held records out of training, and another one may have been trained on "
-            "them; compare them on new rows, or let hedgerow.choose train them all."
-        )
-    draws = kept.of(
-        names,
-        by_person=by_person,
-        schema=model.schema_.digest,
-        records_per_person=study.records_per_person,
-    )
-    found = []
-    for part, own in zip(parts, draws, strict=True):
-        keep = np.flatnonzero(part.is_held_out(model.schema_, own, kept.one_in))
-        found.append(part.taken(keep).on_grid(study.schema, own))
-    return found
+    fitted = max(one.privacy_.guarantee.unit.most for one in models)
+    return fitted if given is None else given
 
 
 def _measured(
@@ -324,6 +245,7 @@ def _statement(
     persons_told: bool,
     total: Any,
     schema_source: str,
+    drawn: Drawn | None,
 ) -> PrivacyStatement:
     said = statement(
         study,
@@ -334,5 +256,6 @@ def _statement(
         persons_told=persons_told,
         total=total,
         schema_source=schema_source,
+        drawn=drawn,
     )
     return replace(said, covers="evaluation", caveats=(note, *said.caveats))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,18 +13,22 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import DataError, DataWarning, SpecError, warn
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.guarantee import Drawn
 from hedgerow.site.drawing import public_draws
 from hedgerow.site.reading.columns import Distinct, distinct
 from hedgerow.site.reading.containers import as_column, objects_of, unmasked
 from hedgerow.site.reading.encoding import refuse_unusable
 from hedgerow.site.rows import Draws
 from hedgerow.study.terms import Study
+from hedgerow.values.grids import canonical
 from hedgerow.values.tokens import Token, Unusable, token_of
 
 FULL_GRAPH = 200
 """Up to so many sites share masks each with each (docs/privacy.md)."""
 FEW, ROWS_A_HOLDER = 20, 5
 """More holders than that, with fewer rows each, are hardly sites."""
+HELD_OUT, TRAINED_ON = 0, 1
+"""The parts of the records that a draw makes: outcomes of its test."""
 UNNAMED = ""
 """Of the one holder of all rows, where nobody names sites: no site can be called so."""
 
@@ -88,12 +93,9 @@ def names_of_holders(party: Any, names: Iterable[Any] | None) -> tuple[str, ...]
     """What the holders are called, as files spell it; in the order of `split_by_party`."""
     if party is None:
         return (UNNAMED,)
-    met = _in_order(_parties_in(_one_per_row(party))) if names is None else names
-    return tuple(str(token_of(name)) for name in met)
-
-
-def _one_per_row(party: Any) -> list[Any]:
-    return party.tolist() if hasattr(party, "tolist") else list(party)
+    if names is None:
+        names = _in_order(list(_parties_in(distinct(as_column(party))).values()))
+    return tuple(str(token_of(name)) for name in names)
 
 
 def split_persons(
@@ -189,6 +191,23 @@ class HeldOutDraws:
     """The digest of the schema on whose grid records are told apart."""
     records_per_person: int
 
+    @staticmethod
+    def over(names: Sequence[str], draws: Sequence[Draws], **how: Any) -> HeldOutDraws:
+        """Of these holders, each with its own secret."""
+        if len(set(names)) < len(names):
+            raise SpecError(
+                f"the sites {sorted(names)} are not told apart when written down, so that records "
+                "held out could not be found again; call no site 1 and another one '1'."
+            )
+        return HeldOutDraws(secrets=dict(zip(names, draws, strict=True)), **how)
+
+    def part(self, outcome: int) -> Drawn:
+        """One part of the records, by the name of these draws: it tells nothing of the secrets."""
+        keys = [(name, own.key("name of the draws").hex()) for name, own in self.secrets.items()]
+        meaning = canonical(["held out", self.one_in, self.schema, sorted(keys)])
+        name = hashlib.sha256(meaning).hexdigest()
+        return Drawn(name=name, parts=frozenset({outcome}), by_person=self.by_person)
+
     def of(
         self, names: Sequence[str], *, by_person: bool, schema: str, records_per_person: int
     ) -> list[Draws]:
@@ -229,13 +248,9 @@ def held_out_draws(
     """What `evaluate` needs to find the held-out records of a fit again; None if there are none."""
     if not study.hold_out:
         return None
-    if len(set(names)) < len(names):
-        raise SpecError(
-            f"the sites {sorted(names)} are not told apart when written down, so that records held "
-            "out could not be found again; call no site 1 and another one '1'."
-        )
-    return HeldOutDraws(
-        secrets=dict(zip(names, draws, strict=True)),
+    return HeldOutDraws.over(
+        names,
+        draws,
         one_in=study.hold_out,
         by_person=by_person,
         schema=study.schema.digest,

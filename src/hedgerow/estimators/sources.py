@@ -178,9 +178,7 @@ def numbered(sources: int) -> list[str]:
     return [str(k) for k in range(sources)] if sources > 1 else [UNNAMED]
 
 
-def by_holder(
-    encoded: Encoded, parties: Sequence[Any] | None
-) -> tuple[list[Encoded], Sequence[str]]:
+def by_holder(encoded: Encoded, parties: Sequence[Any] | None) -> tuple[list[Encoded], list[str]]:
     """The rows of each holder and its name, in the order of `parties`; or of those met, sorted."""
     if encoded.holders is None:
         raise DataError("there is no row, so nobody holds any; give at least one.")
