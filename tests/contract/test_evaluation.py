@@ -25,7 +25,7 @@ from hedgerow.learning.evaluation import (
     two_class_measures,
 )
 from hedgerow.privacy.accounting.guarantee import apart, together
-from hedgerow.recipes.evaluation import ALL_GROUPS, regions_by
+from hedgerow.recipes.evaluation import ALL_GROUPS, GroupedBy
 from hedgerow.report.evaluation import Measured
 from hedgerow.transport import in_process
 
@@ -121,7 +121,7 @@ def test_groups_are_told_apart_for_the_price_of_one(model):
     south = FRESH[:, 2] == "south"
     exact = float(np.mean(model.predict(FRESH[south]) == FRESH_Y[south]))
     assert said.groups["ward = south"]["accuracy"].value == pytest.approx(exact, abs=0.03)
-    assert set(said.groups) == set(regions_by(TWO.grids[2]))
+    assert set(said.groups) == set(GroupedBy(TWO.grids[2]).regions())
     exact = float(np.mean(model.predict(FRESH) == FRESH_Y))
     assert said["accuracy"].value == pytest.approx(exact, abs=0.03)
     assert str(said).splitlines()[1] == "  all"

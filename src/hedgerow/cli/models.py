@@ -127,7 +127,18 @@ def evaluate(
     epsilon: Annotated[float, typer.Option(help="The promise to these records.")],
     delta: Annotated[float, typer.Option(help="0 has the smallest noise here.")] = 0.0,
     target: Annotated[str | None, typer.Option(help="The column with the truth.")] = None,
-    by: Annotated[str | None, typer.Option(help="A column: each of its values by itself.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="A column: each of its values by itself; a number with cuts: age=40,65."),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(
+            help="About how many records there are, if that is public: groups that noise would "
+            "hide are refused before anything is charged.",
+            min=1,
+        ),
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="A file in which all adds up.")] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Also put it into the model's file, for its page.")
@@ -139,13 +150,15 @@ def evaluate(
     from hedgerow.estimators import model_file
     from hedgerow.estimators.evaluation import evaluate as measured
     from hedgerow.estimators.files import rows_of_sites
+    from hedgerow.estimators.grouping import column_and_cuts
     from hedgerow.estimators.saving import load
 
     loaded = load(model)
+    groups = None if by is None else column_and_cuts(by, loaded.schema_.names)
     rows, truth, whose = rows_of_sites(data, loaded.schema_, target)
-    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "by": by, "ledger": ledger}
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "by": groups, "ledger": ledger}
     with warnings_as_lines(quiet):
-        found = measured(loaded, rows, truth, **asked, **whose)
+        found = measured(loaded, rows, truth, records=records, **asked, **whose)
     if keep:
         model_file.add(model, "evaluation", found.to_dict())
     if json:

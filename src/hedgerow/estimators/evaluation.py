@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.coordinator.federation import Federation
 from hedgerow.coordinator.promise import evaluation_words, guarantee_of
 from hedgerow.coordinator.statement import PrivacyStatement, statement
+from hedgerow.errors import SignalWarning, SpecError, warn
 from hedgerow.estimators.evaluated_rows import common_draws, evaluated_rows, rows_of_holders
+from hedgerow.estimators.grouping import GroupColumn, group_column
 from hedgerow.estimators.holders import HELD_OUT, TRAINED_ON, HeldOutDraws
 from hedgerow.estimators.ledger import as_ledger
 from hedgerow.learning.evaluation import (
@@ -27,7 +29,7 @@ from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.privacy.accounting.guarantee import Drawn, Guarantee
 from hedgerow.recipes import evaluation as recipe
-from hedgerow.recipes.evaluation import EvaluationTables
+from hedgerow.recipes.evaluation import EvaluationTables, GroupedBy
 from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.study.terms import Study
@@ -38,6 +40,10 @@ from hedgerow.values.models import Model
 from hedgerow.values.schema import Schema
 
 USUAL_CONFIDENCE = 0.95
+NOT_ASKED = (
+    "groups of {!r} were not asked, and their part of epsilon was not spent: by what was released "
+    "of all records, noise would hide them. Ask for fewer groups, or for a larger epsilon."
+)
 
 
 def evaluate(
@@ -50,7 +56,8 @@ def evaluate(
     party: Any = None,
     parties: Any = None,
     person: Any = None,
-    by: str | None = None,
+    by: str | Mapping[str, Sequence[float]] | None = None,
+    records: int | None = None,
     choose: Sequence[Any] = (),
     confidence: float = USUAL_CONFIDENCE,
     records_per_person: int | None = None,
@@ -75,8 +82,14 @@ def evaluate(
         epsilon (delta = 0) has the smallest noise.
     party, parties, person : as for `fit`
         Who holds each row, who takes part, and whose record it is.
-    by : str or None, default=None
-        A column of the schema: each of its values is evaluated by itself, for the same price.
+    by : str, mapping or None, default=None
+        A column of the schema: each of its values is evaluated by itself, all of them for half of
+        epsilon; the other half is for all records. A number is cut into four by its declared edges
+        or range, or where `by={"age": [40, 65]}` says. Where what is released of all records shows
+        that noise would hide an even group, groups are not asked and a warning says so.
+    records : int or None, default=None
+        About how many records will be evaluated, if that is public: if noise would hide an even
+        group of so many, `by` is refused before anything is charged.
     choose : sequence of estimators, default=()
         Others to compare with, in the same query; the noise grows with their number. `chosen` of
         the result is the best of all. `hedgerow.choose` also trains them, on other records.
@@ -100,6 +113,7 @@ def evaluate(
         {"party": party, "parties": parties, "person": person},
         {"epsilon": epsilon, "delta": delta, "most": records_per_person},
         by=by,
+        records=records,
         confidence=confidence,
         ledger=ledger,
     )
@@ -111,7 +125,8 @@ def compared(
     told: Mapping[str, Any],
     promise: Mapping[str, Any],
     *,
-    by: str | None = None,
+    by: str | Mapping[str, Sequence[float]] | None = None,
+    records: int | None = None,
     confidence: float = 0.95,
     ledger: Any = None,
     left_by: HeldOutDraws | None = None,
@@ -122,6 +137,8 @@ def compared(
     `left_by` are the draws that left exactly these rows out of all trainings, if some did.
     """
     schema = _joint_schema(candidates)
+    column = group_column(by, candidates[0])
+    schema = schema if column is None else column.on_grid(schema)
     models = [on_joint_grid(one.model_, one.schema_, schema) for one in candidates]
     parts = rows_of_holders(rows, told, is_number=schema.target is not None)
     study = _study(schema, len(parts), **{**promise, "most": _most(candidates, promise["most"])})
@@ -131,12 +148,17 @@ def compared(
     drawn = None if left_by is None else left_by.part(HELD_OUT)
     guarantee = guarantee_of(study, by_person, drawn=drawn)
     note = evaluation_words(_trainings(candidates, left_by), guarantee)
+    grouped = _grouped(column, schema)
+    if grouped is not None and records is not None:
+        _check_groups(records, models, grouped, study)
     total = None
     if ledger is not None:
         total = as_ledger(ledger).reserve(guarantee, name=recipe.NAME)
     federation = in_process.open_federation(study, held)
-    grid = None if by is None else schema.grids[schema.index(by)]
-    tables = recipe.with_all(run(recipe.flow(models, schema, grid), federation))
+    asked = recipe.flow(models, schema, grouped, variance=federation.variance)
+    tables = run(asked, federation)
+    if grouped is not None and len(tables) == 1:
+        warn(NOT_ASKED.format(grouped.grid.feature), SignalWarning)
     measured = tuple(
         tuple(_measured(table, k, one, schema, confidence) for table in tables)
         for k, one in enumerate(models)
@@ -148,6 +170,23 @@ def compared(
     digests = tuple(one.model_.score.digest for one in candidates)
     classes = schema.classes or ()
     return Evaluation(measured, confidence, said, digests, candidates[best], names, classes)
+
+
+def _grouped(column: GroupColumn | None, schema: Schema) -> GroupedBy | None:
+    if column is None:
+        return None
+    return GroupedBy(schema.grids[schema.index(column.name)], column.cuts)
+
+
+def _check_groups(records: int, models: Sequence[Model], by: GroupedBy, study: Study) -> None:
+    if not isinstance(records, int) or records < 1:
+        raise SpecError(f"records is {records!r}; say about how many there are, 1 or more.")
+    if not recipe.can_tell_groups(records, models, study.schema, by, study):
+        raise SpecError(
+            f"noise would hide {by.size} groups of about {records / by.size:.0f} records each: "
+            f"nothing could be told of {by.grid.feature!r}. Nothing was charged; ask for fewer "
+            "groups (cuts such as age=40,65), or for a larger epsilon."
+        )
 
 
 def _trainings(models: Sequence[Any], left_by: HeldOutDraws | None) -> list[Guarantee]:
