@@ -195,6 +195,33 @@ def test_persons_that_nobody_counts_may_pay_for_training_and_for_comparison():
     assert said.caveats[0].endswith("together keep epsilon = 1, delta = 1e-6.")
 
 
+def test_all_records_of_a_person_are_trained_on_or_compared():
+    """Rows of one person differ in all but the person, so that draws by record would part them."""
+    person = np.arange(N) % 150
+    several = [tree(records_per_person=100)]
+    for who in ({}, {"party": person % 3, "parties": range(3)}):
+        trained, compared = rows_asked(
+            lambda who=who: hr.choose(several, X, Y, epsilon=1.0, person=person, **who)
+        )
+        for one, other in zip(trained, compared, strict=True):
+            apart = [{name.tobytes() for name in rows._persons} for rows in (one, other)]
+            assert apart[0].isdisjoint(apart[1])
+        assert min(sum(rows.n for rows in part) for part in (trained, compared)) > 0
+        assert sum(rows.n for rows in (*trained, *compared)) == N
+
+
+def test_persons_are_counted_in_every_fit_and_in_the_comparison():
+    several = [tree(records_per_person=2), tree(records_per_person=2)]
+    person = np.arange(N) // 10
+    seen = rows_asked(lambda: hr.choose(several, X, Y, epsilon=1.0, person=person))
+    first, second, compared = (part[0].n for part in seen)
+    assert first == second
+    assert first + compared == 2 * N / 10
+    said = hr.choose(several, X, Y, epsilon=1.0, person=person)
+    units = {said.chosen.privacy_.unit, said.privacy_.unit}
+    assert units == {"one person, of whose records 2 at most are kept"}
+
+
 def test_early_stopping_takes_the_trees_that_helped():
     """Trees that undo what the first ones learned are told from them by one query."""
     model = hr.BoostedTreesClassifier(

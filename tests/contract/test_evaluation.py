@@ -24,7 +24,7 @@ from hedgerow.learning.evaluation import (
     number_measures,
     two_class_measures,
 )
-from hedgerow.privacy.accounting.guarantee import apart, together
+from hedgerow.privacy.accounting.guarantee import Unit, apart, together
 from hedgerow.recipes.evaluation import ALL_GROUPS, GroupedBy
 from hedgerow.report.evaluation import Measured
 from hedgerow.transport import in_process
@@ -185,6 +185,62 @@ def test_an_evaluation_adds_up_in_a_ledger_and_can_be_refused(model, tmp_path):
         hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, ledger=book)
 
 
+def test_an_evaluation_is_charged_with_epsilon_and_delta_to_its_unit(model, tmp_path):
+    book = hr.Ledger(tmp_path / "all.ledger")
+    how = {"person": np.arange(4000), "records_per_person": 2}
+    hr.evaluate(model, FRESH, FRESH_Y, epsilon=0.75, delta=1e-6, ledger=book, **how)
+    kept = book.total().guarantee
+    assert kept.promise == "epsilon = 0.75, delta = 1e-6"
+    assert kept.unit == Unit(most=2, counted=True)
+    with pytest.raises(SpecError, match="adds up promises to 'one person, of whose records 2 at"):
+        hr.evaluate(model, FRESH, FRESH_Y, epsilon=0.75, ledger=book)
+
+
+def test_an_evaluation_is_charged_before_it_asks(model, tmp_path, monkeypatch):
+    def killed(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(in_process, "open_federation", killed)
+    with pytest.raises(KeyboardInterrupt):
+        hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, ledger=tmp_path / "all.ledger")
+    assert hr.Ledger(tmp_path / "all.ledger").total().epsilon == 1.0
+
+
+def test_an_evaluation_keeps_no_more_of_a_person_than_it_says(model):
+    """However many records they have: one person has half of all."""
+    person = np.where(np.arange(4000) < 2000, 0, np.arange(4000))
+    who = np.arange(4000) % 2
+    how = {"epsilon": 1.0, "person": person, "records_per_person": 3}
+    one, two = rows_asked(
+        lambda: (
+            hr.evaluate(model, FRESH, FRESH_Y, **how),
+            hr.evaluate(model, FRESH, FRESH_Y, party=who, **how),
+        )
+    )
+    assert [rows.n for rows in one] == [2003]
+    assert [rows.n for rows in two] == [1003, 1003]
+
+
+def test_noise_of_an_evaluation_is_made_for_all_records_of_a_person(model):
+    """Three records of a person move a count by three: at one epsilon, three times the noise."""
+    spread = [
+        hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=most)["accuracy"]
+        for most in (1, 30)
+    ]
+    narrow, wide = (one.high - one.low for one in spread)
+    assert wide > 2 * narrow
+
+
+def test_the_better_of_two_numbers_is_the_one_with_the_smaller_error():
+    rows, y = sample(3000, VALUE)
+    fresh, truth = sample(3000, VALUE, seed=5)
+    good = hr.TreeRegressor(VALUE, epsilon=50.0, max_depth=3).fit(rows, y)
+    bad = hr.TreeRegressor(VALUE, epsilon=50.0, max_depth=3).fit(rows, y[::-1])
+    for models in ((good, bad), (bad, good)):
+        found = hr.evaluate(models[0], fresh, truth, epsilon=50.0, choose=[models[1]])
+        assert found.chosen is good
+
+
 # ---- records that are held out -------------------------------------------------------------------
 
 
@@ -223,6 +279,10 @@ def test_secrets_of_held_out_records_stay_with_their_holder(tmp_path):
     assert "one record in 3" in str(model.privacy_)
     assert "left out of training" in str(hr.evaluate(model, X, Y, epsilon=1.0).privacy_)
     model.save(tmp_path / "model.json")
+    files = (tmp_path / "model.json").read_bytes(), pickle.dumps(model)
+    for own in model._held_out_draws.secrets.values():
+        for secret in (own.secret, own.secret.hex().encode()):
+            assert not any(secret in file for file in files)
     assert not hasattr(pickle.loads(pickle.dumps(model)), "_held_out_draws")
     assert not hasattr(hr.load(tmp_path / "model.json"), "_held_out_draws")
     with pytest.raises(SpecError, match="same rows with the same parties"):
@@ -261,6 +321,10 @@ OTHERWISE = {
     "other parties": (
         {"party": np.char.replace(SITES, "west", "east"), "person": PERSONS},
         "rows are those of 'east', 'north', 'south'. Give the same rows with the same parties",
+    ),
+    "a site less": (
+        {"party": np.char.replace(SITES, "west", "south"), "person": PERSONS},
+        "rows are those of 'north', 'south'. Give the same rows with the same parties",
     ),
     "a site more": (
         {"party": SITES, "parties": ["north", "south", "west", "east"], "person": PERSONS},
@@ -349,7 +413,11 @@ def test_model_and_evaluation_of_other_records_add_up(model):
     assert said.caveats[0].endswith("adds for it: epsilon = 21, delta = 2e-6.")
     assert together(model.privacy_.guarantee, said.guarantee).promise in said.caveats[0]
     said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=2).privacy_
-    assert "nothing is promised of both together: one promise is to one record" in said.caveats[0]
+    assert said.caveats[0].endswith("units, one record and one person with up to 2 records.")
+    other = hr.HistogramTreeClassifier(TWO, max_depth=1, records_per_person=2).fit(X, Y)
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, choose=[other]).privacy_
+    assert "nothing is promised of both together" in said.caveats[0]
+    assert said.unit == "one person with up to 2 records"
 
 
 def test_a_statement_without_a_guarantee_is_read_by_its_words(model, tmp_path):

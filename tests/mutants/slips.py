@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mutants.slip import Slip
+from mutants.slips_of_estimators import COMPARING, EVALUATING, HOLDING, SEVERAL
 from mutants.slips_of_papers import PAPERS
 from mutants.slips_of_privacy import ACCOUNTING, LEDGER, NOISE
 from mutants.slips_of_queries import QUERIES
@@ -15,5 +16,6 @@ from mutants.slips_of_transport import ADMITTING, ENDPOINT, READING_LETTERS
 
 SLIPS: Final[tuple[Slip, ...]] = (
     *NOISE, *ACCOUNTING, *LEDGER, *QUERIES, *SITE, *READING, *SECAGG, *STUDY, *COORDINATOR,
-    *ENDPOINT, *READING_LETTERS, *ADMITTING, *PAPERS
+    *ENDPOINT, *READING_LETTERS, *ADMITTING, *PAPERS,
+    *SEVERAL, *EVALUATING, *HOLDING, *COMPARING
 )  # fmt: skip

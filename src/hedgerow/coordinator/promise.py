@@ -76,16 +76,16 @@ def together_words(parts: Sequence[Guarantee]) -> str:
 
 LEFT_OUT = "these records were drawn to be left out of training by secrets of their holders"
 OTHER_UNITS = (
-    "if any of these records was trained on, nothing is promised of both together: one promise is "
-    "to {}, the other to {}."
+    "if any of these records was trained on, nothing is promised of both together: the promises "
+    "are to different units, {}."
 )
 
 
 def evaluation_words(trained: Sequence[Guarantee], evaluated: Guarantee) -> str:
     """What training and evaluation keep together: `trained` are the fits that were evaluated."""
-    units = unit_words(trained[0].unit), unit_words(evaluated.unit)
-    if evaluated.drawn is None and units[0] != units[1]:
-        return OTHER_UNITS.format(*units)
+    units = dict.fromkeys(unit_words(one.unit) for one in (*trained, evaluated))
+    if evaluated.drawn is None and len(units) > 1:
+        return OTHER_UNITS.format(" and ".join(units))
     added = together_words([*trained, evaluated])
     if evaluated.drawn is None:
         return f"if any of these records was trained on, what both promise adds for it: {added}."
