@@ -82,7 +82,7 @@ def evaluate(
         epsilon (delta = 0) has the smallest noise.
     party, parties, person : as for `fit`
         Who holds each row, who takes part, and whose record it is.
-    by : str, mapping or None, default=None
+    by : str, dict or None, default=None
         A column of the schema: each of its values is evaluated by itself, all of them for half of
         epsilon; the other half is for all records. A number is cut into four by its declared edges
         or range, or where `by={"age": [40, 65]}` says. Where what is released of all records shows
