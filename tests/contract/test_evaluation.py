@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
@@ -313,6 +314,23 @@ def test_sites_in_another_order_evaluate_the_same_held_out_records():
     whole = [contents(r) for r in rows_asked(lambda: holding_out(hold_out=None).fit(X, Y))[0]]
     parts = [record for rows in (*trained, *other) for record in contents(rows)]
     assert sorted(parts) == whole[0]
+
+
+def test_held_out_records_of_a_file_are_found_again_by_the_names_in_it(tmp_path):
+    """Sites are numbers: in the file as text, in memory as integers."""
+    who = np.array([30, 4, 100])[np.arange(N) % 3]
+    frame = pd.DataFrame(X, columns=list(TWO.names)).assign(site=who, said=Y)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model = holding_out()
+    trained, tested = rows_asked(
+        lambda: (
+            model.fit(tmp_path / "rows.csv", target="said", party="site"),
+            hr.evaluate(model, X, Y, epsilon=1.0, party=who),
+        )
+    )
+    (whole,) = rows_asked(lambda: holding_out(hold_out=None).fit(X, Y))
+    parts = [record for rows in (*trained, *tested) for record in contents(rows)]
+    assert sorted(parts) == contents(whole[0])
 
 
 OTHERWISE = {
