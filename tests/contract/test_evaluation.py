@@ -449,9 +449,9 @@ def test_a_statement_without_a_guarantee_is_read_by_its_words(model, tmp_path):
         assert PrivacyStatement.from_dict(old) == said
 
 
-def test_sites_that_read_alike_cannot_hold_out():
+def test_sites_that_read_alike_are_one_site():
     who = np.array([1, "1"], object)[np.arange(N) % 2]
-    with pytest.raises(SpecError, match="not told apart when written down"):
+    with pytest.raises(SpecError, match="name every site once"):
         holding_out().fit(X, Y, party=who, parties=[1, "1"])
 
 
