@@ -36,6 +36,7 @@ from hedgerow.queries.words import Phrase
 from hedgerow.learning.flow import ask
 from hedgerow.recipes import catalog
 from hedgerow.recipes.recipe import Needs, Task, Trained
+from hedgerow.study.size import Size
 from hedgerow.values.models import Additive, Model, Output
 from property import examples
 
@@ -78,8 +79,8 @@ class ToyRecipe:
     def grid(self, schema):
         return schema
 
-    def rounds(self, schema):
-        return 1
+    def largest(self, schema):
+        return Size.of_step(integers=1, bytes=4096)
 
     def flow(self, schema, quote, rng):
         low, high = schema.target.low, schema.target.high

@@ -248,10 +248,9 @@ class StudyFile(_Table):
         return agree(self.estimator(), self.schema_given, len(self.site), terms)
 
     @property
-    def rounds(self) -> int | None:
-        """The most that a run takes, where that is known before it."""
-        learning = self.recipe.rounds(self.study.schema)
-        return None if learning is None else learning + bool(self.study.asks_held_out)
+    def rounds(self) -> int:
+        """The most that a run takes, those that fail not counted."""
+        return self.recipe.largest(self.study.schema).rounds + bool(self.study.asks_held_out)
 
     def estimator(self) -> PrivateEstimator:
         """A new one with the parameters that were agreed on, not yet fitted."""

@@ -36,7 +36,7 @@ class Watch:
         self,
         file: Path,
         stop_file: Path,
-        rounds: int | None,
+        rounds: int,
         replayed: int,
         listen: Listen,
         *,

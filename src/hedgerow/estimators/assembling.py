@@ -26,7 +26,7 @@ from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
 from hedgerow.privacy.accounting.guarantee import Drawn
 from hedgerow.recipes import evaluation
-from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
+from hedgerow.recipes.recipe import Recipe, Trained, check_needs, check_size, spelled_out
 from hedgerow.report.evaluation import Evaluation
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.study.consortium import Sparse
@@ -111,6 +111,7 @@ def agree(
         slot=terms.slot,
     )
     check_needs(recipe, schema, study.placement, study.parties)
+    check_size(recipe, study)
     return study, recipe
 
 

@@ -241,7 +241,8 @@ class PrivateEstimator(CommonParameters):
         kept: HeldOutDraws | None = None,
     ) -> None:
         """`kept` goes with the new model alone: a fit that fails leaves both as they were."""
-        with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
+        rounds = recipe.largest(study.schema).rounds_of(study.parties)
+        with using(self.n_jobs or 1), bar(self.progress, rounds) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
         self._held_out_draws = kept

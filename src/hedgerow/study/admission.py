@@ -35,6 +35,8 @@ from hedgerow.values.trees import Tree
 
 MOST_QUERIES = 4096
 MOST_INTEGERS = 1 << 26
+MOST_BYTES = 1 << 26
+"""Of one bundle: its queries, the integers that answer them, its questions and definitions."""
 MOST_CANDIDATES = 1 << 20
 MOST_SHARE_DIGITS = 10**64
 LARGEST_CLAMPED = 1 << 51

@@ -20,6 +20,8 @@ from hedgerow.learning.goal import Goal
 from hedgerow.learning.leaves.leaning import LeafBudget, by_leaf_budget
 from hedgerow.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
 from hedgerow.recipes.recipe import Needs, Task, Trained, mean_of
+from hedgerow.recipes.sizes import Scale
+from hedgerow.study.size import Size
 from hedgerow.values.candidates import Grids, all_features
 from hedgerow.values.schema import Schema
 
@@ -120,8 +122,15 @@ class HistogramTree:
             return schema.with_grid(bins=self.n_bins)
         return schema if self.refine is None else fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        return None if self.save_budget else self.max_depth + 1
+    def largest(self, schema: Schema) -> Size:
+        scale = Scale(schema)
+        depth, channels = scale.deepest(self.max_depth), scale.channels
+        size = Size()
+        for level in range(depth):
+            table = scale.tables(scale.nodes(level), channels=channels, depth=level)
+            looks = -(-scale.columns // self.chunk) + 1 if self.save_budget else 1
+            size += table * looks
+        return size + scale.sums(scale.nodes(depth), channels=channels, depth=depth)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal = Goal(ClassCounts(len(schema.classes or ())))
