@@ -88,10 +88,19 @@ def fits_and_says_its_epsilon(model, schema, n=60, sites=1):
         warnings.simplefilter("ignore")
         model.fit(X, y, party=None if sites == 1 else np.arange(n) % sites)
     assert len(model.predict(X)) == n
+    stays_within_its_declaration(model, sites)
     if model.placement == "nowhere":
         assert model.privacy_.epsilon == float("inf")
     else:
         assert model.privacy_.epsilon <= model.epsilon * (1 + 1e-9)
+
+
+def stays_within_its_declaration(model, sites):
+    declared, rounds = model._recipe(model.schema_).largest(model.schema_), model.run_.rounds
+    assert len(rounds) <= declared.rounds_of(sites)
+    assert max(len(r.manifest) for r in rounds) <= declared.queries
+    assert max(r.integers for r in rounds) <= declared.integers
+    assert max(tree.n_leaves for tree in model.model_.score.trees) <= max(declared.leaves, 2**16)
 
 
 SEVERAL = [m for m in papers.METHODS if m.paper in ("gubler", "wang", "liu") and holders(m) > 1]

@@ -150,6 +150,7 @@ class Scale:
             integers=n_trees * leaves * channels,
             bytes=QUERY + self.path_bytes(0) + n_trees * self.tree_bytes(leaves, tests=tests),
             shared=shared,
+            steps=DRAWS,
             leaves=leaves,
         )
 
@@ -161,6 +162,7 @@ class Scale:
             queries,
             integers=2 * tests * channels,
             bytes=QUERY + self.path_bytes(0) + of_tests(tests) + above,
+            steps=DRAWS,
         )
 
     def choices(self, queries: int, *, runs: int, candidates: int, depth: int) -> Size:

@@ -78,6 +78,7 @@ class SecureLink(Attendance):
             return self._under_way
         asked = self.journal.under_way()
         if asked is None or asked.round != number:
+            self._needs_epoch |= self.sender.is_full  # names are forgotten with their epoch
             self._renew(bundle)
             encoded = self.sender.encode(bundle)
             everyone = tuple(sorted(self.present))

@@ -103,6 +103,15 @@ class Sender:
         questions = canonical([self._plain(query) for query in bundle])
         return Bundle(questions, pack_blobs(list(self.blobs.values())[before:]))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the epoch has named half of what a site may remember, or be told at once.
+
+        The other half is for the next bundle, whose weight keeps it within that.
+        """
+        told = sum(map(len, self.blobs.values()))
+        return 2 * len(self.blobs) > MOST_NAMES or 2 * told > MOST_BYTES
+
     def everything(self) -> bytes:
         """All definitions of the epoch, for a site that says it lacks some."""
         return pack_blobs(list(self.blobs.values()))
