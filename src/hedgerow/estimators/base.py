@@ -5,6 +5,7 @@ No algorithm lives here. Strings stop at this door.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -32,6 +33,7 @@ from hedgerow.estimators.checking import (
 )
 from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.holders import (
+    MANY_SITES,
     TRAINED_ON,
     HeldOutDraws,
     declared_parties,
@@ -40,6 +42,7 @@ from hedgerow.estimators.holders import (
     names_of_holders,
     split_by_party,
     split_persons,
+    warn_of_time,
 )
 from hedgerow.estimators.ledger import Ledger
 from hedgerow.estimators.parameters import checked
@@ -218,6 +221,7 @@ class PrivateEstimator(CommonParameters):
         persons_told: bool = False,
     ) -> None:
         """Trains on rows that are read already, one part for each holder, by the holder's name."""
+        warn_of_time(study.parties, recipe.largest(study.schema).rounds)
         self.data_report_ = report_of(read, study.schema)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
@@ -242,7 +246,9 @@ class PrivateEstimator(CommonParameters):
     ) -> None:
         """`kept` goes with the new model alone: a fit that fails leaves both as they were."""
         rounds = recipe.largest(study.schema).rounds_of(study.parties)
-        with using(self.n_jobs or 1), bar(self.progress, rounds) as listener:
+        many = study.parties > MANY_SITES
+        show = self.progress or (many and sys.stderr.isatty())
+        with using(self.n_jobs or 1), bar(show, rounds, at_once=many) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
         self._held_out_draws = kept

@@ -25,6 +25,10 @@ from hedgerow.values.tokens import Token, Unusable, token_of
 
 FULL_GRAPH = 200
 """Up to so many sites share masks each with each (docs/privacy.md)."""
+MANY_SITES = 50
+"""More of them in one process take so long that a person should know."""
+PAIR_SECONDS = 1e-4
+"""Of one round, for each pair of sites of a process: measured with 100 and 200 of them."""
 FEW, ROWS_A_HOLDER = 20, 5
 """More holders than that, with fewer rows each, are hardly sites."""
 HELD_OUT, TRAINED_ON = 0, 1
@@ -64,7 +68,7 @@ def split_by_party(
     if party is None:
         return [(X, y)]
     parts = _rows_of_each(y, party, names)
-    _warn_of_crowds(len(parts), len(y))
+    warn_of_crowds(len(parts), len(y))
     return [(taken(X, rows), y[rows]) for rows in parts]
 
 
@@ -134,7 +138,19 @@ def _parties_in(found: Distinct) -> dict[Token, Any]:
     return met
 
 
-def _warn_of_crowds(parties: int, rows: int) -> None:
+def warn_of_time(sites: int, rounds: int) -> None:
+    """Before the first of many sites' masks is made: one process makes those of all of them."""
+    if sites > MANY_SITES:
+        minutes = (rounds + 1) * sites**2 * PAIR_SECONDS / 60.0
+        warn(
+            f"{sites} sites run in one process, each of which shares masks with every other: "
+            f"{rounds} rounds at most, up to about {minutes:.2g} minutes. Name fewer sites, or "
+            "run them on machines of their own, which share this work.",
+            DataWarning,
+        )
+
+
+def warn_of_crowds(parties: int, rows: int) -> None:
     """Before masks between all of them are made, which takes minutes."""
     if parties > FULL_GRAPH or (parties > FEW and rows < parties * ROWS_A_HOLDER):
         warn(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import DataError, SpecError
 from hedgerow.estimators.assembling import agree
 from hedgerow.estimators.checking import check_task, warn_of_marks
-from hedgerow.estimators.holders import UNNAMED, draws_of_holders
+from hedgerow.estimators.holders import UNNAMED, draws_of_holders, warn_of_crowds
 from hedgerow.estimators.parameters import checked
 from hedgerow.kernels.threads import using
 from hedgerow.recipes.recipe import Recipe
@@ -184,6 +184,7 @@ def by_holder(encoded: Encoded, parties: Sequence[Any] | None) -> tuple[list[Enc
         raise DataError("there is no row, so nobody holds any; give at least one.")
     met, holder = encoded.holders
     names = sorted(met) if parties is None else [str(token_of(name)) for name in parties]
+    warn_of_crowds(len(names), len(holder))
     place = {name: k for k, name in enumerate(names)}
     for name in met:
         if name not in place:
