@@ -12,7 +12,7 @@ import pytest
 import hedgerow as hr
 from contract.network_world import World, processes, tree_of
 from contract.test_network import Running, door
-from contract.test_recipes import RECIPES, trained, without_noise
+from contract.test_recipes import RECIPES, Heard, opened, trained, without_noise
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.coordinator.statement import statement
@@ -24,11 +24,16 @@ from hedgerow.errors import (
 )
 from hedgerow.estimators.assembling import Terms, agree
 from hedgerow.learning import builder
+from hedgerow.learning.choosing.medians import depth_for
+from hedgerow.learning.flow import run
+from hedgerow.learning.forests import layered, random_trees
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.queries import Binning, Cells, ClassCounts, SumQuery, Whole
+from hedgerow.queries import Binning, Cells, ClassCounts, Sides, SumQuery, Whole
 from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.recipes.papers.kary import PrunedKaryForest
+from hedgerow.recipes.papers.liu import ExtraTrees
+from hedgerow.recipes.papers.maddock import Boosted, Splits
 from hedgerow.recipes.papers.wang import TopDown
 from hedgerow.study import size
 from hedgerow.study.consortium import Sparse
@@ -158,16 +163,12 @@ def test_sizes_add_up_as_steps_do(monkeypatch):
 
 
 DEEP = {"epsilon": 1.0, "delta": 1e-6}
+OBLIVIOUS = {"method": "components", "split": "oblivious"}
 TOO_LARGE = [
     (hr.MedianForestClassifier, {"max_depth": 17}, 1, r"131072 leaves.*lower max_depth to 16"),
     (hr.MedianForestClassifier, {"max_depth": 17}, 3, r"131072 leaves.*lower max_depth to 16"),
-    (hr.TreeClassifier, {"max_depth": 20}, 3, r"leaves in one tree.*lower max_depth to 16"),
-    (
-        hr.ExtraTreesClassifier,
-        {"max_depth": 18, "split": "random"},
-        3,
-        r"leaves in one tree.*lower max_depth to 16",
-    ),
+    (hr.BoostedTreesClassifier, {"max_depth": 15}, 1, r"leaves in one tree.*lower max_depth to 14"),
+    (hr.BoostedTreesClassifier, {**OBLIVIOUS, "max_depth": 17}, 1, r"lower max_depth to 16"),
     (
         hr.ForestClassifier,
         {"n_trees": 10_000, "max_depth": 16},
@@ -224,11 +225,36 @@ def test_a_tree_ends_at_the_most_leaves_a_tree_may_have(monkeypatch, recipe):
     assert sum(len(r.manifest) for r in fed.record.rounds) <= 2 * 4 + 5
 
 
+@pytest.mark.parametrize("split", [Splits.TOTALLY_RANDOM, Splits.HISTOGRAM])
+def test_a_tree_that_is_drawn_ends_there_too(monkeypatch, split):
+    monkeypatch.setattr(random_trees, "MOST_LEAVES", 16)
+    monkeypatch.setattr(builder, "MOST_LEAVES", 16)
+    recipe = Boosted(n_trees=2, max_depth=9, split=split, min_gain=-1e9)
+    found, _ = trained(recipe, TWO, 1, placement=Placement.NOWHERE)
+    assert 8 <= max(tree.n_leaves for tree in found.model.score.trees) <= 16
+
+
 def test_a_pruned_tree_ends_there_too(monkeypatch):
     monkeypatch.setattr("hedgerow.recipes.papers.kary.MOST_LEAVES", 30)
     recipe = PrunedKaryForest(n_trees=1, max_depth=3, min_samples_split=0.0)
     found, _ = trained(recipe, TWO, 1, placement=Placement.NOWHERE)
     assert max(tree.n_leaves for tree in found.model.score.trees) <= 30
+
+
+@pytest.mark.parametrize("limit", [("MOST_ASKED_TESTS", 16), ("MOST_INTEGERS", 2 * 2 * 5 * 8)])
+def test_a_layer_stays_open_for_as_many_nodes_as_one_query_holds(monkeypatch, limit):
+    """Two tests a node, of two classes or of five bits: eight nodes of a level."""
+    monkeypatch.setattr(layered, *limit)
+    recipe = ExtraTrees(n_trees=1, max_depth=8, max_features=2, spare=1)
+    fed = Heard(opened(recipe, TWO, 1, placement=Placement.NOWHERE))
+    run(recipe.flow(fed.study.schema, fed, np.random.default_rng(7)), fed)
+    nodes = [q.by.layer.n_nodes for asked in fed.bundles for q in asked if isinstance(q.by, Sides)]
+    assert max(nodes) == 8
+
+
+def test_a_bought_depth_is_one_that_a_tree_may_have():
+    assert depth_for(327_680.0, 20.0) == 14
+    assert 2 ** depth_for(1e30, 1e-30) == 2**16
 
 
 def test_an_epoch_ends_before_a_site_would_have_to_remember_too_many_names(monkeypatch):

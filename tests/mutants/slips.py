@@ -11,11 +11,12 @@ from mutants.slips_of_privacy import ACCOUNTING, LEDGER, NOISE
 from mutants.slips_of_queries import QUERIES
 from mutants.slips_of_secagg import SECAGG
 from mutants.slips_of_site import READING, SITE
+from mutants.slips_of_sizes import LARGE
 from mutants.slips_of_study import COORDINATOR, STUDY
 from mutants.slips_of_transport import ADMITTING, ENDPOINT, READING_LETTERS
 
 SLIPS: Final[tuple[Slip, ...]] = (
     *NOISE, *ACCOUNTING, *LEDGER, *QUERIES, *SITE, *READING, *SECAGG, *STUDY, *COORDINATOR,
     *ENDPOINT, *READING_LETTERS, *ADMITTING, *PAPERS,
-    *SEVERAL, *EVALUATING, *HOLDING, *COMPARING
+    *SEVERAL, *EVALUATING, *HOLDING, *COMPARING, *LARGE,
 )  # fmt: skip

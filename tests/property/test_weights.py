@@ -96,7 +96,7 @@ def test_packed_tests_of_random_cells_are_no_longer_than_their_weight():
     """What cannot be packed: every test of every layer is another one."""
     rng, layer, many = np.random.default_rng(0), ROOT_LAYER, list[Query]()
     for _ in range(9):
-        shape = (layer.n_nodes, 7)
+        shape = (layer.n_nodes, 1)
         left = rng.integers(1, 2**64, (*shape, 4), dtype=np.uint64)
         tests = NodeTests(rng.integers(0, 3, shape, dtype=np.int16), left)
         by = Sides(layer, tests)

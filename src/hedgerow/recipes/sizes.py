@@ -53,6 +53,11 @@ class Scale:
             return min(2 * MOST_LEAVES, prod(grid.n_cells for grid in self.schema.grids))
         return min(1 << depth, prod(grid.n_cells for grid in self.schema.grids))
 
+    @staticmethod
+    def complete(depth: int) -> int:
+        """Leaves of a tree that tests on every level, whether a cell is left or not."""
+        return 1 << min(depth, MOST_LEAVES.bit_length())
+
     def nodes(self, level: int) -> int:
         """Open nodes of a tree that stops at the most leaves a tree may have."""
         return min(self.leaves(level), MOST_LEAVES)

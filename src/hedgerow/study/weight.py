@@ -59,7 +59,7 @@ class Weight:
         if values and isinstance(values[0], Step):
             return NAME + self._of_region(values)
         if values and isinstance(values[0], int):
-            return NUMBER + CELL * len(values) * (1 + max(values).bit_length() // 10)
+            return NUMBER + len(values) * of_cell(max(values))
         return NUMBER + sum(map(self._of, values))
 
     def _of_object(self, value: Any) -> int:
@@ -121,6 +121,11 @@ def weight_of(bundle: Sequence[Query]) -> int:
 def of_digits(number: int) -> int:
     """Decimal digits, a few too many."""
     return 2 + abs(number).bit_length() // 3
+
+
+def of_cell(number: int) -> int:
+    """A small number in a list of such."""
+    return CELL * (1 + number.bit_length() // 10)
 
 
 @lru_cache(maxsize=4096)

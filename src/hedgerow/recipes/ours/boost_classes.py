@@ -137,7 +137,7 @@ class SmoothedBoost:
     def largest(self, schema: Schema) -> Size:
         """With all trees and looks, which only a strong signal pays for; or the blind forest."""
         scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
-        leaves, batches = scale.leaves(self.max_depth + DEEPER), -(-self.n_trees // self.batch)
+        leaves, batches = scale.complete(self.max_depth + DEEPER), -(-self.n_trees // self.batch)
         tests = self.max_depth + DEEPER  # one for each level
         model = scale.model_bytes(self.n_trees, leaves, loss.outputs, tests)
         dimension = scale.columns + 1

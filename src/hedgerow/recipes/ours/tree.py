@@ -118,7 +118,7 @@ class ScreenedTree:
             grown += scale.tables(scale.nodes(level), channels=channels, depth=level)
         grown += scale.sums(scale.nodes(depth), channels=channels, depth=depth)
         if schema.target is None:
-            drawn = scale.trees(1, scale.leaves(depth), channels=channels)
+            drawn = scale.trees(1, scale.nodes(depth), channels=channels)
             return scale.opening() + (grown | drawn)
         model = scale.model_bytes(1, scale.nodes(depth), 1)
         return scale.opening() + grown + Size.of_step(integers=channels, bytes=QUERY + model)

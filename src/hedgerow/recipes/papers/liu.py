@@ -37,7 +37,7 @@ from hedgerow.values.layers import ROOT_LAYER, NodeTests
 from hedgerow.values.noise import NoisyTree, ScoreNoise
 from hedgerow.values.regions import EVERYONE, Fold, Region, Step
 from hedgerow.values.schema import Schema
-from hedgerow.values.trees import MOST_LEAVES, Tree
+from hedgerow.values.trees import Tree
 
 
 class SplitRule(Enum):
@@ -126,9 +126,8 @@ class ExtraTrees:
         scale = Scale(schema)
         channels = 2 * scale.channels + 1
         first = scale.tables(channels=channels) if self.ranges is Ranges.OBSERVED else Size()
-        leaves = scale.leaves(self.max_depth)
+        leaves = scale.nodes(self.max_depth)
         if self.split is SplitRule.BEST:
-            leaves = min(leaves, MOST_LEAVES)
             for level in range(scale.deepest(self.max_depth)):
                 first += self._largest_level(scale, level, channels)
         return first + scale.trees(1, leaves, channels=channels, queries=self.n_trees)

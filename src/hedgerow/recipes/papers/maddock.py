@@ -138,7 +138,7 @@ class Boosted:
         """Bins before the first tree, then a step a batch, or one a level where trees look."""
         scale, loss = Scale(schema), self._loss(schema)
         channels = max(loss.channels, scale.channels)
-        leaves, batch = scale.leaves(self.max_depth), min(self.batch, self.n_trees)
+        leaves, batch = self._largest_tree(scale), min(self.batch, self.n_trees)
         model = scale.model_bytes(self.n_trees, leaves, max(loss.outputs, scale.channels))
         bins = scale.tables(channels=channels, shared=model)
         before = bins * self.candidates.rounds_for(self._setting(schema))
@@ -146,11 +146,16 @@ class Boosted:
             -(-self.n_trees // self.batch)
         )
 
+    def _largest_tree(self, scale: Scale) -> int:
+        """Leaves: oblivious trees test on every level, all others stop at the most there may be."""
+        oblivious = self.split is Splits.OBLIVIOUS
+        return scale.complete(self.max_depth) if oblivious else scale.nodes(self.max_depth)
+
     def _largest_batch(self, scale: Scale, batch: int, channels: int, model: int) -> Size:
         """Beside the trees of a batch a table of Hessians may travel."""
         if not self._looks:
             leaves, queries = (
-                scale.leaves(self.max_depth),
+                self._largest_tree(scale),
                 1 + isinstance(self.candidates, HessianCuts),
             )
             trees = scale.trees(batch, leaves, channels=channels, queries=queries, shared=model)
