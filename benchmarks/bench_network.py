@@ -39,7 +39,7 @@ from benchmarks.network_world import (
 from hedgerow.coordinator.federation import Federation
 from hedgerow.estimators.assembling import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.study.admission import length_of
+from hedgerow.study.limits import length_of
 from hedgerow.study.terms import Study
 from hedgerow.transport.in_process import open_federation
 from hedgerow.transport.link import SecureLink

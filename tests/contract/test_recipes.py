@@ -23,7 +23,7 @@ from hedgerow.queries import LocalChoice, kind_of
 from hedgerow.recipes import catalog
 from hedgerow.recipes.ours import plain
 from hedgerow.recipes.recipe import Task, check_needs
-from hedgerow.study.admission import length_of
+from hedgerow.study.limits import length_of
 from hedgerow.study.size import Size
 from hedgerow.study.weight import weight_of
 from hedgerow.transport.wire import Sender

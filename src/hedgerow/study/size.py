@@ -14,7 +14,7 @@ from typing import Final
 
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.queries import Query
-from hedgerow.study.admission import (
+from hedgerow.study.limits import (
     MOST_BYTES,
     MOST_CANDIDATES,
     MOST_INTEGERS,

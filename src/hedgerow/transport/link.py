@@ -22,7 +22,7 @@ from hedgerow.secagg.coordinator import Coordinator, SecureSum
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
 from hedgerow.secagg.opening import BadShares, Opened
-from hedgerow.study.admission import length_of
+from hedgerow.study.limits import length_of
 from hedgerow.study.terms import Study
 from hedgerow.transport.attendance import Attendance
 from hedgerow.transport.journal import NO_JOURNAL, Answered, AskedRound, Journal, Void

@@ -19,7 +19,7 @@ from hedgerow import queries
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.queries import Query
 from hedgerow.secagg.codes import Code
-from hedgerow.study.admission import MOST_BYTES, MOST_QUERIES
+from hedgerow.study.limits import MOST_BYTES, MOST_QUERIES
 from hedgerow.transport.strict_json import pack_blobs, parse, parse_rational, unpack_blobs
 from hedgerow.values import losses, models, regions
 from hedgerow.values.fitting import MOST_STEPS

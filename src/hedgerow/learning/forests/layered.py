@@ -20,7 +20,7 @@ from hedgerow.learning.choosing.random_cuts import DrawnColumns, Room, random_cu
 from hedgerow.learning.choosing.scores import TINY, Impurity
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Sides, Statistic, SumQuery
-from hedgerow.study.admission import MOST_INTEGERS
+from hedgerow.study.limits import MOST_INTEGERS
 from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
 from hedgerow.values.regions import Region, Split

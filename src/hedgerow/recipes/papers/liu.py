@@ -29,7 +29,7 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, Cells, Leaves, QueryKinds, Sides, Statistic, SumQuery, sums
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
 from hedgerow.recipes.sizes import Scale
-from hedgerow.study.admission import MOST_INTEGERS
+from hedgerow.study.limits import MOST_INTEGERS
 from hedgerow.study.size import Size
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
