@@ -215,6 +215,16 @@ def test_a_sparse_graph_must_be_paid_for_all_rounds_that_may_come():
         agree(model, TWO, 300, Terms(graph=Sparse(rounds=4)))
 
 
+def test_a_study_file_that_asks_too_much_is_refused_by_whoever_reads_it(tmp_path):
+    """Who writes it, who approves it and who runs it: all read it the same way."""
+    world = World(tmp_path)
+    other = {"HistogramTree": "MedianForest", "max_depth = 2": "max_depth = 17"}
+    path = world.write_study("deep", **other)
+    with pytest.raises(SpecError, match=r"deep.toml.* leaves in one tree.*lower max_depth to 16"):
+        world.approve_at(world.sites[0], path)
+    assert not world.lines(0, "approved")
+
+
 @pytest.mark.parametrize("recipe", [HistogramTree(max_depth=6), TopDown(max_splits=30)])
 def test_a_tree_ends_at_the_most_leaves_a_tree_may_have(monkeypatch, recipe):
     """Levels and best first: a node that could not be split any more is not asked."""
