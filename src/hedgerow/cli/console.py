@@ -23,6 +23,7 @@ import typer
 
 from hedgerow.errors import (
     BudgetExceeded,
+    ComputationFailed,
     HedgerowError,
     LedgerError,
     PartyRefused,
@@ -33,6 +34,7 @@ FOUND_SOMETHING, MISTAKE, NO_BUDGET, BAD_LEDGER, NO_ANSWER, STOPPED = 1, 2, 3, 4
 EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
     (BudgetExceeded, NO_BUDGET),
     (LedgerError, BAD_LEDGER),
+    (ComputationFailed, NO_ANSWER),
     (PartyRefused, NO_ANSWER),
     (RoundFailed, NO_ANSWER),
 )

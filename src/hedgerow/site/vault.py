@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from hedgerow.errors import LedgerBroken, LedgerUnavailable, SpecError
+from hedgerow.errors import ComputationFailed, LedgerBroken, LedgerUnavailable, SpecError
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
 from hedgerow.privacy.ledger.events import cost_of_text, short_text
 from hedgerow.privacy.ledger.head_file import Anchor
@@ -113,14 +113,21 @@ class Vault:
         """The message to send, once its charge, its round id and itself are durable.
 
         `mask` gets the ledger's end after the charge and makes the record of the round. On any
-        error nothing may be sent and, unless the disk failed at the very last, nothing is kept.
+        error nothing may be sent and, unless the disk failed at the very last, nothing is kept;
+        but a computation that failed stays charged, and its study is closed with that charge.
         """
         with self._store.transaction():
             receipt = self.ledger.reserve(charges, round_name(run_id, round))
-            record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
-            _check_record(record, run_id, round, receipt)
-            self.memory(receipt.study).store(record)
-        return record.message
+            try:
+                record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
+            except ComputationFailed as error:
+                failure = error
+                self.close_study(receipt.study)
+            else:
+                _check_record(record, run_id, round, receipt)
+                self.memory(receipt.study).store(record)
+                return record.message
+        raise failure
 
     def secret(self, study: str) -> bytes:
         """32 bytes for the study's secret draws per record; durable before they are first seen.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import ComputationFailed, PartyRefused
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.privacy.ledger.charges import Charge
@@ -44,6 +44,7 @@ class Service:
         self._identity, self._vault, self._policy = identity, vault, policy
         self.audit = audit
         self._endpoints: dict[bytes, Endpoint] = {}
+        self._closed: frozenset[bytes] = frozenset()
         self._changing = threading.Lock()
 
     def open(self, study: Study, rows: Held) -> None:
@@ -70,6 +71,18 @@ class Service:
         with self._changing:
             self._endpoints = self._endpoints | {study.hash: endpoint}
 
+    def require_open(self, study: Study) -> None:
+        """Raises if a study that was approved is closed by now; its letters are told so."""
+        is_open = self._vault.ledger.is_open(study.account)
+        own = frozenset({study.hash})
+        self._closed = self._closed - own if is_open else self._closed | own
+        if not is_open:
+            raise ComputationFailed(
+                f"study {study.name!r} is closed in this site's ledger: an answer that was charged "
+                "could not be computed, and the audit log says why. Find the cause, revoke the "
+                "study, then approve a new one."
+            )
+
     def close(self, study_hash: bytes) -> None:
         """Serves a study no more: its letters are refused, and nothing could open its rounds."""
         with self._changing:
@@ -92,6 +105,8 @@ class Service:
         except Exception as error:
             return self._refused(code_of(error), reason_of(error))
         endpoint = self._endpoints.get(study)
+        if endpoint is None and study in self._closed:
+            return self._refused(Code.STUDY_CLOSED, f"study {study.hex()} is closed here")
         if endpoint is None:
             return self._refused(Code.NOT_APPROVED, f"study {study.hex()} is not approved here")
         return endpoint.handle(letter)
@@ -175,7 +190,12 @@ class AuditedSafe:
             self._audit.note("round", **manifest(self._study, charges, run_id, round, head))
             return record
 
-        return self._vault.release(charges, run_id, round, noted)
+        try:
+            return self._vault.release(charges, run_id, round, noted)
+        except ComputationFailed as error:
+            named = {"study": self._study.account, "name": self._study.name}
+            note_quietly(self._audit, "closed", **named, round=round, what=reason_of(error))
+            raise
 
 
 def manifest(
