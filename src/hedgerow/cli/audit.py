@@ -14,7 +14,7 @@ def audit(
     estimator: Annotated[
         str, typer.Option(help="Its class, papers.AUTHOR.METHOD, or 'all'.")
     ] = "TreeClassifier",
-    placement: Annotated[str, typer.Option(help="curator, shares or silo.")] = "curator",
+    placement: Annotated[str, typer.Option(help="curator, shares, silo or label.")] = "curator",
     epsilon: Annotated[float, typer.Option(help="The claim; loud claims are measured best.")] = 8.0,
     delta: Annotated[float, typer.Option(help="0 audits Laplace noise.")] = 1e-6,
     fits: Annotated[int, typer.Option(help="How many fits are watched.", min=1)] = 3,
