@@ -148,7 +148,7 @@ def _audited(rows: Rows) -> list[str]:
 def audit_papers() -> str:
     """What an audit of every paper's method measured, where it adds its own noise."""
     head = ("method", "noise added by", "white box, epsilon at least", "one run")
-    head += ("loss over charge", "numbers in sums", "CPU seconds")
+    head += ("loss over charge", "numbers and draws", "CPU seconds")
     rows = read("audit_papers.csv")
     lines = [
         [
@@ -165,7 +165,7 @@ def audit_papers() -> str:
     others = ", ".join(f"`{r['what']}`" for r in rows if r["state"] == "refused")
     words = (
         f"Claim: epsilon 8, delta 1e-6. {above} of {len(lines)} audits measured more than was "
-        f"claimed. Without noise in sums, and so not measured: {others}."
+        f"claimed. Without noise, and so not measured: {others}."
     )
     return f"{table(head, lines)}\n{words}\n"
 

@@ -83,7 +83,6 @@ def chosen(mechanism: Mechanism, delta: str):
 
 
 MECHANISMS = sorted({(mechanism, delta) for mechanism, delta, _ in CASES}, key=str)
-MECHANISMS += [(Mechanism.REPORT_NOISY_MAX, "1e-6"), (Mechanism.PERMUTE_AND_FLIP, "1e-6")]
 
 
 def sharpened(monkeypatch, factor: float) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.slip import Slip
 from mutants.slips_of_estimators import COMPARING, EVALUATING, HOLDING, SEVERAL
+from mutants.slips_of_failures import CHOICES, COINS, DATABASES, FAILURES
 from mutants.slips_of_papers import PAPERS
 from mutants.slips_of_privacy import ACCOUNTING, LEDGER, NOISE
 from mutants.slips_of_queries import QUERIES
@@ -19,4 +20,5 @@ SLIPS: Final[tuple[Slip, ...]] = (
     *NOISE, *ACCOUNTING, *LEDGER, *QUERIES, *SITE, *READING, *SECAGG, *STUDY, *COORDINATOR,
     *ENDPOINT, *READING_LETTERS, *ADMITTING, *PAPERS,
     *SEVERAL, *EVALUATING, *HOLDING, *COMPARING, *LARGE,
+    *FAILURES, *DATABASES, *CHOICES, *COINS,
 )  # fmt: skip
