@@ -182,6 +182,18 @@ def engine(request):
     return lambda table, schema: in_postgres(connection, table, schema)
 
 
+def test_parts_of_a_target_are_those_of_memory_in_any_range(engine):
+    """Targets beyond the range that is asked for, and such as are rounded up or down."""
+    uneven = [((1, 1, 0), 0, value) for value in np.linspace(PARTS.low, PARTS.high, 100)]
+    table = table_of([*EDGES, *uneven], BY_VALUE)
+    there = AnsweringElsewhere(engine(table, BY_VALUE))
+    here = Answering(in_memory(table, BY_VALUE), BY_VALUE)
+    for parts in (PARTS, Fractions(PARTS.low / 3, PARTS.high / 3)):
+        asked = SumQuery(EVERYONE, parts, Whole(), SHARE)
+        for unit in UNITS:
+            assert there.integers(asked, unit).tolist() == here.integers(asked, unit).tolist()
+
+
 @pytest.mark.parametrize("norm", TOO_SMALL)
 def test_a_record_beyond_its_bound_adds_nothing_in_a_database_either(norm, engine, monkeypatch):
     """Admission knows no such bound: this is what stands behind it."""
