@@ -216,4 +216,4 @@ def evidence(one: Chosen, included: BoolArray) -> FloatArray:
     law = one.query.mechanism
     mine = log_chances(law, one.scores)[one.pick]
     theirs = np.array([log_chances(law, other)[one.pick] for other in one.others])
-    return np.where(included, mine - theirs, theirs - mine)
+    return np.asarray(np.where(included, mine - theirs, theirs - mine))
