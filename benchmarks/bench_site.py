@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from demos.walk import Walk
 from hedgerow.agreement.approving import approve
+from hedgerow.agreement.study_file import StudyFile
 from hedgerow.secagg.keys import Identity
 from hedgerow.site.audit import Audit, lines_of
 from hedgerow.site.state import DataPlace, StateFolder
@@ -61,7 +62,7 @@ def approved(folder: Path, rows: int) -> StateFolder:
         encoding="utf-8",
     )
     place = DataPlace(str(folder / "rows.parquet"), "target")
-    approve(site, folder / "study.toml", place, Audit(site.audit_file))
+    approve(site, StudyFile.read(folder / "study.toml"), place, Audit(site.audit_file))
     return site
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hedgerow.agreement.approving import approve
+from hedgerow.agreement.study_file import StudyFile
 from hedgerow.secagg.keys import Identity, fingerprint
 from hedgerow.site.audit import Audit, lines_of
 from hedgerow.site.state import DataPlace, StateFolder
@@ -55,7 +56,7 @@ def of_a_service(folder: Path) -> Memory:
     study = folder / "study.toml"
     sites = {"north": state.identity().public, "peer": peer.public}
     study.write_text(_study(schema, sites, own.public), encoding="utf-8")
-    approve(state, study, DataPlace(str(rows), "target"), Audit(state.audit_file))
+    approve(state, StudyFile.read(study), DataPlace(str(rows), "target"), Audit(state.audit_file))
     words = ["-c", "from hedgerow.cli.main import entry; entry()", "site", "join", str(state.root)]
     process = subprocess.Popen([sys.executable, *words, "--json"], stdout=subprocess.DEVNULL)
     try:

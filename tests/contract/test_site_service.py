@@ -197,8 +197,9 @@ def test_a_roster_with_an_unknown_key_is_not_approved(world):
 def test_a_policy_that_was_never_written_allows_nothing(world):
     fresh = StateFolder.create(world.folder / "fresh", "site-1", world.folder / "fresh.anchor")
     assert fresh.policy() == SitePolicy()
+    shown = StudyFile.read(world.study_file)
     with pytest.raises(SpecError, match="does not allow 'study'") as caught:
-        approve(fresh, world.study_file, DataPlace("x.csv", "target"), Audit(fresh.audit_file))
+        approve(fresh, shown, DataPlace("x.csv", "target"), Audit(fresh.audit_file))
     for reason in ("recipe", "placement", "epsilon", "features", "does not hold this site's key"):
         assert reason in str(caught.value)
 

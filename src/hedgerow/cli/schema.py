@@ -114,11 +114,18 @@ def confirm(
     Enter confirms; new values replace those shown ("0 110", or "north, south"); "-" leaves it open.
     """
     from hedgerow.cli.confirming import confirmed
+    from hedgerow.errors import SpecError
     from hedgerow.values.schema import Mark, Schema
 
+    shown = schema.read_bytes() if schema.is_file() else b""
     known = Schema.from_toml(schema)
     print("Known without looking at the rows? Enter = yes, new values replace, - = not yet.")
     settled = confirmed(known, Mark(by, datetime.date.today().isoformat()))
+    if schema.read_bytes() != shown:
+        raise SpecError(
+            f"{schema} was changed while it was being confirmed; nothing was written. Confirm what "
+            "it says now."
+        )
     schema.write_text(settled.to_toml(), encoding="utf-8")
     left = len(settled.unconfirmed)
     print(f"{schema}: {f'{left} still open' if left else 'all confirmed'}.")

@@ -114,7 +114,7 @@ def approve(
     if not yes and not typer.confirm("Compare the hash with the other sites. Approve?"):
         approving.decline(agreed, audit)
         raise typer.Abort
-    approving.approve(folder, study, place, audit)
+    approving.approve(folder, agreed, place, audit)
     print(f"approved: {agreed.study.name}, {agreed.study.account}")
 
 
