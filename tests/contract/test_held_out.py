@@ -95,7 +95,7 @@ def test_a_record_pays_for_training_or_for_evaluation_and_never_for_both(noisy):
     assert "of held-out records, who paid for nothing else" in str(said)
     assert "simulated" not in str(said)
     assert said == type(said).from_dict(json.loads(json.dumps(said.to_dict())))
-    assert all(c.is_right for c in verified(noisy.folder.model_file, noisy.folder.study_file))
+    assert not any(c.has_failed for c in verified(noisy.folder.model_file, noisy.folder.study_file))
 
 
 def test_an_evaluation_that_was_interrupted_is_asked_again_at_no_charge(world, monkeypatch):

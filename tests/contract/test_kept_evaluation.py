@@ -125,7 +125,7 @@ def test_the_command_keeps_it_and_signatures_stay_right(study, tmp_path):
     kept = hr.load(path).evaluation_
     assert json.loads(json.dumps(kept.to_dict())) == json.loads(done.stdout)
     checks = {check.what: check for check in verified(path, study.folder.study_file)}
-    assert all(check.is_right for check in checks.values()), checks
+    assert not any(check.has_failed for check in checks.values()), checks
     assert "signed by nobody" in checks["evaluation"].words
 
 
@@ -140,7 +140,7 @@ def test_the_page_of_a_networked_model_tells_what_each_site_spent(study, tmp_pat
 
 def test_saving_a_networked_model_again_keeps_its_signatures(study, tmp_path):
     hr.load(study.folder.model_file).save(tmp_path / "again.json")
-    assert all(c.is_right for c in verified(tmp_path / "again.json", study.folder.study_file))
+    assert not any(c.has_failed for c in verified(tmp_path / "again.json", study.folder.study_file))
 
 
 def test_an_evaluation_of_another_model_in_the_file_is_seen(study, tmp_path, model):
