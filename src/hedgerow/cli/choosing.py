@@ -9,6 +9,7 @@ import typer
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, warnings_as_lines
 from hedgerow.cli.estimating import typed_estimator
+from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
@@ -58,6 +59,7 @@ def choose(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the best goes.")] = Path(
         "model.json"
     ),
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -68,6 +70,7 @@ def choose(
     from hedgerow.values.schema import Schema
 
     check_place(output)  # before anything is spent
+    check_output(output, schema, ledger, *data, force=force)
     known = Schema.from_toml(schema)
     with warnings_as_lines(quiet):
         made = _candidates(candidates, known, epsilon, delta, ledger)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.console import Json, Quiet, say_json
+from hedgerow.cli.writing import Force, check_output
 
 app = typer.Typer(help="What was spent, on what, and that nobody changed it.", no_args_is_help=True)
 LedgerPath = Annotated[
@@ -68,10 +69,13 @@ def _verified(path: Path) -> str:
 def export(
     path: LedgerPath,
     out: Annotated[Path | None, typer.Option(help="A file; the terminal without it.")] = None,
+    force: Force = False,
 ) -> None:
     """A site's entries as JSON lines, each with its head and signature, for an auditor."""
     from hedgerow.agreement.site_ledger import exported_ledger
 
+    if out is not None:
+        check_output(out, path, force=force)
     text = "".join(line + "\n" for line in exported_ledger(path))
     if out is None:
         print(text, end="")

@@ -10,6 +10,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from hedgerow.cli.console import Json, Quiet, say, say_json, warnings_as_lines
+from hedgerow.cli.writing import Force, check_output
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, written by save().")]
 RowsPath = Annotated[str, typer.Argument(help="A .csv or .parquet file.")]
@@ -22,6 +23,7 @@ def predict(
     model: ModelPath,
     rows: RowsPath,
     output: OutputPath = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -29,6 +31,8 @@ def predict(
     from hedgerow.estimators.files import predict_file
     from hedgerow.estimators.saving import load
 
+    if output is not None:
+        check_output(output, model, rows, force=force)
     with warnings_as_lines(quiet):
         loaded = load(model)
         outputs, names = predict_file(loaded, rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, warnings_as_lines
+from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
     from hedgerow.values.schema import Schema
@@ -25,12 +26,15 @@ def draft(
     rows: Annotated[str, typer.Argument(help="A .csv or .parquet file.")],
     target: OptionalTarget = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")] = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Types, round ranges and values as rows show them, to be corrected and confirmed."""
     from hedgerow.values.schema import Schema
 
+    if output is not None:
+        check_output(output, rows, force=force)
     with warnings_as_lines(quiet):
         drafted = Schema.draft(rows, target)
     if json:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hedgerow.cli.writing import Force, check_output
+
 if TYPE_CHECKING:
     from hedgerow.secagg.keys import Identity
     from hedgerow.site.audit import AuditLine
@@ -257,6 +259,7 @@ def rotate_key(state: State) -> None:
 def request(
     state: State,
     out: Annotated[Path | None, typer.Option(help="The file to send to the coordinator.")] = None,
+    force: Force = False,
 ) -> None:
     """Asks a coordinator for a certificate; the key that it is for stays here."""
     from hedgerow.privacy.ledger.store import write_private
@@ -269,6 +272,7 @@ def request(
         write_private(key_file, key_bytes(new_key()))
     made = Request.make(folder.name, folder.identity(), load_key(key_file))
     path = out or Path(f"{folder.name}.request.json")
+    check_output(path, *folder.secrets, key_file, force=force)
     path.write_text(made.to_text(), encoding="utf-8")
     print(f"{path}: send it to the coordinator, who answers with a certificate.")
 

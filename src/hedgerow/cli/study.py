@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hedgerow.cli.console import STOPPED, say
+from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
     from hedgerow.agreement.run_folder import RunFolder
@@ -176,6 +177,7 @@ def sign(
     folder: Folder,
     request: Annotated[Path, typer.Argument(help="What `hedgerow site request` wrote.")],
     out: Annotated[Path | None, typer.Option(help="The file to send back.")] = None,
+    force: Force = False,
 ) -> None:
     """Certifies a site of the roster for HTTPS; its key never leaves it."""
     from hedgerow.agreement.run_folder import RunFolder
@@ -187,6 +189,7 @@ def sign(
     keys = dict(zip(agreed.names, agreed.roster.sites, strict=True))
     authority = Authority.open(found.authority)
     path = out or Path(f"{asked.name}.certificate.pem")
+    check_output(path, request, found.study_file, found.key_file, found.authority, force=force)
     path.write_bytes(authority.sign(asked, keys.get(asked.name)))
     print(f"{path}: send it back. Tell the site this fingerprint by telephone:")
     print(authority.fingerprint)
