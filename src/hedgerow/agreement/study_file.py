@@ -185,7 +185,7 @@ class StudyFile(_Table):
             found = cls.model_validate(_with_schema(content, path))
             conflict = next(found.conflicts(), None)
             if conflict is None:
-                _ = found.study, found.roster, found.estimator()
+                _ = found.study, found.roster, found.estimator(), found.about
                 return found
         except ValidationError as error:
             raise SpecError(_all_problems(error, text, path)) from None

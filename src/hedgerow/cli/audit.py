@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, warnings_as_lines
+from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, tell, warnings_as_lines
 
 
 def audit(
@@ -47,7 +47,7 @@ def audit(
             words = [*lines(name, placement, found)]
             sound = sound and found.is_sound
         if not json and not quiet:
-            print("\n".join(words))
+            tell("\n".join(words))
     if json:
         say_json(told)
     raise typer.Exit(0 if sound else FOUND_SOMETHING)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say_json
+from hedgerow.cli.console import Json, Quiet, say_json, tell
 from hedgerow.cli.models import ModelPath
 from hedgerow.cli.writing import Force, check_output
 
@@ -50,4 +50,4 @@ def _say(written: Path, hint: str, json: bool, quiet: bool) -> None:
     if json:
         say_json({"file": str(written), "bytes": size})
     elif not quiet:
-        print(f"{written}: {size} bytes.{hint}")
+        tell(f"{written}: {size} bytes.{hint}")

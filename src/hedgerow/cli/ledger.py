@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say_json
+from hedgerow.cli.console import Json, Quiet, say_json, tell
 from hedgerow.cli.writing import Force, check_output
 
 app = typer.Typer(help="What was spent, on what, and that nobody changed it.", no_args_is_help=True)
@@ -26,7 +26,7 @@ def show(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
     if json:
         say_json({"ledger": str(path), "lines": lines})
     else:
-        print("\n".join(lines[-1:] if quiet else lines))
+        tell("\n".join(lines[-1:] if quiet else lines))
 
 
 def _lines(path: Path) -> list[str]:
@@ -50,7 +50,7 @@ def verify(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
     if json:
         say_json({"ledger": str(path), "right": True, "words": words})
     elif not quiet:
-        print(words)
+        tell(words)
 
 
 def _verified(path: Path) -> str:
@@ -78,6 +78,6 @@ def export(
         check_output(out, path, force=force)
     text = "".join(line + "\n" for line in exported_ledger(path))
     if out is None:
-        print(text, end="")
+        tell(text, end="")
     else:
         out.write_text(text, encoding="utf-8")

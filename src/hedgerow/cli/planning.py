@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, warnings_as_lines
+from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, tell, warnings_as_lines
 
 
 def plan(
@@ -45,7 +45,7 @@ def plan(
     if json:
         say_json(found.to_dict())
     else:
-        print(found.estimator if quiet else found)
+        tell(found.estimator if quiet else found)
 
 
 def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any]:

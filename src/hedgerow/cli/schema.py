@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, warnings_as_lines
+from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, tell, warnings_as_lines
 from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ def draft(
     if json:
         say_json(drafted.to_dict())
     elif output is None:
-        print(drafted.to_toml(), end="")
+        tell(drafted.to_toml(), end="")
     else:
         output.write_text(drafted.to_toml(), encoding="utf-8")
         if not quiet:
-            print(
+            tell(
                 f"{output}: {len(drafted.features)} columns, {len(drafted.unconfirmed)} to confirm."
             )
 
@@ -69,9 +69,9 @@ def check(
         say_json({**told_of, "problems": found})
     elif not quiet:
         for source, report in told.items():
-            print(f"{source}\n{report}\n")
+            tell(f"{source}\n{report}\n")
         fine = f"Nothing to complain of; digest {known.digest[:16]}." if known else ""
-        print("\n".join(found) or fine)
+        tell("\n".join(found) or fine)
     if found:
         raise typer.Exit(FOUND_SOMETHING)
 
@@ -123,7 +123,7 @@ def confirm(
 
     shown = schema.read_bytes() if schema.is_file() else b""
     known = Schema.from_toml(schema)
-    print("Known without looking at the rows? Enter = yes, new values replace, - = not yet.")
+    tell("Known without looking at the rows? Enter = yes, new values replace, - = not yet.")
     settled = confirmed(known, Mark(by, datetime.date.today().isoformat()))
     if schema.read_bytes() != shown:
         raise SpecError(
@@ -132,4 +132,4 @@ def confirm(
         )
     schema.write_text(settled.to_toml(), encoding="utf-8")
     left = len(settled.unconfirmed)
-    print(f"{schema}: {f'{left} still open' if left else 'all confirmed'}.")
+    tell(f"{schema}: {f'{left} still open' if left else 'all confirmed'}.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json
+from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, tell
 from hedgerow.cli.models import ModelPath
 
 
@@ -31,7 +31,7 @@ def verify(
         say_json({"verdict": verdict(checks), "checks": told})
     elif not quiet:
         for check in checks:
-            print(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
-        print(verdict(checks))
+            tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
+        tell(verdict(checks))
     if any(check.has_failed for check in checks):
         raise typer.Exit(FOUND_SOMETHING)

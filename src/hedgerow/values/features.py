@@ -23,6 +23,7 @@ from hedgerow.values.grids import (
 )
 from hedgerow.values.problems import Problems, all_of
 from hedgerow.values.tokens import Token, Unusable, spelled, token_of
+from hedgerow.values.visible import has_hidden
 
 MAX_BINS = 255
 """A code is one byte, and the missing cell takes one of its 256 values."""
@@ -64,6 +65,7 @@ class Mark:
             return
         if not isinstance(self.confirmed_by, str) or not self.confirmed_by.strip():
             raise SpecError(f"confirmed_by is {self.confirmed_by!r}; give a person's name.")
+        _check_visible("confirmed_by", self.confirmed_by)
         object.__setattr__(self, "confirmed_on", _day(self.confirmed_on))
 
     @property
@@ -216,7 +218,17 @@ class Target:
 def _named_column(name: object) -> str:
     if not isinstance(name, str) or not name or not _is_unicode(name):
         raise SpecError(f"a column is named {name!r}; use a text that is not empty.")
+    _check_visible("a column's name", name)
     return f"column {name!r}"
+
+
+def _check_visible(what: str, text: str) -> None:
+    """Names and categories are shown to people who decide by them, on terminals and pages."""
+    if has_hidden(text):
+        raise SpecError(
+            f"{what} is {text!r}; use no control characters, line breaks or marks of direction, "
+            "which would change what people are shown."
+        )
 
 
 def _is_unicode(text: str) -> bool:
@@ -300,4 +312,5 @@ def _spelled_value(where: str, what: str, value: object) -> str:
         raise SpecError(f"{where}: {what} names {value!r}, which is {means}; leave it out.")
     if not _is_unicode(text):
         raise SpecError(f"{where}: {what} holds {text!r}, which is not valid Unicode.")
+    _check_visible(f"{where}: one of the {what}", text)
     return text
