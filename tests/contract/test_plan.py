@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.audit.watching import watched_fit
+from hedgerow.cli import planning as cli_planning
 from hedgerow.cli.main import app
 from hedgerow.errors import SpecError
 from hedgerow.estimators import planning, rehearsing
@@ -21,6 +23,7 @@ from hedgerow.study.describe import phrase_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TREE = ["HistogramTreeClassifier"]
+ON_TERMINAL = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
 
 
 ALPHA = 7.0
@@ -142,9 +145,32 @@ def test_more_records_than_there_are_cannot_be_told_from_noise():
 
 def test_public_rows_may_stand_in():
     X, y = sample(600, TWO)
-    planned = hr.plan(TWO, 400, 20.0, stand_in=(X, y), estimators=TREE, repeats=1)
-    assert "the public rows you named, 400 of them" in str(planned)
+    planned = hr.plan(TWO, 400, 20.0, stand_in=(X, y), public=True, estimators=TREE, repeats=1)
+    assert "the rows you named, public as you said, 400 of them" in str(planned)
     assert planned.chosen.quality > 0.7
+
+
+def test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public(tmp_path, monkeypatch):
+    X, y = sample(60, TWO)
+    with pytest.raises(SpecError, match="nobody has said that they are public"):
+        hr.plan(TWO, 60, stand_in=(X, y), estimators=TREE, repeats=1)
+    (tmp_path / "schema.toml").write_text(TWO.to_toml())
+    lines = [",".join(map(str, row)) for row in zip(*X.T, y, strict=True)]
+    text = "\n".join([",".join((*TWO.names, "target")), *lines])
+    (tmp_path / "rows.csv").write_text(f"{text}\n")
+    line = ["plan", f"{tmp_path}/schema.toml", "--rows", "60", "--repeats", "1"]
+    line += ["--stand-in", f"{tmp_path}/rows.csv"]
+    assert "nobody has said" in str(CliRunner().invoke(app, line).exception)
+    monkeypatch.setattr(rehearsing, "_trial", rehearsed)
+    assert "public as you said" in CliRunner().invoke(app, [*line, "--public"]).stdout
+    asked = list[str]()
+    monkeypatch.setattr(cli_planning, "sys", ON_TERMINAL)
+    for answer in (True, False):
+        monkeypatch.setattr("typer.confirm", lambda words, said=answer: asked.append(words) or said)
+        said = CliRunner().invoke(app, line)
+        assert ("public as you said" in said.stdout) is answer
+    assert len(asked) == 2
+    assert "rows.csv" in asked[0]
 
 
 def measured() -> dict[tuple[str, str], dict[str, list[float]]]:
@@ -183,7 +209,7 @@ def test_without_public_rows_the_choice_follows_from_measurements_on_real_data(m
     assert said.estimator == "BoostedTreesClassifier"
     assert "made-up rows cannot tell" in said.advice
     X, y = sample(100, TWO)
-    told = hr.plan(TWO, 75, stand_in=(X, y))
+    told = hr.plan(TWO, 75, stand_in=(X, y), public=True)
     assert told.estimator == "TreeClassifier"
     assert "made-up" not in told.advice
     assert hr.plan(TWO, 100, estimators=["ForestClassifier", *TREE]).estimator == TREE[0]

@@ -54,7 +54,7 @@ def count_cut_off(lines: list[socket.socket], within: float) -> int:
     return sum(is_cut_off(line, end - time.monotonic()) for line in lines)
 
 
-# ------------------------------------------------------------------------------------- the live page
+# ------------------------------------------------------------------------------------ the live page
 def test_a_stranger_cannot_hold_up_the_end_of_a_live_page():
     closed, view = threading.Event(), LiveView("wards", RunTeller())
     with strangers(int(view.host.split(":")[1]), 8, HALF_REQUESTS):
