@@ -7,6 +7,7 @@ names. The ledger of the fit is not kept, nor where a shared one lies.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from fractions import Fraction
@@ -34,6 +35,7 @@ ENTRIES = (
     *("estimator", "parameters", "schema", "classes", "columns"),
     *("model", "leaves", "privacy", "run"),
 )
+RATIONAL = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
 LABEL_KINDS = "biufUO"
 """NumPy's letters for what labels may be: booleans, numbers, texts, objects."""
 
@@ -209,8 +211,15 @@ def _value(saved: Any) -> Any:
     return READERS[kind](value)
 
 
+def _rational(text: str) -> Fraction:
+    """As `str` spells one; whoever wrote the file, reading it takes no time."""
+    if not RATIONAL.fullmatch(text):
+        raise ValueError(f"a fraction is spelled {text[:60]!r}")
+    return Fraction(text)
+
+
 def _label_reports(texts: Mapping[str, str]) -> BloomReports:
-    numbers: dict[str, Any] = {name: Fraction(text) for name, text in texts.items()}
+    numbers: dict[str, Any] = {name: _rational(text) for name, text in texts.items()}
     whole = {name: int(numbers[name]) for name in ("classes", "bits", "hashes")}
     return BloomReports(**{**numbers, **whole})
 
@@ -219,6 +228,6 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "schema": Schema.from_dict,
     "refinement": lambda saved: Refinement(**saved),
     "label_reports": _label_reports,
-    "fraction": Fraction,
-    "float": float,
+    "fraction": _rational,
+    "float": lambda text: {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[text],
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from hedgerow.errors import SpecError
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement, written_number
 from hedgerow.site.policy import FEWEST_PARTIES, Policy
 
 ANY = "any"
@@ -60,7 +60,7 @@ class SitePolicy:
     def read(cls, path: Path) -> SitePolicy:
         try:
             return _policy(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, SpecError) as error:
+        except (OSError, ValueError, RecursionError, SpecError) as error:
             raise SpecError(f"{path}: {error}") from None
 
     @property
@@ -138,15 +138,7 @@ def _placements(raw: Mapping[str, Any]) -> Iterator[Placement]:
 
 def _number(name: str, value: Any) -> Fraction:
     """Texts and integers are exact; a float is not what somebody typed."""
-    try:
-        if isinstance(value, bool | float):
-            raise ValueError
-        found = Fraction(value)
-    except (ValueError, TypeError, ZeroDivisionError):
-        raise SpecError(f'{name} is {value!r}; write a number in quotes, such as "1.5".') from None
-    if found < 0:
-        raise SpecError(f"{name} is {value}; use 0 or more.")
-    return found
+    return written_number(str(value) if type(value) is int else value, name)
 
 
 def _whole(value: Any) -> int:

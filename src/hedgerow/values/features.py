@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
@@ -29,6 +30,10 @@ MAX_BINS = 255
 """A code is one byte, and the missing cell takes one of its 256 values."""
 MAX_VALUES = 254
 """One less, for `other`."""
+
+
+NUMERAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{0,40})?(e[-+]?[0-9]{1,3})?")
+"""As Python spells a float; its reader takes digits of other scripts, blanks and underlines too."""
 
 
 class Spacing(Enum):
@@ -237,8 +242,9 @@ def _is_unicode(text: str) -> bool:
 
 
 def _finite(where: str, what: str, value: object) -> float:
+    is_odd = isinstance(value, bool) or (isinstance(value, str) and not NUMERAL.fullmatch(value))
     try:
-        number = float("nan" if isinstance(value, bool) else value)  # type: ignore[arg-type]
+        number = float("nan" if is_odd else value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
