@@ -26,6 +26,7 @@ recipes = "any"
 features = "any"
 placements = "any"
 epsilon_per_study = "10"
+delta_per_study = "1e-5"
 fewest_parties = 2
 [lifetime]
 epsilon = "10"

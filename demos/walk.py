@@ -27,6 +27,7 @@ recipes = ["{recipe}"]
 features = "any"
 placements = ["shares"]
 epsilon_per_study = "2"
+delta_per_study = "1e-5"
 fewest_parties = 3
 
 [lifetime]

@@ -47,6 +47,7 @@ recipes = "any"
 features = "any"
 placements = "any"
 epsilon_per_study = "100"
+delta_per_study = "1e-5"
 fewest_parties = 2
 
 [lifetime]

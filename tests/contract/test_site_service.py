@@ -17,7 +17,7 @@ from hedgerow.agreement.approving import approve, find_study, ledger_of, revoke
 from hedgerow.agreement.keeping import backup, restore, rotate_key
 from hedgerow.agreement.serving import Serving
 from hedgerow.agreement.study_file import StudyFile
-from hedgerow.errors import BudgetExceeded, LedgerUnavailable, SpecError
+from hedgerow.errors import BudgetExceeded, HedgerowError, LedgerUnavailable, SpecError
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.coordinator import Coordinator
@@ -192,6 +192,50 @@ def test_a_roster_with_an_unknown_key_is_not_approved(world):
         world.approve_at(world.sites[0], changed)
     assert world.lines(0, "not approved")
     assert not any(folder.is_approved for folder in world.sites[0].study_folders())
+
+
+def with_line(world: World, line: str) -> None:
+    """The same policy at all sites, with one more line."""
+    for site in world.sites:
+        site.policy_file.write_text(f"{line}\n{site.policy_file.read_text()}")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("rounds_per_study = 1", "rounds 3 is above the ceiling 1"),
+        ("records_per_person = 1", None),
+        ("fewest_colluders = 2", "colluders 1 are fewer than 2"),
+    ],
+)
+def test_a_study_above_a_ceiling_of_the_policy_is_not_approved(world, line, why):
+    with_line(world, line)
+    if why is None:
+        world.approve(world.study_file)
+        return
+    with pytest.raises(SpecError, match=why):
+        world.approve(world.study_file)
+    assert not any(folder.is_approved for folder in world.sites[0].study_folders())
+
+
+@pytest.mark.parametrize(
+    "line", ["rounds_per_study = 1", "bytes_per_study = 900", "disk_per_study = 5000"]
+)
+def test_a_study_that_takes_more_than_the_policy_says_is_ended_there(world, line):
+    """What a method asks is not always known before; a coordinator may ask more, too."""
+    world.approve(world.study_file)
+    with_line(world, line)
+    with Served(world) as served:
+        with pytest.raises(HedgerowError):
+            world.train(served.carrier)
+        rounds = served.charges(world.study_file)
+        assert max(rounds) <= 1  # of three; what was refused was not charged
+        assert world.lines(0, "refused")[-1]["code"] == "PolicyRefused"
+        assert "is above the ceiling" in world.lines(0, "refused")[-1]["reason"]
+    with Served(world) as again:  # the count is not forgotten
+        with pytest.raises(HedgerowError):
+            world.train(again.carrier)
+        assert again.charges(world.study_file) == rounds
 
 
 def test_a_policy_that_was_never_written_allows_nothing(world):

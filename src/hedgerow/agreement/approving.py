@@ -141,7 +141,7 @@ def why_not_approve(state: StateFolder, agreed: StudyFile) -> list[str]:
     """Every reason for which this site cannot approve the study, before anything is written."""
     rules, study = state.policy(), agreed.study
     closed = f"its policy allows nothing yet; {HOW_TO_OPEN}"
-    reasons = [closed] if rules.allows_nothing else list(rules.policy.reasons(study))
+    reasons = [closed] if rules.allows_nothing else list(rules.policy.reasons(study, agreed.rounds))
     own = state.identity().public
     if own not in study.sites:
         return [*reasons, "the roster does not hold this site's key; send it to the coordinator"]

@@ -30,6 +30,7 @@ from hedgerow.privacy.ledger.store import (
 from hedgerow.secagg.envelope import LedgerHead, MessageKind, SignedHeader
 from hedgerow.secagg.keys import COORDINATOR, Identity, is_signed
 from hedgerow.secagg.memory import StoredRound
+from hedgerow.site.policy import Volume
 from hedgerow.site.study_memory import ROUNDS_KEPT, PeerHeads, StudyMemory, round_name
 from hedgerow.site.vault_layout import VaultTables, bring_up_to_date, check_version
 
@@ -128,6 +129,18 @@ class Vault:
                 self.memory(receipt.study).store(record)
                 return record.message
         raise failure
+
+    def take(self, study: str, record: StoredRound, line: int) -> Volume:
+        """What the study has taken with one more round, of which `line` bytes are written down.
+
+        For `mask`, so that it is counted if and only if the round is kept. The ledger's entry says
+        what the line says; stored answers are as many as are kept.
+        """
+        with self._store.transaction():
+            row = self._tables.volumes.get(study) or (study, 0, 0, 0)
+            taken = row[1] + 1, row[2] + len(record.message), row[3] + 2 * line
+            self._tables.volumes.put(study, *taken)
+        return Volume(taken[0], taken[1], taken[2] + ROUNDS_KEPT * len(record.to_bytes()))
 
     def secret(self, study: str) -> bytes:
         """32 bytes for the study's secret draws per record; durable before they are first seen.

@@ -7,6 +7,7 @@ any other study is refused. Everything is noted in the audit log, refusals with 
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
@@ -28,6 +29,7 @@ from hedgerow.secagg.site import Site
 from hedgerow.site.audit import Audit, reason_of
 from hedgerow.site.log import LOG
 from hedgerow.site.member import Held, Member
+from hedgerow.site.policy import Policy
 from hedgerow.site.policy_file import SitePolicy
 from hedgerow.site.vault import Vault
 from hedgerow.study.terms import Study
@@ -64,7 +66,7 @@ class Service:
             self._vault.memory(study.account),
             pins=self._pins,
         )
-        safe = AuditedSafe(self._vault, self.audit, study)
+        safe = AuditedSafe(self._vault, self.audit, study, self._policy.policy)
         endpoint = AuditedEndpoint(
             member, site, safe, lambda: self._vault.head(study.account), self.audit
         )
@@ -170,10 +172,13 @@ class AuditedEndpoint(Endpoint):
 
 
 class AuditedSafe:
-    """A vault that writes the line of a round before the round may leave."""
+    """A vault that writes the line of a round before the round may leave, and counts what it takes.
 
-    def __init__(self, vault: Vault, audit: Audit, study: Study) -> None:
-        self._vault, self._audit, self._study = vault, audit, study
+    A round beyond a ceiling is neither charged nor kept. Its size follows from queries alone.
+    """
+
+    def __init__(self, vault: Vault, audit: Audit, study: Study, policy: Policy) -> None:
+        self._vault, self._audit, self._study, self._policy = vault, audit, study, policy
 
     def enter(self, charges: Sequence[Charge]) -> None:
         self._vault.enter(charges)
@@ -187,7 +192,10 @@ class AuditedSafe:
     ) -> bytes:
         def noted(head: LedgerHead) -> StoredRound:
             record = mask(head)
-            self._audit.note("round", **manifest(self._study, charges, run_id, round, head))
+            said = manifest(self._study, charges, run_id, round, head)
+            volume = self._vault.take(self._study.account, record, len(json.dumps(said)))
+            self._policy.check_volume(self._study, volume)
+            self._audit.note("round", **said)
             return record
 
         try:
