@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mutants.slip import Slip
+from mutants.slips_of_edges import EDGES
 from mutants.slips_of_estimators import COMPARING, EVALUATING, HOLDING, SEVERAL
 from mutants.slips_of_failures import CHOICES, COINS, DATABASES, FAILURES
 from mutants.slips_of_papers import PAPERS
@@ -21,4 +22,5 @@ SLIPS: Final[tuple[Slip, ...]] = (
     *ENDPOINT, *READING_LETTERS, *ADMITTING, *PAPERS,
     *SEVERAL, *EVALUATING, *HOLDING, *COMPARING, *LARGE,
     *FAILURES, *DATABASES, *CHOICES, *COINS,
+    *EDGES,
 )  # fmt: skip

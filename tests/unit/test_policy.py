@@ -30,6 +30,7 @@ def test_nothing_is_allowed_by_default():
 
 def test_an_open_policy_and_a_fitting_one_allow_the_study():
     Policy.open().check(STUDY)
+    Policy.open().check(study(TWO, 1, Placement.CURATOR))
     FITTING.check(STUDY)
 
 

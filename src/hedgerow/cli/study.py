@@ -229,10 +229,10 @@ def _run(
     folder = RunFolder(path)
     with (
         _carrier(folder, listen, hosts, kit, user) as carrier,
-        _told(folder, as_json, watch) as tell,
+        _told(folder, as_json, watch) as heard_by,
     ):
         try:
-            model = train(folder, carrier, resume=resume, listen=tell, show_trees=watch)
+            model = train(folder, carrier, resume=resume, listen=heard_by, show_trees=watch)
         except KeyboardInterrupt:
             tell("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(STOPPED) from None

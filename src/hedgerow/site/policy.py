@@ -54,6 +54,7 @@ class Policy:
             max_epsilon=None,
             max_delta=None,
             min_parties=1,
+            min_colluders=0,
             max_colluders=None,
             max_records_per_person=None,
             max_rounds=None,

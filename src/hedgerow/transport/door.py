@@ -42,8 +42,7 @@ class Door:
         """Listens at every address of the host; the port, where 0 chooses one."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._note_fault)
-        kinds = {"type": socket.SOCK_STREAM, "flags": socket.AI_PASSIVE}
-        found = socket.getaddrinfo(host, port, **kinds)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, address in dict.fromkeys((one[0], one[4]) for one in found):
             place: Any = (address[0], port, *address[2:])
             listener = socket.create_server(place, family=family)
