@@ -165,9 +165,9 @@ def join(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     with (
-        _told(folder, as_json, watch) as tell,
+        _told(folder, as_json, watch) as heard_by,
         closing(
-            Serving(folder, tell=tell, socket=socket, group=socket_group, stopped=stopped)
+            Serving(folder, tell=heard_by, socket=socket, group=socket_group, stopped=stopped)
         ) as serving,
     ):
         serving.run()
