@@ -1,12 +1,12 @@
-"""docs/network_speed.md, from what `bench_network` measured."""
+"""The page of rounds between processes, from what `bench_network` measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[1] / "docs" / "network_speed.md"
+from benchmarks import results
+
 MOST_RATIO, MOST_OF_BOOSTING = 2.0, 1.5
 HEAD = """\
 # What a round costs between processes
@@ -49,8 +49,9 @@ the highest while it read.
 """
 
 
-def page(parts: Mapping[str, Any], machine: str) -> str:
-    text = HEAD.format(machine=machine, ratio=MOST_RATIO)
+def page() -> str:
+    parts = results.read("network")
+    text = HEAD.format(machine=parts["machine"], ratio=MOST_RATIO)
     text += "".join(map(_row, (COLUMNS, ["---"] * len(COLUMNS), *_rounds(parts))))
     if "boosting" in parts:
         text += _boosting(parts["boosting"])

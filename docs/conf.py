@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 import make_inventories  # noqa: E402
+import make_pages  # noqa: E402
 import make_reference  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
@@ -30,7 +31,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "results/*/benchmark.md"]  # those are parts of other pages
+exclude_patterns = ["_build/html", "_build/doctrees"]  # _build/evidence has the full pages
 templates_path = ["_templates"]
 nitpicky = True  # a type in a docstring that leads nowhere is an error
 intersphinx_mapping = make_inventories.mapping()
@@ -87,6 +88,7 @@ html_show_sourcelink = False
 copyright = "the hedgerow authors, Apache-2.0"
 
 make_reference.main()  # before Sphinx looks for pages
+make_pages.main()
 
 
 def setup(app: Sphinx) -> None:

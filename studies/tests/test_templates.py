@@ -10,6 +10,7 @@ import pytest
 
 STUDIES = Path(__file__).parents[1]
 WORDS = ("page", "claims", "findings", "verdicts", "figures", "tables", "default", "words")
+WORDS += ("one_screen",)
 """Modules that write sentences. Papers' numbers are data, in modules of their own."""
 TEMPLATES = sorted(path for path in STUDIES.rglob("*.py") if path.stem in WORDS)
 

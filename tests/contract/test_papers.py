@@ -17,7 +17,7 @@ from hedgerow import papers
 from hedgerow.errors import SpecError
 from hedgerow.estimators.parameters import declared
 from hedgerow.papers.presets import as_printed
-from hedgerow.papers.table import PAPERS, RESULTS
+from hedgerow.papers.table import PAPERS
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"n_trees": 2, "max_depth": 2, "max_splits": 3, "hessian_rounds": 1}
@@ -60,7 +60,6 @@ def test_readme_has_the_present_table():
 
 
 def test_every_function_of_every_paper_stands_in_the_table():
-    assert set(PAPERS) == set(RESULTS)
     for paper in PAPERS:
         module = getattr(papers, paper)
         here = {

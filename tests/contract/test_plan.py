@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,8 +19,8 @@ from hedgerow.cli.main import app
 from hedgerow.errors import SpecError
 from hedgerow.estimators import planning, rehearsing
 from hedgerow.study.describe import phrase_of
+from studies.kept import archived
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TREE = ["HistogramTreeClassifier"]
 ON_TERMINAL = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
 
@@ -180,10 +179,10 @@ def measured() -> dict[tuple[str, str], dict[str, list[float]]]:
     def add(data, epsilon, name, auc):
         found.setdefault((data, epsilon), {}).setdefault(name, []).append(float(auc))
 
-    for line in csv.DictReader((RESULTS / "ours/classes.csv").read_text("utf-8").splitlines()):
+    for line in csv.DictReader((archived("ours").text("classes.csv") or "").splitlines()):
         if (line["noise"], line["parties"]) == ("gaussian", "1") and line["auc"]:
             add(line["task_name"], line["epsilon"], line["method"], line["auc"])
-    for line in csv.DictReader((RESULTS / "boosted/cells.csv").read_text("utf-8").splitlines()):
+    for line in csv.DictReader((archived("boosted").text("cells.csv") or "").splitlines()):
         if (line["recipe"], line["parties"]) == ("method=default", "1"):
             add(line["dataset"], line["epsilon"], "boosted", line["auc"])
     return {cell: by for cell, by in found.items() if {"tree", "forest", "boosted"} <= set(by)}
