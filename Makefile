@@ -76,7 +76,7 @@ docs: $(READY) evidence
 		"in $$(($$(date +%s) - begun)) seconds; open docs/_build/html/index.html"
 
 gallery: $(READY)
-	RUN_GALLERY=1 $(MAKE) docs
+	PYTHONPATH=. $(BIN)/python -m docs.make_gallery
 
 wheel-check: $(READY)
 	$(BIN)/python -m pytest tests/contract/test_wheel.py

@@ -19,10 +19,10 @@ For engineers and data scientists with many rows.
 Written by `make docs` from `benchmarks/results.json`. Every work ran in a process of its own, on
 one thread, with all loops compiled before, but for the line on first use. CPU seconds, because
 machines are shared; a reference ran in the same process. *At the start* is what was measured when
-the goals were set, on a loaded machine. *Before* is a later tree, which had reached some of them, and which
-ran the same works: `python -m benchmarks.works before --source DIR`. A shared machine slows CPU
-seconds down too, by up to two times: a ratio to a reference says more, and a line without one is
-rough.
+the goals were set, on a loaded machine. *Before* is a later tree, which had reached some of them,
+and which ran the same works: `python -m benchmarks.works before --source DIR`. A shared machine
+slows CPU seconds down too, by up to two times: a ratio to a reference says more, and a line without
+one is rough.
 
 | work | at the start | before | after | reference | after / reference | goal |
 |---|---|---|---|---|---|---|

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -54,15 +53,13 @@ numpydoc_xref_ignore = set(make_inventories.WORDS)
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# docs/gallery is kept in the repository: an example runs again only if its file has changed, or by
-# `make gallery`. So the site is built quickly, and its pictures are ones that somebody looked at.
+# No example runs here: each shows pictures of docs/images/gallery, which `make gallery` keeps. So
+# the site is built quickly, and its pictures are ones that somebody looked at.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"/plot_",
+    "plot_gallery": False,
     "within_subsection_order": "FileNameSortKey",
-    "run_stale_examples": bool(os.environ.get("RUN_GALLERY")),
-    "matplotlib_animations": False,
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
