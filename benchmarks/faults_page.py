@@ -22,7 +22,7 @@ For engineers of sites and coordinators: what happens, and what to do.
 | a site refuses | the run ends and names the site and a constant code; the reason is in the site's own log | ask the site, then `resume` |
 | a site lost its file | it refuses until it knows what it forgot | `hedgerow site restore`, with what `hedgerow study receipts` prints for it |
 
-Why in this order: [decision 81](decisions/0081-the-cheapest-remedy-first.md).
+Why in this order: [rounds](design/rounds.md).
 
 ## Played with real processes
 

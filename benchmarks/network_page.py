@@ -19,7 +19,7 @@ the same carrier to the same processes and back. CPU seconds are those of all pr
 FLARE's own among them, means of several turns. Wall seconds are medians on a machine that others
 use too, and rough, the more so with more processes than cores: thirty sites over FLARE are 90. So
 the goal is held against CPU: at most {ratio:g} times the echo.
-[Decision 83](decisions/0083-what-a-round-costs-beyond-its-echo.md) says where the rest goes.
+[The page of rounds](design/rounds.md) says where the rest goes.
 
 """
 COLUMNS = (

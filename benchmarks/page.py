@@ -44,9 +44,8 @@ AT_THE_START = {
 """Typed: the code that took so long is no part of any tree that could run the works."""
 AFTER_THE_WORKS = """
 Two more goals have lines elsewhere. Ten million rows of a Parquet file, goal 1.2 GB and 12 CPU
-seconds, are in the next table, for a `HistogramTreeClassifier`; decision
-[0096](../decisions/0096-one-reader-for-all-sources.md) has the `TreeClassifier`. Wide noise, goal
-10 times the random words it needs, is a line of the table at the end.
+seconds, are in the next table, for a `HistogramTreeClassifier`. Wide noise, goal 10 times the
+random words it needs, is a line of the table at the end.
 """
 SOURCES = """
 ## Rows in every place

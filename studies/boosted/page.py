@@ -33,7 +33,7 @@ from studies.pages import markdown_table, write_page
 
 PEERS = {"DP-EBM (interpret)": "dp_ebm", "diffprivlib forest": "diffprivlib"}
 WHY = """What is known of cells that can fall short
-(docs/decisions/0032-what-was-tried-on-boosting.md):
+(studies/notes/boosting.md#0032):
 
 * *Averaging on Bank.* Without any noise our random trees average to less than the paper's mean:
   what is missing is not noise. Of four ways to draw and to cut, ours is the best.
@@ -82,12 +82,12 @@ of the whole tree, the harder the louder its noise. The paper's methods by name 
 its sides take, as the authors' released code does; the paper's formula has the steps of before the
 clip. That code reads every column of Adult and Bank, numbers too, as the rank of its value
 among those that occur; here ranges are declared. What each of the two moves is measured in
-docs/decisions/0142-a-split-is-scored-by-clipped-steps.md.
+studies/notes/boosting.md#0142.
 
 No constant was chosen on these splits (numbers {recipes.FIRST_SPLIT} and up). What the paper leaves
 open (where the lowest cut stands, one category against the rest, how leaves are pulled, how much
 Hessian a greedy split needs) was settled on earlier splits of the same files:
-docs/decisions/0031-the-boosting-framework.md and docs/decisions/0032-what-was-tried-on-boosting.md.
+studies/notes/boosting.md#0031 and studies/notes/boosting.md#0032.
 """
 
 

@@ -46,7 +46,7 @@ plain leaves.
 **ours** is `MedianForestRegressor` / `MedianForestClassifier` as they come: one private choice
 among all features and cuts of a node; trees: {ours.n_trees}, leaves that lean on the nodes above.
 Its constants were chosen on the first {CHOSEN_ON} splits of these same sets
-(docs/decisions/0050-one-choice-instead-of-medians.md). All numbers below are from other splits,
+(studies/notes/trees.md#0050). All numbers below are from other splits,
 {FIRST_SPLIT} and on: their test rows decided nothing, but rows of the same sets did.
 
 DP-RF (Patil and Singh 2014) and DP-DF (Fletcher and Islam 2015) are k-ary trees on {KARY_BINS}

@@ -41,7 +41,8 @@ def write_all(out: Path, names: Sequence[str]) -> int:
         with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
             list(pool.map(write_one, [out] * len(stale), stale))
     _write(out / "data" / "README.md", files.page())
-    _write(out / "index.md", INDEX % "\n".join(f"{name}/README" for name in (*names, "data")))
+    pages = [f"{name}/README" for name in (*names, "speed", "data")]
+    _write(out / "index.md", INDEX % "\n".join([*pages, "ours/tasks"]))
     return len(stale)
 
 

@@ -128,7 +128,7 @@ def _limits() -> str:
     return f"""## What to keep in mind
 
 * Settings were chosen by test accuracy on these same data sets, before this run: the law of cuts
-  among five variants (docs/decisions/0040-cuts-from-public-ranges.md), at least {LEAF_ROWS:g} rows
+  among five variants (studies/notes/trees.md#0040), at least {LEAF_ROWS:g} rows
   in a leaf of told labels among four numbers, the noisy forests among ten or so numbers of trees,
   depths and features on spambase, credit_default and waveform. No epsilon covers that choice, and
   it flatters our rows a little. diffprivlib was run once, with the shape of our random forest.
@@ -145,8 +145,8 @@ def _limits() -> str:
   count is read from many noisy bits where k-ary response tells one label. With our default instant
   bits no epsilon would do, since their fresh coins drown small leaves whatever epsilon is; that was
   seen on the first division of letter, and the sharper odds were chosen there.
-* Cuts come from the public range, here that of the whole file. Decision
-  docs/decisions/0040-cuts-from-public-ranges.md says why, and what `ranges="observed"` tells and
+* Cuts come from the public range, here that of the whole file. The note
+  studies/notes/trees.md#0040 says why, and what `ranges="observed"` tells and
   brings where the public range is wider.
 """
 

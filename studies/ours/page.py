@@ -35,7 +35,8 @@ LINES = {
 
 UNSEEN = """## Tasks that decided no constant but gates
 
-Only the gates for Laplace noise (docs/decisions/0155) were set on other splits of these as well.
+Only the gates for Laplace noise (studies/notes/gates.md#0155) were set on other splits of these
+as well.
 """
 
 

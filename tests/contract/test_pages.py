@@ -61,10 +61,9 @@ def test_a_page_hides_no_code_from_the_tests(page):
 SITE = [
     page
     for page in sorted(ROOT.glob("docs/**/*.md"))
-    if not {"decisions", "_build"} & set(page.parts) and page.name != "benchmark.md"
+    if "_build" not in page.parts
 ]
-"""All pages but decisions, which are for those who change hedgerow, and tables that are parts of
-pages. The gallery's pages are not Markdown, and are asked by their own test."""
+"""The gallery's pages are not Markdown, and are asked by their own test."""
 
 
 def says_for_whom(text: str) -> bool:
