@@ -40,10 +40,10 @@ demo: $(CORE)
 	$(BIN)/hedgerow demo
 
 demo-network: $(READY)
-	PYTHONPATH=. $(BIN)/python -m demos.network
+	PYTHONPATH=. $(BIN)/python -m examples.network.https
 
 demo-flare: $(READY)
-	PYTHONPATH=. $(BIN)/python -m demos.flare
+	PYTHONPATH=. $(BIN)/python -m examples.network.flare
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"

@@ -18,7 +18,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from demos.walk import Walk
+from examples.network.walk import Walk
 from hedgerow.agreement.approving import approve
 from hedgerow.agreement.study_file import StudyFile
 from hedgerow.secagg.keys import Identity

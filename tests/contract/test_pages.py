@@ -58,11 +58,7 @@ def test_a_page_hides_no_code_from_the_tests(page):
     assert set(kinds) <= KNOWN
 
 
-SITE = [
-    page
-    for page in sorted(ROOT.glob("docs/**/*.md"))
-    if "_build" not in page.parts
-]
+SITE = [page for page in sorted(ROOT.glob("docs/**/*.md")) if "_build" not in page.parts]
 """The gallery's pages are not Markdown, and are asked by their own test."""
 
 

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = {".gitignore", "CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md"}
 FILES |= {"LICENSE", "Makefile", "README.md", "SECURITY.md", "constraints.txt", "pyproject.toml"}
-FOLDERS = {".ci", "benchmarks", "changelog.d", "demos", "docs", "examples", "spec", "src"}
+FOLDERS = {".ci", "benchmarks", "changelog.d", "docs", "examples", "spec", "src"}
 FOLDERS |= {"studies", "tests"}
 SHIPPED = {"src", "tests", "spec", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff"}
 ADDED = {"PKG-INFO", ".gitignore"}

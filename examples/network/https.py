@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from demos.flare_network import free_port
-from demos.walk import SITES, over_https, walking
+from examples.network.flare_network import free_port
+from examples.network.walk import SITES, over_https, walking
 
 
 def show(folder: Path) -> None:

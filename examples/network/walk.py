@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SITES = ("north", "south", "west")
 POLICY = """\
 recipes = ["{recipe}"]
@@ -251,9 +251,9 @@ HEAD = """\
 For engineers who want to see every command and its answer before they type it.
 
 Each hospital has a table of 10,000 invented patients, and all agree on a schema; both are shown
-first. Made by `python -m demos.walk docs/network_walk.md`; a test walks it again. Keys, hashes and
-times are other ones each time and stand here as `<64 digits>`, `<16 digits>` and `<time>`. What
-ends in `&` goes on running. What each step is for: [network.md](network.md).
+first. Made by `python -m examples.network.walk docs/network_walk.md`; a test walks it again. Keys,
+hashes and times are other ones each time and stand here as `<64 digits>`, `<16 digits>` and
+`<time>`. What ends in `&` goes on running. What each step is for: [network.md](network.md).
 
 """
 LONG = 30
@@ -282,7 +282,7 @@ def masked(text: str, port: int) -> str:
 
 
 def main() -> None:
-    from demos.flare_network import free_port
+    from examples.network.flare_network import free_port
     from hedgerow.kernels.warming import warm
 
     warm()  # or three sites would all compile at once

@@ -7,9 +7,18 @@ import tempfile
 import time
 from pathlib import Path
 
-from demos.flare_network import ADMIN, flare_network
-from demos.network import show
-from demos.walk import SITES, agree, approve, found_sites, join, look_back, walking, write_rows
+from examples.network.flare_network import ADMIN, flare_network
+from examples.network.https import show
+from examples.network.walk import (
+    SITES,
+    agree,
+    approve,
+    found_sites,
+    join,
+    look_back,
+    walking,
+    write_rows,
+)
 
 
 def main() -> None:
