@@ -91,7 +91,7 @@ def draw(name: str, entries: Entries, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
-    settings = {"svg.hashsalt": "evidence", "svg.fonttype": "none", "font.size": 8}
+    settings: dict[Any, Any] = {"svg.hashsalt": "evidence", "svg.fonttype": "none", "font.size": 8}
     with matplotlib.rc_context(settings):
         from matplotlib import pyplot
 

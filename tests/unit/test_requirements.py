@@ -23,6 +23,7 @@ FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").sp
 OWN = {
     "hedgerow",
     "studies",
+    "benchmarks",
     "examples",
     "docs",
     *(path.stem for path in (ROOT / "tests").rglob("*")),
