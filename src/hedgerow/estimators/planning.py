@@ -25,7 +25,7 @@ OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 the one that people can read."""
 BY_RULE = "It was the best on most real data of so many columns; made-up rows cannot tell."
 FEW_COLUMNS = 4
-"""Up to so many a forest was the best of them (docs/results/planned)."""
+"""Up to so many a forest was the best of them (docs/results/ours.md)."""
 FACTORS = (0.25, 1.0, 4.0)
 """Of the epsilon that was asked for, for the curve of quality."""
 NOTHING_HELPS = (

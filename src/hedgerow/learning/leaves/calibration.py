@@ -26,7 +26,7 @@ from hedgerow.values.regions import EVERYONE
 
 CALIBRATION_SHARE = Fraction(3, 100)
 MOST_CALIBRATION_SHARE, WEAK_CALIBRATION = Fraction(1, 10), 100.0
-"""What a rare class may get, and the signal below which it does: decision 153 has the measures."""
+"""What a rare class may get, and the signal below which it does: studies/notes/forests.md#0153."""
 SIDE = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0)
 EDGES = (*(-e for e in reversed(SIDE)), 0.0, *SIDE)
 EXPECTED_ERROR = 0.5  # deviation of shift and slope from what is expected before

@@ -74,11 +74,11 @@ class HistogramTree:
     Extras, each of which can be turned off: a leaf gets all that its path did not spend
     (`leaf_budget`), the histograms of a node agree on their totals (`consistency`), bins that the
     path excludes hold nothing (`known_zeros`). Defaults by
-    measurement: docs/decisions/0010-extras-of-the-tree.md. `n_bins` None takes the schema's bins.
+    measurement: studies/notes/trees.md#0010. `n_bins` None takes the schema's bins.
     A node of fewer than `min_samples_split` noisy rows is not split; with `refine`, a side of fewer
     than `min_samples_leaf` is no split.
     Pieces of our own tree, off by default: leaves that `lean` on the nodes above them, and tables
-    asked and read with `refine`; docs/decisions/0063-pieces-for-every-tree.md.
+    asked and read with `refine`; studies/notes/trees.md#0063.
     """
 
     max_depth: int = 5

@@ -134,7 +134,7 @@ class TopDown:
     agree with each other (`consistency`), a leaf gets what its path left (`leaf_budget`), a choice
     is by the `mechanism` that suits the noise. Pieces of our own tree, off by default: leaves that
     `lean` on the nodes above them, and tables asked and read with `refine`;
-    docs/decisions/0063-pieces-for-every-tree.md. `n_bins` None takes the schema's bins.
+    studies/notes/trees.md#0063. `n_bins` None takes the schema's bins.
     """
 
     max_splits: int = 512
