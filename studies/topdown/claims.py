@@ -159,8 +159,16 @@ def _converges(tables: Tables) -> Claim:
 REPAIRED_ORDER = (
     ("SingleMachine is the best", "single machine", "local choice"),
     ("LocalRNM is better than NoisyCounts", "local choice", "noisy counts as written"),
-    ("... than NoisyCounts with a table per feature", "local choice", "noisy counts, silo"),
-    ("... than NoisyCounts with shared noise", "local choice", "noisy counts, shares"),
+    (
+        "LocalRNM is better than NoisyCounts with a table per feature",
+        "local choice",
+        "noisy counts, silo",
+    ),
+    (
+        "LocalRNM is better than NoisyCounts with shared noise",
+        "local choice",
+        "noisy counts, shares",
+    ),
 )
 PRINTED_ORDER = (
     ("SingleMachine is the best", AS_PRINTED["SingleMachine"], AS_PRINTED["LocalRNM"]),
