@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/core
 READY := $(VENV)/ready
 
-.PHONY: help demo demo-network demo-flare test test-all mutants check format docs gallery wheel-check \
+.PHONY: help demo demo-network demo-flare test test-all mutants check format docs evidence gallery wheel-check \
 	release-check bench bench-quick clean
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make check        lint, format, types, import contract, documentation"
 	@echo "make format       rewrite files in the house style"
 	@echo "make docs         the documentation as a site, in docs/_build/html"
+	@echo "make evidence     full pages and figures of all studies, in docs/_build/evidence"
 	@echo "make gallery      run every example of the gallery again and keep its pictures"
 	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
 	@echo "make release-check sdist and wheel, README's commands in an empty environment, bill of materials"
@@ -39,10 +40,10 @@ demo: $(CORE)
 	$(BIN)/hedgerow demo
 
 demo-network: $(READY)
-	PYTHONPATH=. $(BIN)/python -m demos.network
+	PYTHONPATH=. $(BIN)/python -m examples.network.https
 
 demo-flare: $(READY)
-	PYTHONPATH=. $(BIN)/python -m demos.flare
+	PYTHONPATH=. $(BIN)/python -m examples.network.flare
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
@@ -66,13 +67,16 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY)
+evidence: $(READY)
+	PYTHONPATH=. $(BIN)/python -m studies pages
+
+docs: $(READY) evidence
 	@begun=$$(date +%s) && $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html && \
-	echo "$$(find docs/_build/html -name '*.html' -not -path '*/html/_*' -not -name genindex.html -not -name search.html | wc -l) pages" \
+	echo "$$(find docs/_build/html -name '*.html' -not -path '*/html/_[ms]*' -not -name genindex.html -not -name search.html | wc -l) pages" \
 		"in $$(($$(date +%s) - begun)) seconds; open docs/_build/html/index.html"
 
 gallery: $(READY)
-	RUN_GALLERY=1 $(MAKE) docs
+	PYTHONPATH=. $(BIN)/python -m docs.make_gallery
 
 wheel-check: $(READY)
 	$(BIN)/python -m pytest tests/contract/test_wheel.py
@@ -85,7 +89,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.works after
-	$(BIN)/python -m benchmarks.works page
+	$(BIN)/python -m studies evidence
 
 bench-quick: $(READY)
 	$(BIN)/python -m benchmarks.smoke

@@ -6,7 +6,7 @@
     python benchmarks/bench_boosted.py all --data DIR       all three
 
 Numbers are compared within one run; the machine's own speed cancels. Set OMP_NUM_THREADS=1.
-`--out docs/results/boosted/benchmarks.csv` keeps them for the results page.
+`--out studies/work/boosted/benchmarks.csv` keeps them for the results page.
 """
 
 from __future__ import annotations

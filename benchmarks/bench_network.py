@@ -5,13 +5,12 @@ python -m benchmarks.bench_network [CARRIER:SITES ...] [boosting] [memory]
 Sites are processes on this machine with 1,000 rows and a vault on disk; the coordinator keeps a
 journal. A round is ROUND and MASKED, then UNMASK and SHARES. Its echo is two exchanges in which as
 many bytes go out and come back through the same carrier and the same processes. Rounds and echoes
-take turns. Every part is measured and kept by itself (docs/results/network/parts.json); the page
-docs/network_speed.md is written from all parts that are there.
+take turns. Every part is measured and kept by itself (results.json); `make docs` makes the page of
+all parts that are there.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import statistics
@@ -25,9 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import network_memory
+from benchmarks import network_memory, results
 from benchmarks.network_carriers import CARRIERS, Consortium, over_https
-from benchmarks.network_page import PAGE, page
 from benchmarks.network_world import (
     MARK,
     boosted_study,
@@ -39,12 +37,12 @@ from benchmarks.network_world import (
 from hedgerow.coordinator.federation import Federation
 from hedgerow.estimators.assembling import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.study.admission import length_of
+from hedgerow.study.limits import length_of
 from hedgerow.study.terms import Study
 from hedgerow.transport.in_process import open_federation
 from hedgerow.transport.link import SecureLink
 
-PARTS = Path(__file__).parents[1] / "docs" / "results" / "network" / "parts.json"
+PART = "network"
 USUAL = (
     *("HTTPS:3", "HTTPS:10", "HTTPS:30", "FLARE:3", "FLARE:10", "FLARE:30"),
     *("boosting", "memory"),
@@ -180,14 +178,12 @@ def part(name: str) -> Any:
 
 
 def main(names: tuple[str, ...]) -> None:
-    parts = json.loads(PARTS.read_text()) if PARTS.exists() else {}
     for name in names:
-        parts[name] = part(name)
-        print(name, parts[name], flush=True)
-        PARTS.parent.mkdir(exist_ok=True)
-        PARTS.write_text(json.dumps(parts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        found = part(name)
+        print(name, found, flush=True)
+        results.add(PART, name, found)
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
-    PAGE.write_text(page(parts, machine), encoding="utf-8")
+    results.add(PART, "machine", machine)
 
 
 if __name__ == "__main__":

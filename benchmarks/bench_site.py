@@ -18,8 +18,9 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from demos.walk import Walk
+from examples.network.walk import Walk
 from hedgerow.agreement.approving import approve
+from hedgerow.agreement.study_file import StudyFile
 from hedgerow.secagg.keys import Identity
 from hedgerow.site.audit import Audit, lines_of
 from hedgerow.site.state import DataPlace, StateFolder
@@ -31,6 +32,7 @@ recipes = "any"
 features = "any"
 placements = "any"
 epsilon_per_study = "1"
+delta_per_study = "1e-5"
 fewest_parties = 2
 [lifetime]
 epsilon = "unlimited"
@@ -61,7 +63,7 @@ def approved(folder: Path, rows: int) -> StateFolder:
         encoding="utf-8",
     )
     place = DataPlace(str(folder / "rows.parquet"), "target")
-    approve(site, folder / "study.toml", place, Audit(site.audit_file))
+    approve(site, StudyFile.read(folder / "study.toml"), place, Audit(site.audit_file))
     return site
 
 

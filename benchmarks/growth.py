@@ -1,25 +1,26 @@
 """How cost grows with rows, columns, sites, classes and splits: a table and a figure.
 
-python -m benchmarks.growth               into docs/results/speed, and the page anew
+python -m benchmarks.growth               into results.json
 python -m benchmarks.growth sites splits  some of them; the others stay
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import hedgerow as hr
+from benchmarks import results
 from benchmarks.consortium import tree_over
-from benchmarks.works import STORE, cpu, normals, schema_of
+from benchmarks.works import cpu, normals, schema_of
 from hedgerow.kernels.warming import warm
 
-FILE = STORE / "growth.json"
+PART = "growth"
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class Curve:
     work: str
     sizes: Sequence[int]
     seconds: Sequence[float]
+
+    @property
+    def name(self) -> str:
+        return f"{self.work}, by {self.grows}"
 
     @property
     def exponent(self) -> float:
@@ -134,40 +139,35 @@ def curves(names: Sequence[str]) -> list[Curve]:
     return found
 
 
-def draw(found: Sequence[Curve]) -> None:
+def draw(path: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "benchmarks"  # the same numbers, the same bytes
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 5))
-    for curve in found:
-        label = f"{curve.work}, by {curve.grows}: {curve.exponent:.2f}"
+    for curve in kept():
+        label = f"{curve.name}: {curve.exponent:.2f}"
         axes.loglog(curve.sizes, curve.seconds, marker="o", label=label)
     axes.set_xlabel("size")
     axes.set_ylabel("CPU seconds")
     axes.legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(STORE / "growth.svg", metadata={"Date": None})
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
 
 
 def main() -> None:
-    from benchmarks.page import write_page
-
     warm()
-    found = {curve.work: curve for curve in [*_kept(), *curves(sys.argv[1:])]}
-    told = [found[words] for _, words, _, _ in CURVES.values() if words in found]
-    STORE.mkdir(parents=True, exist_ok=True)
-    lines = [{**asdict(curve), "exponent": curve.exponent} for curve in told]
-    FILE.write_text(json.dumps(lines, indent=1) + "\n")
-    draw(told)
-    write_page()
+    found = {curve.name: curve for curve in [*kept(), *curves(sys.argv[1:])]}
+    names = [f"{words}, by {grows}" for grows, words, _, _ in CURVES.values()]
+    results.write(PART, {name: asdict(found[name]) for name in names if name in found})
 
 
-def _kept() -> list[Curve]:
+def kept() -> list[Curve]:
     """Those of earlier runs; what is measured again takes their place."""
-    lines = json.loads(FILE.read_text()) if FILE.exists() else []
-    return [Curve(**{f.name: line[f.name] for f in fields(Curve)}) for line in lines]
+    return [Curve(**line) for line in results.read(PART).values()]
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def over_https(parties: int, folder: Path) -> Iterator[Consortium]:
 @contextmanager
 def over_flare(parties: int, folder: Path) -> Iterator[Consortium]:
     """FLARE's own processes count too: a client and a job at every site, a server and its job."""
-    from demos.flare_network import ADMIN, flare_network
+    from examples.network.flare_network import ADMIN, flare_network
     from hedgerow.transport.flare import FlareCarrier
 
     names = names_of(parties)

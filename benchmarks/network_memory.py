@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hedgerow.agreement.approving import approve
+from hedgerow.agreement.study_file import StudyFile
 from hedgerow.secagg.keys import Identity, fingerprint
 from hedgerow.site.audit import Audit, lines_of
 from hedgerow.site.state import DataPlace, StateFolder
@@ -25,6 +26,7 @@ recipes = "any"
 features = "any"
 placements = "any"
 epsilon_per_study = "10"
+delta_per_study = "1e-5"
 fewest_parties = 2
 [lifetime]
 epsilon = "10"
@@ -55,7 +57,7 @@ def of_a_service(folder: Path) -> Memory:
     study = folder / "study.toml"
     sites = {"north": state.identity().public, "peer": peer.public}
     study.write_text(_study(schema, sites, own.public), encoding="utf-8")
-    approve(state, study, DataPlace(str(rows), "target"), Audit(state.audit_file))
+    approve(state, StudyFile.read(study), DataPlace(str(rows), "target"), Audit(state.audit_file))
     words = ["-c", "from hedgerow.cli.main import entry; entry()", "site", "join", str(state.root)]
     process = subprocess.Popen([sys.executable, *words, "--json"], stdout=subprocess.DEVNULL)
     try:

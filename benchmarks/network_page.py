@@ -1,12 +1,12 @@
-"""docs/network_speed.md, from what `bench_network` measured."""
+"""The page of rounds between processes, from what `bench_network` measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[1] / "docs" / "network_speed.md"
+from benchmarks import results
+
 MOST_RATIO, MOST_OF_BOOSTING = 2.0, 1.5
 HEAD = """\
 # What a round costs between processes
@@ -19,7 +19,7 @@ the same carrier to the same processes and back. CPU seconds are those of all pr
 FLARE's own among them, means of several turns. Wall seconds are medians on a machine that others
 use too, and rough, the more so with more processes than cores: thirty sites over FLARE are 90. So
 the goal is held against CPU: at most {ratio:g} times the echo.
-[Decision 83](decisions/0083-what-a-round-costs-beyond-its-echo.md) says where the rest goes.
+[The page of rounds](design/rounds.md) says where the rest goes.
 
 """
 COLUMNS = (
@@ -49,8 +49,9 @@ the highest while it read.
 """
 
 
-def page(parts: Mapping[str, Any], machine: str) -> str:
-    text = HEAD.format(machine=machine, ratio=MOST_RATIO)
+def page() -> str:
+    parts = results.read("network")
+    text = HEAD.format(machine=parts["machine"], ratio=MOST_RATIO)
     text += "".join(map(_row, (COLUMNS, ["---"] * len(COLUMNS), *_rounds(parts))))
     if "boosting" in parts:
         text += _boosting(parts["boosting"])

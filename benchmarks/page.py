@@ -1,28 +1,28 @@
-"""docs/results/speed.md: the works before and after, and how cost grows.
+"""The full page of speed: ratios to references, works before and after, and how cost grows.
 
 No number is typed but those of `AT_THE_START`, by code that is gone.
 """
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import Any
 
-from benchmarks.sources import COLUMNS, FILE, PLACES, SIZES
-from benchmarks.works import ROOT, STORE, WORKS
+from benchmarks import growth, results, run
+from benchmarks.sources import COLUMNS, PART, PLACES, SIZES
+from benchmarks.works import WORKS
 
-PAGE = ROOT / "docs" / "results" / "speed.md"
 HEAD = """# Speed and memory
 
 For engineers and data scientists with many rows.
 
-Written by `python -m benchmarks.works page`. Every work ran in a process of its own, on one thread,
-with all loops compiled before, but for the line on first use. CPU seconds, because machines are
-shared; a reference ran in the same process. *At the start* is what was measured when the goals
-were set, on a loaded machine. *Before* is a later tree, which had reached some of them, and which
-ran the same works: `python -m benchmarks.works before --source DIR`. A shared machine slows CPU
-seconds down too, by up to two times: a ratio to a reference says more, and a line without one is
-rough.
+Written by `make docs` from `benchmarks/results.json`. Every work ran in a process of its own, on
+one thread, with all loops compiled before, but for the line on first use. CPU seconds, because
+machines are shared; a reference ran in the same process. *At the start* is what was measured when
+the goals were set, on a loaded machine. *Before* is a later tree, which had reached some of them,
+and which ran the same works: `python -m benchmarks.works before --source DIR`. A shared machine
+slows CPU seconds down too, by up to two times: a ratio to a reference says more, and a line without
+one is rough.
 
 | work | at the start | before | after | reference | after / reference | goal |
 |---|---|---|---|---|---|---|
@@ -44,9 +44,8 @@ AT_THE_START = {
 """Typed: the code that took so long is no part of any tree that could run the works."""
 AFTER_THE_WORKS = """
 Two more goals have lines elsewhere. Ten million rows of a Parquet file, goal 1.2 GB and 12 CPU
-seconds, are in the next table, for a `HistogramTreeClassifier`; decision
-[0096](../decisions/0096-one-reader-for-all-sources.md) has the `TreeClassifier`. Wide noise, goal
-10 times the random words it needs, is a line of `benchmarks/results.md`.
+seconds, are in the next table, for a `HistogramTreeClassifier`. Wide noise, goal 10 times the
+random words it needs, is a line of the table at the end.
 """
 SOURCES = """
 ## Rows in every place
@@ -70,23 +69,32 @@ Written by `python -m benchmarks.growth`: CPU seconds over a range of sizes, and
 power that fits them best (1 is in proportion). Small sizes have fixed costs in them, which makes an
 exponent smaller.
 
-![CPU seconds over size](speed/growth.svg)
+![CPU seconds over size](growth.svg)
 
 | what grows | work | sizes | CPU s | exponent |
 |---|---|---|---|---|
 """
 
 
-def write_page() -> None:
-    before, after = (_stored(when) for when in ("before", "after"))
+RATIOS = """
+## Beside named references
+
+Written by `python -m benchmarks.run`: CPU seconds of one thread, least over rounds in which all
+candidates take turns; `benchmarks/README.md` says what each line contains. {machine}.
+
+"""
+
+
+def page() -> str:
+    before, after = results.read("before"), results.read("after")
     lines = [_line(name, before.get(name, {}), after.get(name, {})) for name in WORKS]
-    PAGE.write_text(HEAD + "\n".join(lines) + "\n" + AFTER_THE_WORKS + _sources() + _growth())
-    print(f"wrote {PAGE}")
+    text = HEAD + "\n".join(lines) + "\n" + AFTER_THE_WORKS + _sources() + _growth()
+    return text + RATIOS.format(machine=results.read("machine")["lines"]) + run.table()
 
 
-def _stored(when: str) -> dict[str, Any]:
-    file = STORE / f"{when}.json"
-    return dict(json.loads(file.read_text())) if file.exists() else {}
+def draw(folder: Path) -> None:
+    """The page's figure."""
+    growth.draw(folder / "growth.svg")
 
 
 def _line(name: str, before: dict[str, Any], after: dict[str, Any]) -> str:
@@ -124,9 +132,9 @@ def _seconds(seconds: float) -> str:
 
 def _sources() -> str:
     """Nothing until something was measured."""
-    if not FILE.exists():
+    known = results.read(PART)
+    if not known:
         return ""
-    known = json.loads(FILE.read_text())
     head = "".join(f" {size} rows: CPU, beside, peak |" for size in SIZES)
     lines = [
         f"| {what} |" + "".join(f" {_place(known.get(size, {}).get(place))} |" for size in SIZES)
@@ -146,13 +154,10 @@ def _place(found: dict[str, Any] | None) -> str:
 
 
 def _growth() -> str:
-    file = STORE / "growth.json"
-    if not file.exists():
-        return ""
-    return GROWTH + "\n".join(_curve(curve) for curve in json.loads(file.read_text())) + "\n"
+    return GROWTH + "\n".join(map(_curve, growth.kept())) + "\n"
 
 
-def _curve(curve: dict[str, Any]) -> str:
-    sizes = ", ".join(f"{size:,}" for size in curve["sizes"])
-    seconds = ", ".join(f"{second:.3g}" for second in curve["seconds"])
-    return f"| {curve['grows']} | {curve['work']} | {sizes} | {seconds} | {curve['exponent']:.2f} |"
+def _curve(curve: growth.Curve) -> str:
+    sizes = ", ".join(f"{size:,}" for size in curve.sizes)
+    seconds = ", ".join(f"{second:.3g}" for second in curve.seconds)
+    return f"| {curve.grows} | {curve.work} | {sizes} | {seconds} | {curve.exponent:.2f} |"

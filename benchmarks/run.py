@@ -1,7 +1,7 @@
-"""Runs the benchmarks, prints their table and writes it to results.md.
+"""Runs the benchmarks, prints their table and keeps it in results.json.
 
 python -m benchmarks.run              all of them, a few minutes
-python -m benchmarks.run noise masks  some of them; results.md keeps its other lines
+python -m benchmarks.run noise masks  some of them; results.json keeps its other lines
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
 
+from benchmarks import results
 from benchmarks.timing import Row
 from hedgerow.kernels.warming import warm
 
 NAMES = ("kernels", "predict", "noise", "masks", "guards", "cold_start", "ours")
-RESULTS = Path(__file__).with_name("results.md")
+PART = "lines"
 HEADER = (
     "| work | CPU s | reference | CPU s | ratio | target | met |",
     "|---|---|---|---|---|---|---|",
@@ -24,27 +25,24 @@ HEADER = (
 
 
 def main(names: tuple[str, ...]) -> None:
-    measured = []
+    measured = {}
     warm()
     print(*HEADER, sep="\n", flush=True)
     for name in names or NAMES:
         for row in import_module(f"benchmarks.bench_{name}").rows():
-            measured.append(line(row))
-            print(measured[-1], flush=True)
-    kept = kept_lines(RESULTS.read_text()) if names and RESULTS.exists() else []
-    lines = [*preamble(), *HEADER, *merged(kept, measured), ""]
-    RESULTS.write_text("\n".join(lines))
+            measured[row.work] = asdict(row)
+            print(line(row), flush=True)
+    results.write(PART, {**(results.read(PART) if names else {}), **measured})
+    results.add("machine", PART, machine())
 
 
-def kept_lines(page: str) -> list[str]:
-    """The lines of the table, without its header."""
-    return [text for text in page.splitlines() if text.startswith("|")][len(HEADER) :]
+def kept() -> list[Row]:
+    """All lines that were measured."""
+    return [Row(**found) for found in results.read(PART).values()]
 
 
-def merged(kept: list[str], measured: list[str]) -> list[str]:
-    """Lines about the same work are replaced in their place; new ones come last."""
-    table = {text.split("|")[1]: text for text in kept}
-    return list({**table, **{text.split("|")[1]: text for text in measured}}.values())
+def table() -> str:
+    return "\n".join([*HEADER, *map(line, kept())]) + "\n"
 
 
 def line(row: Row) -> str:
@@ -59,18 +57,12 @@ def seconds(number: float) -> str:
     return f"{number:.4f}" if number >= 1e-3 else f"{number:.2g}"
 
 
-def preamble() -> list[str]:
+def machine() -> str:
     load = ", ".join(f"{part:.1f}" for part in os.getloadavg())
-    return [
-        "# Benchmark results",
-        "",
-        "Written by `python -m benchmarks.run`. CPU seconds of one thread, least over rounds in",
-        "which all candidates take turns; README.md says what each line contains.",
-        "",
+    return (
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} CPUs, "
-        f"load average at the end {load}.",
-        "",
-    ]
+        f"load average at the end {load}"
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python -m benchmarks.sources DIR --rows 1e6 --only parquet csv
 
 Each fit runs in a process of its own. A result that is there is measured again only if it is named;
-`python -m benchmarks.works page` puts all of them on docs/results/speed.md. PostgreSQL is a server
+`make docs` puts all of them on the page of speed. PostgreSQL is a server
 that this starts in a temporary folder, Dask a cluster of two worker processes.
 """
 
@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import results
 from benchmarks.sizes import is_quick
-from benchmarks.works import ROOT, STORE, schema_of
+from benchmarks.works import ROOT, schema_of
 
-FILE = STORE / "sources.json"
+PART = "sources"
 COLUMNS = 30
 PART = 1_000_000
 SELECT = "SELECT * FROM rows"
@@ -279,10 +280,6 @@ def measure(place: str, rows: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _known() -> dict[str, Any]:
-    return dict(json.loads(FILE.read_text())) if FILE.exists() else {}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -296,13 +293,11 @@ def main() -> None:
     for size in given.rows:
         rows = write_rows(given.folder, SIZES[size])
         for place in given.only or PLACES:
-            if given.only is None and place in _known().get(size, {}):
+            if given.only is None and place in results.read(PART).get(size, {}):
                 continue
             found = measure(place, rows)
             print(size, place, found, flush=True)
-            known = _known()
-            known.setdefault(size, {})[place] = found
-            FILE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+            results.add(PART, size, {**results.read(PART).get(size, {}), place: found})
 
 
 if __name__ == "__main__":

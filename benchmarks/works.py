@@ -1,9 +1,8 @@
 """Whole pieces of work, each in a process of its own: CPU seconds, peak memory, a reference.
 
-    python -m benchmarks.works after                      all of them, into docs/results/speed
+    python -m benchmarks.works after                      all of them, into results.json
     python -m benchmarks.works after median_forest        some of them; the others stay
     python -m benchmarks.works before --source DIR        by an older tree of hedgerow
-    python -m benchmarks.works page                       the page from both, docs/results/speed.md
 
 A work uses what users use, so an older tree can run it too. Works that an older tree cannot do say
 so there. Some need the data folder: HEDGEROW_DATA=DIR.
@@ -24,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import results
 from benchmarks.sizes import is_quick, sized
 
 ROOT = Path(__file__).parents[1]
-STORE = ROOT / "docs" / "results" / "speed"
 LONGEST = 3600
 MILLION = sized(1_000_000, 2_000)
 TREES = sized(100, 3)
@@ -354,27 +353,20 @@ def run_one(name: str) -> None:
 
 def run(when: str, source: Path, names: list[str]) -> None:
     """A result is kept as soon as it is there: works take minutes, and may run side by side."""
-    file = STORE / f"{when}.json"
     for name in names or list(WORKS):
         found = measure(name, source)
         print(when, name, found, flush=True)
-        STORE.mkdir(parents=True, exist_ok=True)
-        known = json.loads(file.read_text()) if file.exists() else {}
-        file.write_text(json.dumps({**known, name: found}, indent=1, sort_keys=True) + "\n")
+        results.add(when, name, found)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["before", "after", "page", "one"])
+    parser.add_argument("what", choices=["before", "after", "one"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--source", type=Path, default=ROOT)
     given = parser.parse_args()
     if given.what == "one":
         run_one(given.names[0])
-    elif given.what == "page":
-        from benchmarks.page import write_page
-
-        write_page()
     else:
         run(given.what, given.source.resolve(), given.names)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 import make_inventories  # noqa: E402
+import make_pages  # noqa: E402
 import make_reference  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
@@ -30,7 +30,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "results/*/benchmark.md"]  # those are parts of other pages
+exclude_patterns = ["_build/html", "_build/doctrees"]  # _build/evidence has the full pages
 templates_path = ["_templates"]
 nitpicky = True  # a type in a docstring that leads nowhere is an error
 intersphinx_mapping = make_inventories.mapping()
@@ -53,15 +53,13 @@ numpydoc_xref_ignore = set(make_inventories.WORDS)
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# docs/gallery is kept in the repository: an example runs again only if its file has changed, or by
-# `make gallery`. So the site is built quickly, and its pictures are ones that somebody looked at.
+# No example runs here: each shows pictures of docs/images/gallery, which `make gallery` keeps. So
+# the site is built quickly, and its pictures are ones that somebody looked at.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"/plot_",
+    "plot_gallery": False,
     "within_subsection_order": "FileNameSortKey",
-    "run_stale_examples": bool(os.environ.get("RUN_GALLERY")),
-    "matplotlib_animations": False,
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
@@ -87,6 +85,7 @@ html_show_sourcelink = False
 copyright = "the hedgerow authors, Apache-2.0"
 
 make_reference.main()  # before Sphinx looks for pages
+make_pages.main()
 
 
 def setup(app: Sphinx) -> None:

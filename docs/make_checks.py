@@ -1,11 +1,12 @@
-"""`python docs/make_checks.py [NAME...]` writes docs/checks.md: scikit-learn's checks.
+"""`python docs/make_checks.py [NAME...]` writes docs/checks.csv: scikit-learn's checks.
 
-With names, only their lines are made anew; some estimators take minutes. Each is taken at its
-defaults but for a large epsilon, so that noise is there and small.
+`make docs` makes the page of it. With names, only their lines are made anew; some estimators take
+minutes. Each is taken at its defaults but for a large epsilon, so that noise is there and small.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
 import warnings
 from collections import defaultdict
@@ -18,7 +19,8 @@ from sklearn.utils.estimator_checks import check_estimator
 import hedgerow as hr
 from hedgerow.estimators.sklearn_checks import COMPARING, expected_failed_checks
 
-PAGE = Path(__file__).with_name("checks.md")
+FILE = Path(__file__).with_name("checks.csv")
+COLUMNS = ("estimator", "passed", "skipped by scikit-learn", "expected", "failed")
 EPSILON = 1e5
 NOT_RUN = "not run yet"
 HEAD = f"""# scikit-learn's own checks
@@ -54,27 +56,39 @@ Without noise (`placement="nowhere"`) every estimator passes every check;
   `sklearn.set_config(enable_metadata_routing=True)` and
   `model.set_fit_request(party=True, parties=True, person=True)`.
 
-| estimator | passed | skipped by scikit-learn | expected | failed |
-|---|---|---|---|---|
 """
 
 
 def main() -> None:
     names = [n for n in hr.__all__ if n.endswith(("Classifier", "Regressor"))]
-    known = [line for line in _page_lines() if NOT_RUN not in line]
-    kept = {name: line for name in names for line in known if f"| `{name}` |" in line}
+    known = {line["estimator"]: line for line in kept() if line["failed"] != NOT_RUN}
     for name in sys.argv[1:] or names:
-        kept[name] = line_of(name)
-        print(kept[name], file=sys.stderr, flush=True)
-        lines = [kept.get(name, f"| `{name}` | {NOT_RUN} | | | |") for name in names]
-        PAGE.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+        known[name] = line_of(name)
+        print(known[name], file=sys.stderr, flush=True)
+        keep([known.get(name, {"estimator": name, "failed": NOT_RUN}) for name in names])
 
 
-def _page_lines() -> list[str]:
-    return PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
+def kept() -> list[dict[str, str]]:
+    if not FILE.exists():
+        return []
+    with FILE.open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
 
 
-def line_of(name: str) -> str:
+def keep(lines: list[dict[str, str]]) -> None:
+    with FILE.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def page() -> str:
+    lines = [[f"`{line['estimator']}`", *(line[c] for c in COLUMNS[1:])] for line in kept()]
+    rows = [COLUMNS, ["---"] * len(COLUMNS), *lines]
+    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def line_of(name: str) -> dict[str, str]:
     model = getattr(hr, name)(epsilon=EPSILON)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -85,13 +99,13 @@ def line_of(name: str) -> str:
     for result in results:
         found[result["status"]].append(result)
     cells = [
-        f"`{name}`",
+        name,
         str(len(found["passed"])),
         str(len(found["skipped"])),
         ", ".join(dict.fromkeys(result["check_name"] for result in found["xfail"])) or "none",
         ", ".join(f"{r['check_name']} ({_reason(r)})" for r in found["failed"]) or "none",
     ]
-    return f"| {' | '.join(cells)} |"
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _reason(result: dict[str, Any]) -> str:

@@ -24,8 +24,7 @@ def with_table(page: str) -> str:
 
 def table() -> str:
     rows = [
-        f"| {m.title} | {m.name} | `{m.line}` | [{Path(m.page).parent.name}]({m.page}) |"
-        for m in METHODS
+        f"| {m.title} | {m.name} | `{m.line}` | [{Path(m.page).stem}]({m.page}) |" for m in METHODS
     ]
     return "\n".join([HEAD, "|---|---|---|---|", *rows, ""])
 

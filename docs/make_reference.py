@@ -89,10 +89,7 @@ def used_in() -> dict[str, list[tuple[str, str]]]:
     """By public name: titles and places of pages whose code uses it, how-to pages first."""
     docs = Path(__file__).parent
     texts = [(page, page.read_text(encoding="utf-8")) for page in _pages_with_code(docs)]
-    found = [
-        (f"/{page.relative_to(docs).with_suffix('')}", *_title_and_code(page, text))
-        for page, text in texts
-    ]
+    found = [(_place(page, docs), *_title_and_code(page, text)) for page, text in texts]
     return {
         name: [(title, place) for place, title, code in found if _uses(code, name)][:MOST_USES]
         for name in hr.__all__
@@ -101,7 +98,13 @@ def used_in() -> dict[str, list[tuple[str, str]]]:
 
 def _pages_with_code(docs: Path) -> list[Path]:
     pages = [*sorted(docs.glob("howto/*.md")), docs / "tutorial.md", docs / "migrate.md"]
-    return [*pages, *sorted(docs.glob("gallery/plot_*.py"))]
+    return [*pages, *sorted(docs.parent.glob("examples/gallery/plot_*.py"))]
+
+
+def _place(page: Path, docs: Path) -> str:
+    """Of a page on the site; that of an example is made of its file."""
+    inside = page.relative_to(docs.parent / "examples" if page.suffix == ".py" else docs)
+    return f"/{inside.with_suffix('')}"
 
 
 def _title_and_code(page: Path, text: str) -> tuple[str, str]:

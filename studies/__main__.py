@@ -1,7 +1,9 @@
 """`python -m studies NAME --data DIR`: a paper's experiments, made again, and the page about them.
 
 Every fit is computed, and the command says how many. `--resume` takes over the rows that the same
-code has made. `--quick` runs a small grid beside the committed pages, never over them.
+code has made. `--quick` runs a small grid beside what is kept, never over it. A run writes its
+tables to studies/work and its page to docs/_build/evidence; `keep` puts tables into their archive,
+`pages` makes all pages of the archives, and `evidence` the numbers that are quoted of them.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import typer
 from hedgerow.errors import HedgerowError, SpecError
 from studies import needs
 from studies.harness import Computation
+from studies.kept import ARCHIVES, ROOT, WORK, Tables, keep, overlaid
 
-RESULTS = Path("docs/results")
-"""The committed pages."""
-QUICK_RESULTS = Path("studies/quick")
-"""Where `--quick` writes; git does not look at it."""
+EVIDENCE = ROOT / "docs" / "_build" / "evidence"
+"""Where pages and figures go; git does not look at it."""
+QUICK_RESULTS = ROOT / "studies" / "quick"
+"""Where `--quick` writes; nor at this."""
 
 app = typer.Typer(
     help="The papers' experiments, made again: numbers, figures and a page.",
@@ -35,7 +38,10 @@ Data = Annotated[
     Path | None,
     typer.Option(exists=True, file_okay=False, help="Folder of Parquet files (or HEDGEROW_DATA)."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Where results go; docs/results/NAME if not given.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="A folder for tables and page, apart from those that are kept."),
+]
 Quick = Annotated[
     bool, typer.Option("--quick", help="A small grid, in minutes, written to studies/quick/NAME.")
 ]
@@ -70,11 +76,13 @@ class Order:
         page_only: PageOnly = False,
         minutes: Minutes = None,
         only: Only = None,
+        *,
+        tables: Tables | None = None,
     ) -> None:
         self.name, self.data, self.quick = name, data, quick
-        where = place(name, out, quick)
+        where, rows = places(name, out, quick) if tables is None else (out or EVIDENCE, tables)
         self.computation = Computation(
-            where, resume, page_only, minutes, workers, tuple(only or ())
+            where, rows, resume, page_only, minutes, workers, tuple(only or ())
         )
 
     @property
@@ -88,19 +96,30 @@ class Order:
         study: Callable[[Computation], None],
         packages: Sequence[str] = needs.PLOTS,
     ) -> None:
-        needs.check(packages, files, self.data)
+        needs.check(packages, () if self.computation.page_only else files, self.data)
         study(self.computation)
         typer.echo(f"{self.name}: {self.computation.summary()}; see {self.computation.out}")
 
 
-def place(name: str, out: Path | None, quick: bool) -> Path:
-    """Where a study writes. A small grid must not pass for the whole one."""
-    if quick and out is not None and out.resolve().is_relative_to(RESULTS.resolve()):
+def places(name: str, out: Path | None, quick: bool) -> tuple[Path, Tables]:
+    """Where a study writes its page and its tables. A small grid must not pass for the whole."""
+    if quick and out is not None and any(_is_in(out, kept) for kept in (ARCHIVES, WORK, EVIDENCE)):
         raise SpecError(
-            f"--quick was asked to write to {out}, where the committed pages are; give another "
+            f"--quick was asked to write to {out}, where the whole study is; give another "
             f"folder, or none for {QUICK_RESULTS / name}."
         )
-    return out or (QUICK_RESULTS if quick else RESULTS) / name
+    if out is None and not quick:
+        return EVIDENCE / name, overlaid(name)
+    where = out or QUICK_RESULTS / name
+    return where, Tables(where)
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+STUDIES: dict[str, Callable[..., None]] = {}
+"""By the name of its archive, a study as a function of an order."""
 
 
 def study(
@@ -120,6 +139,7 @@ def study(
             shared = {option.name: given.pop(option.name) for option in SHARED}
             body(Order(folder or name, **shared), **given)
 
+        STUDIES[folder or name] = body
         command.__dict__["__signature__"] = Signature([*SHARED, *own])
         command.__annotations__ = {option.name: option.annotation for option in (*SHARED, *own)}
         return app.command(name)(command)
@@ -131,8 +151,8 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
     return [*signature(function, eval_str=True).parameters.values()]
 
 
-SHARED = _parameters(Order)[1:]
-"""The options of an order, without its name."""
+SHARED = [option for option in _parameters(Order)[1:] if option.kind is not option.KEYWORD_ONLY]
+"""The options of an order, without its name and what only programs give."""
 
 
 @study("gubler")
@@ -178,7 +198,7 @@ def ours(order: Order) -> None:
 def which(
     order: Order,
     splits: Annotated[int, typer.Option(help="Fresh splits of the default classifier.")] = 5,
-    tasks: Annotated[int, typer.Option(help="Splits of every task of the overview.")] = 3,
+    tasks: Annotated[int, typer.Option(help="Splits of every task of the overview.")] = 5,
 ) -> None:
     """Which estimator for which data and epsilon, and the default classifier on fresh splits."""
     from studies.which.run import Wanted, files, run
@@ -190,12 +210,13 @@ def which(
 @study("robust")
 def robust(
     order: Order,
-    splits: Annotated[int, typer.Option(help="Splits of every task.")] = 1,
+    splits: Annotated[int, typer.Option(help="Splits of every task.")] = 3,
 ) -> None:
     """Records that are hurt: missing cells, wide ranges, noise columns, odd sites, rare classes."""
     from studies.robust.run import files, run
 
-    order.run(files(order.quick), lambda computation: run(computation, splits, order.quick), ())
+    repeats = 1 if order.quick else splits
+    order.run(files(order.quick), lambda computation: run(computation, repeats, order.quick), ())
 
 
 @study("learned")
@@ -214,7 +235,7 @@ def learned(
 @study("open-ranges", folder="open_ranges")
 def open_ranges(
     order: Order,
-    splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 8,
+    splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 5,
 ) -> None:
     """What it costs to declare no ranges, beside wide ones and the rows' own."""
     from studies.open_ranges import files, run
@@ -226,7 +247,7 @@ def open_ranges(
 @study("planned")
 def planned(
     order: Order,
-    splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 2,
+    splits: Annotated[int, typer.Option(help="Splits of each data set.")] = 12,
 ) -> None:
     """Whether a plan names the estimator that turns out best, over all data sets."""
     from studies.planned import files, run
@@ -238,10 +259,16 @@ def planned(
 @app.command("first-model")
 def first_model(data: Data = None, out: Out = None, page_only: PageOnly = False) -> None:
     """The commands of docs/first_model.md, typed in an empty folder on Adult's own file."""
+    _first_model(Order("first_model", data, out, workers=1, page_only=page_only))
+
+
+def _first_model(order: Order) -> None:
     from studies.first_model import FILES, run
 
-    order = Order("first_model", data, out, workers=1, page_only=page_only)
     order.run(FILES, run, ())
+
+
+STUDIES["first_model"] = _first_model
 
 
 @study("extra-trees")
@@ -264,13 +291,34 @@ def diprime(order: Order) -> None:
 
 
 @app.command("data")
-def data_files(data: Data = None, out: Out = None) -> None:
-    """The page of the data files: source, columns, rows, hash, and how to get them."""
-    from studies.files import SOURCES, write
+def data_files(data: Data = None) -> None:
+    """The list of the data files anew: source, columns, rows, hash; `pages` shows it."""
+    from studies.files import SOURCES, write_list
 
-    where = place("data", out, False)
     needs.check((), tuple(SOURCES), data)
-    typer.echo(f"data: {write(where)} files; see {where}")
+    typer.echo(f"data: {write_list()} files; see {needs.LISTED}")
+
+
+@app.command("pages")
+def all_pages() -> None:
+    """Every study's page with its figures, from the archives alone: `make evidence`."""
+    from studies.evidence.full_pages import write_all
+
+    typer.echo(f"{write_all(EVIDENCE, tuple(STUDIES))} pages anew; see {EVIDENCE}")
+
+
+@app.command("evidence")
+def quoted_numbers() -> None:
+    """docs/evidence.json from the archives, and the pages and figures that are made of it."""
+    from studies.evidence.quoted import write_all
+
+    typer.echo(f"{write_all()} numbers")
+
+
+@app.command("keep")
+def keep_tables(name: Annotated[str, typer.Argument(help="The study's folder.")]) -> None:
+    """Put the tables that runs have left into the archive of their study: at a release."""
+    typer.echo(f"{name}: {keep(name)} tables; see {ARCHIVES / name}.zip")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -26,6 +26,8 @@ class Claim:
     ours: str
     authors: str = NOTHING
     """What the authors' own code gives, where it could be run."""
+    leads: Mapping[str, Lead] = field(default_factory=dict)
+    """The numbers behind the verdict, by place; one place has no name."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,12 @@ class Lead:
         if abs(self.mean) + scatter <= margin:
             return HOLDS
         return FAILS if abs(self.mean) - scatter > margin else OPEN
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Where the true mean is, by Student's t; one pair says nothing."""
+        scatter = student(self.n) * self.error if self.n > 1 else math.inf
+        return self.mean - scatter, self.mean + scatter
 
     def shown(self, decimals: int = 3, times: float = 1.0) -> str:
         if self.n == 0:

@@ -4,7 +4,9 @@ A digest changes with every renamed helper; what is measured does not. For each 
 are the digests of earlier code whose answers were compared with today's, to the last digit and
 with the noise held fixed, on the cells of `studies/tests/answers.json`. `--resume` takes their rows
 over. Where a sampler draws the same law from other words, the comparison was made with the sampler
-of before in its place (docs/decisions/0143). The test of these answers
+of before in its place (docs/design/noise.md); since learners round what they release to 24 bits,
+answers were compared to six digits, and best-first trees on one kind of processor, because equal
+gains fell otherwise on another. The test of these answers
 (`studies/tests/test_same_answers.py`) turns red when today's code gives other ones: then the
 digests here must go, or the change is a fault. A change that some cells cannot meet leaves the rows
 of those: beside a digest are texts, and a cell that has one is old.
@@ -15,16 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SCORED_BY_UNCLIPPED_STEPS = ("split=histogram", "split=partially_random", "DP-GBM", "FEVERLESS")
-"""Boosted trees that look before they split; see docs/decisions/0142."""
+"""Boosted trees that look before they split; see studies/notes/boosting.md#0142."""
 
 FORESTS = ("forest",)
-"""Of classes, whose probabilities did not add up; see docs/decisions/0153."""
+"""Of classes, whose probabilities did not add up; see studies/notes/forests.md#0153."""
 
 PURE = ("pure",)
-"""Laplace noise, of which few records had other gates; see docs/decisions/0155."""
+"""Laplace noise, of which few records had other gates; see studies/notes/gates.md#0155."""
 
 FEW_RECORDS = ("wine", "breast_cancer", "banknote", "digits", "waveform", "wall_", "spambase")
-"""Sets of classes so small that their gates are other ones; see docs/decisions/0156."""
+"""Sets of classes so small that their gates are other ones; see studies/notes/gates.md#0156."""
 
 FEWEST_RECORDS = ("wine", "breast_cancer", "banknote", "digits")
 """Of these, sets that may get the shares; see there."""

@@ -1,6 +1,7 @@
-"""The page of the data files: what each holds, where it comes from, and how to get it.
+"""The list of the data files: what each holds, where it comes from, and how to get it.
 
-`python -m studies data --data DIR` reads the files; sources and changes are written here by hand.
+`python -m studies data --data DIR` reads the files into `studies/data/files.csv`, and the page is
+made of that; sources and changes are written here by hand.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pandas as pd
 
 from studies import datasets
 from studies.diprime.data import REGRESSION
-from studies.needs import digest
+from studies.needs import LISTED, digest
 from studies.pages import markdown_table
 
 UCI = "UCI; CC BY 4.0 as UCI states it"
@@ -152,17 +153,19 @@ public: their rows and figures are on no page.
 """
 
 
-def write(out: Path) -> int:
-    """README.md and files.csv; gives the number of files."""
+def write_list() -> int:
+    """The list anew; gives the number of files."""
     where = datasets.folder(None)
-    rows = [_row(name, where / f"{name}.parquet") for name in SOURCES]
-    table = pd.DataFrame(rows)
-    out.mkdir(parents=True, exist_ok=True)
-    table.to_csv(out / "files.csv", index=False, lineterminator="\n")
-    parts = [HOW, markdown_table(table.drop(columns="names")), "## Columns\n"]
-    parts += [f"* {row['name']}: {row['names']}" for row in rows]
-    (out / "README.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+    table = pd.DataFrame([_row(name, where / f"{name}.parquet") for name in SOURCES])
+    table.to_csv(LISTED, index=False, lineterminator="\n")
     return len(table)
+
+
+def page() -> str:
+    table = pd.read_csv(LISTED)
+    names = (f"* {row['name']}: {row['names']}" for _, row in table.iterrows())
+    parts = [HOW, markdown_table(table.drop(columns="names")), "## Columns\n", *names]
+    return "\n".join(parts) + "\n"
 
 
 def _row(name: str, path: Path) -> dict[str, object]:

@@ -10,6 +10,7 @@ that the run did not reach keeps the row it had, with the digest of the code tha
 from __future__ import annotations
 
 import csv
+import io
 import multiprocessing
 import os
 import sys
@@ -34,6 +35,7 @@ from hedgerow.errors import (
 )
 from studies.code_version import code_version
 from studies.earlier_code import gives_the_same
+from studies.kept import Tables
 from studies.progress import Progress
 
 Cell = Mapping[str, Any]
@@ -51,6 +53,9 @@ class Computation:
     """One run of a study: where it writes, what it may take over, how long it may compute."""
 
     out: Path
+    """Where the page and its figures go."""
+    rows: Tables | None = None
+    """Where tables are read and written; beside the page if not given."""
     resume: bool = False
     page_only: bool = False
     minutes: float | None = None
@@ -63,13 +68,17 @@ class Computation:
     rows_by: Counter[str] = field(default_factory=Counter, init=False)
     """How many rows there are by words for the code that made them; there may be several codes."""
 
+    @property
+    def kept(self) -> Tables:
+        return self.rows or Tables(self.out)
+
     def tables(self, grids: Mapping[str, Grid]) -> dict[str, pd.DataFrame]:
         """By name, one row a finished cell. Grids without cells have no table."""
-        asked = [_Table(self.out / f"{n}.csv", *grid) for n, grid in grids.items() if grid[1]]
-        for name in set(self.only) - {table.path.stem for table in asked}:
+        asked = [_Table(self.kept, name, *grid) for name, grid in grids.items() if grid[1]]
+        for name in set(self.only) - {table.name for table in asked}:
             raise SpecError(
                 f"--only {name} is no table of this study; it has "
-                f"{', '.join(table.path.stem for table in asked)}."
+                f"{', '.join(table.name for table in asked)}."
             )
         for table in asked:
             self._take_over(table)
@@ -77,7 +86,7 @@ class Computation:
             self._compute([table for table in asked if self._is_wanted(table)])
         for table in asked:
             self.rows_by += Counter(table.told(row) for row in table.asked())
-        return {table.path.stem: table.frame() for table in asked}
+        return {table.name: table.frame() for table in asked}
 
     def words(self) -> str:
         """What a page says about its rows: how many of those asked for, and by which code."""
@@ -103,10 +112,9 @@ class Computation:
             self.reused += sum(table.is_present(row) for row in table.asked())
 
     def _is_wanted(self, table: _Table) -> bool:
-        return not self.only or table.path.stem in self.only
+        return not self.only or table.name in self.only
 
     def _compute(self, tables: Sequence[_Table]) -> None:
-        self.out.mkdir(parents=True, exist_ok=True)
         waiting = [(table, cell) for table in tables for cell in table.waiting()]
         if waiting:
             for table, row in self._rows(waiting):
@@ -147,18 +155,26 @@ class Computation:
 class _Table:
     """The rows of a grid: those that were taken over, and those of this run in a file beside."""
 
-    def __init__(self, path: Path, work: Work, cells: Sequence[Cell]) -> None:
-        self.path, self.work, self.cells = path, work, cells
-        self.part = path.with_suffix(".part.csv")
+    def __init__(self, tables: Tables, name: str, work: Work, cells: Sequence[Cell]) -> None:
+        self.tables, self.name, self.work, self.cells = tables, name, work, cells
         self.code = code_version(work)
         self.names = list(cells[0])
         self.wanted = {_key(cell) for cell in cells}
         self.rows: dict[tuple[str, ...], Row] = {}
 
+    @property
+    def path(self) -> Path:
+        assert self.tables.work is not None, "what an archive alone holds is read, not computed"
+        return self.tables.work / f"{self.name}.csv"
+
+    @property
+    def part(self) -> Path:
+        return self.path.with_suffix(".part.csv")
+
     def take(self, *, any_code: bool) -> None:
         """Finished rows, of the same code or of any; what a run left unfinished comes last."""
-        for path in (self.path, self.part):
-            for row in _read(path):
+        for kind in ("csv", "part.csv"):
+            for row in self._read(kind):
                 row.setdefault(CODE, "")
                 if any_code or self.is_present(row):
                     self.rows[self._key_of(row)] = row
@@ -182,11 +198,17 @@ class _Table:
         Not those that measured other things: a table has one set of columns.
         """
         columns = {name for row in self.rows.values() for name in row}
-        for row in _read(self.path):
+        for row in self._read("csv"):
             key = self._key_of(row)
             row.setdefault(CODE, "")
             if key in self.wanted and key not in self.rows and columns in (set(), set(row)):
                 self.rows[key] = row
+
+    def _read(self, kind: str) -> list[Row]:
+        """The rows of a file, if it is there; a last line that a crash cut short is left out."""
+        text = self.tables.text(f"{self.name}.{kind}") or ""
+        lines = csv.DictReader(io.StringIO(text, newline=""))
+        return [row for row in lines if None not in row.values()]
 
     def begin(self) -> None:
         """The unfinished rows anew: a line that a crash cut short must not get a second half."""
@@ -203,6 +225,7 @@ class _Table:
     def add(self, row: Mapping[str, Any]) -> None:
         plain = {name: str(value) for name, value in row.items()}
         new = not self.part.exists()
+        self.part.parent.mkdir(parents=True, exist_ok=True)
         with self.part.open("a", newline="", encoding="utf-8") as out:
             writer = csv.DictWriter(out, list(plain), lineterminator="\n")
             if new:
@@ -266,16 +289,9 @@ def _one_thread() -> None:
         os.environ[name] = "1"
 
 
-def _read(path: Path) -> list[Row]:
-    """The rows of a file, if it is there; a last line that a crash cut short is left out."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as lines:
-        return [row for row in csv.DictReader(lines) if None not in row.values()]
-
-
 def _write(path: Path, rows: Sequence[Row]) -> None:
     """A whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
     with fresh.open("w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")

@@ -13,10 +13,11 @@ import pandas as pd
 
 from hedgerow.errors import DataError, SpecError
 from studies import datasets
+from studies.kept import ARCHIVES
 
 PLOTS = ("matplotlib",)
-LISTED = Path("docs/results/data/files.csv")
-"""The files that the committed pages were made from; written by `python -m studies data`."""
+LISTED = ARCHIVES / "files.csv"
+"""The files that all pages were made from; written by `python -m studies data`."""
 
 
 def check(packages: Sequence[str], files: Sequence[str], data: Path | None) -> None:
@@ -42,7 +43,7 @@ def _files(names: Sequence[str], where: Path) -> None:
     if missing:
         raise DataError(
             f"{where} lacks {', '.join(f'{name}.parquet' for name in missing)}; "
-            "docs/results/data/README.md says where each file comes from."
+            "studies/data/files.csv says where each file comes from."
         )
     for name in other_files(names, where):
         print(

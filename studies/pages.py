@@ -96,14 +96,13 @@ def curves(
     log_x: bool = True,
     columns: int = 3,
 ) -> None:
-    """One panel a title, one line a label, with error bars, as PNG and SVG beside each other.
+    """One panel a title, one line a label, with error bars, as PNG.
 
     Without an `x_label`, a panel's title says what its x is.
     """
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "studies"  # the same rows, the same bytes
     import matplotlib.pyplot as plt
 
     rows = -(-len(panels) // columns)
@@ -138,7 +137,6 @@ def curves(
     _legend(figure, list(axes.flat)[: len(panels)])
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path.with_suffix(".png"), dpi=90)
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     plt.close(figure)
 
 

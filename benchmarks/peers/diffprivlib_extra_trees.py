@@ -3,7 +3,7 @@
 Runs in an environment of its own, see diffprivlib_tree.py beside it:
 
     peers/bin/python benchmarks/peers/diffprivlib_extra_trees.py DATA_FOLDER REPEATS \
-        docs/results/extra-trees/diffprivlib.csv
+        studies/work/extra-trees/diffprivlib.csv
 
 One holder of all rows, pure epsilon. Categories are one-hot; ranges are those of the whole file.
 """

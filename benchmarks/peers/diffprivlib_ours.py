@@ -2,7 +2,7 @@
 
 Runs in an environment of its own, see diffprivlib_tree.py beside it:
 
-    peers/bin/python benchmarks/peers/diffprivlib_ours.py DATA docs/results/ours/diffprivlib.csv
+    peers/bin/python benchmarks/peers/diffprivlib_ours.py DATA studies/work/ours/diffprivlib.csv
 
 One holder of all rows, pure epsilon. Categories are one-hot; ranges are those of the whole file.
 """

@@ -2,7 +2,7 @@
 
 Needs the `bench` extra:
 
-    python benchmarks/peers/lightgbm_boosted.py DATA docs/results/boosted/lightgbm.csv SPLITS
+    python benchmarks/peers/lightgbm_boosted.py DATA studies/work/boosted/lightgbm.csv SPLITS
 
 One holder of all rows, LightGBM's defaults, categories as categories. Its epsilon is infinite.
 """

@@ -6,7 +6,12 @@ For whoever must choose an epsilon. Made-up patients; who will be back in hospit
 month? We fit the default boosted trees at several epsilons, a few times each, and look at the
 AUC on patients that no model has seen. The dashed line is a plain model on the same patients:
 scikit-learn's gradient boosting with small trees, which knows nothing of privacy.
+
+.. image:: /images/gallery/plot_01_accuracy_against_epsilon.png
+   :alt: Accuracy against epsilon
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_01_accuracy_against_epsilon.png"
 
 import warnings
 

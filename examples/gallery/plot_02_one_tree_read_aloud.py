@@ -4,7 +4,12 @@ One tree, read aloud
 
 For clinicians, and for those who must explain a model to them. One private tree on
 scikit-learn's breast cancer data, as a picture, as text, and one decision in words.
+
+.. image:: /images/gallery/plot_02_one_tree_read_aloud.png
+   :alt: One tree, read aloud
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_02_one_tree_read_aloud.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

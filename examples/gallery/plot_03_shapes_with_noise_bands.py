@@ -5,7 +5,12 @@ Shape functions with noise bands
 For clinicians and modellers. What does age add to the risk, all else equal? The default boosted
 trees are a sum of curves and small trees, so each column has a curve. It was made from noisy
 sums, and the model knows how noisy they were: the band is two deviations of the privacy noise.
+
+.. image:: /images/gallery/plot_03_shapes_with_noise_bands.png
+   :alt: Shape functions with noise bands
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_03_shapes_with_noise_bands.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

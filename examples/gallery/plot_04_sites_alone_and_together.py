@@ -4,7 +4,12 @@ Sites alone against together
 
 For hospitals that wonder whether joining pays. Five hospitals of different sizes fit a private
 model each, all with the same promise; then all together, while every row stays where it is.
+
+.. image:: /images/gallery/plot_04_sites_alone_and_together.png
+   :alt: Sites alone against together
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_04_sites_alone_and_together.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -6,7 +6,12 @@ For consortia whose members see different patients. One clinic treats mostly the
 mostly the healthy. Methods that average finished models suffer from that. Sums do not: without
 noise, the model of all sites is, bit for bit, the one of pooled rows, however the rows are
 divided.
+
+.. image:: /images/gallery/plot_05_label_skew.png
+   :alt: Label skew
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_05_label_skew.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

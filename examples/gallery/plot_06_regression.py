@@ -5,7 +5,15 @@ Predicting a number
 For data scientists whose target is a length of stay, a price, a dose. Friedman's function,
 which comes with scikit-learn: ten columns, five of which matter. The schema also says the
 public range of the target.
+
+.. image:: /images/gallery/plot_06_regression.png
+   :alt: Predicting a number
+
+.. image:: /images/gallery/plot_06_regression_2.png
+   :alt: Predicting a number
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_06_regression.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

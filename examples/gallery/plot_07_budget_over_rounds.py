@@ -4,7 +4,12 @@ Where the budget goes
 
 For privacy officers and curious data scientists. Every model says what each round asked and
 what part of the budget it took. Here for our three methods, side by side.
+
+.. image:: /images/gallery/plot_07_budget_over_rounds.png
+   :alt: Where the budget goes
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_07_budget_over_rounds.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -6,7 +6,15 @@ For those who do not believe what software says of itself. ``hedgerow audit`` fi
 pipeline on made-up rows, puts *canaries* in (records that stand out, each with the toss of a
 coin) and looks at everything that was released. This page does the same and draws what it
 finds. The measured loss must not exceed the claim.
+
+.. image:: /images/gallery/plot_08_audit.png
+   :alt: An audit
+
+.. image:: /images/gallery/plot_08_audit_2.png
+   :alt: An audit
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_08_audit.png"
 
 import matplotlib.pyplot as plt
 

@@ -5,7 +5,12 @@ Export to ONNX, explain with SHAP
 For engineers who serve models, and for those who already have tools. A private model leaves
 hedgerow as ONNX and as XGBoost's own format; onnxruntime predicts the same, and SHAP explains
 it.
+
+.. image:: /images/gallery/plot_09_onnx_and_shap.png
+   :alt: Export to ONNX, explain with SHAP
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_09_onnx_and_shap.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

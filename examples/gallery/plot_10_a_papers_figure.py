@@ -6,7 +6,12 @@ For researchers. Gubler (2023) grows one tree from private histograms on mixture
 and draws its accuracy against epsilon, for Algorithm 5 and for Algorithm 6, which saves budget.
 Here is that figure in small: one setting, 30 runs. Algorithm 6 stands there twice: paid for as it
 must be, and as printed, drawn at the epsilon that it really costs.
+
+.. image:: /images/gallery/plot_10_a_papers_figure.png
+   :alt: A paper's figure in twenty lines
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_10_a_papers_figure.png"
 
 import warnings
 

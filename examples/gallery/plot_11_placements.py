@@ -4,7 +4,12 @@ Where noise is added
 
 For consortia that must choose whom to believe. The same forest over five sites: one trusted
 holder, noise in shares, noise at each site by itself, told labels, and no noise at all.
+
+.. image:: /images/gallery/plot_11_placements.png
+   :alt: Where noise is added
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_11_placements.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

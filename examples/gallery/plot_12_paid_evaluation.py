@@ -5,7 +5,15 @@ An evaluation that is paid for
 For data scientists who publish numbers. ``hr.evaluate`` measures a model by one private query.
 Here we compare its intervals with the truth, which only this page knows, and draw how well the
 probabilities are calibrated.
+
+.. image:: /images/gallery/plot_12_paid_evaluation.png
+   :alt: An evaluation that is paid for
+
+.. image:: /images/gallery/plot_12_paid_evaluation_2.png
+   :alt: An evaluation that is paid for
 """
+
+# sphinx_gallery_thumbnail_path = "images/gallery/plot_12_paid_evaluation.png"
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hedgerow import papers as papers
     from hedgerow.errors import (
         BudgetExceeded,
+        ComputationFailed,
         DataError,
         DataWarning,
         EngineLost,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "hedgerow.errors": (
         "BudgetExceeded",
+        "ComputationFailed",
         "DataError",
         "DataWarning",
         "EngineLost",
@@ -114,6 +116,7 @@ __all__ = [
     "BoostedTreesRegressor",
     "BudgetExceeded",
     "Categorical",
+    "ComputationFailed",
     "DataError",
     "DataWarning",
     "EngineLost",

@@ -6,6 +6,7 @@ HedgerowError
 ├── BudgetExceeded       the ledger says no; nothing was released
 ├── UnsupportedQuery     this placement cannot answer this query; the message names one that can
 ├── PartyRefused         a site declined; outside it only a constant code is seen
+├── ComputationFailed    a site could not compute what it had charged; its study is closed there
 ├── RoundFailed          a round gave no answer; its charge stays
 │   └── TooFewParties    fewer survivors than the promised noise needs
 ├── EngineLost           whatever carries letters reaches no site at all; ask again later
@@ -93,6 +94,13 @@ class PartyRefused(HedgerowError):
         super().__init__(f"{who} refused with code {code}; its own log says why.")
         self.code = code
         self.party = party
+
+
+class ComputationFailed(HedgerowError):
+    """A site could not compute an answer that it had charged for. Nothing was released, the charge
+    stays, and the study is closed at that site: a failure that depended on a record would tell of
+    it each time. Find the cause in the site's log; have a new study approved.
+    """
 
 
 class RoundFailed(HedgerowError):

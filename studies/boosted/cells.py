@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 
 DASH = "-"
@@ -64,8 +62,8 @@ NOTHING = pd.Series(dtype=float)
 class Peer:
     """A program whose script in benchmarks/peers has left its results; empty if it was not run."""
 
-    def __init__(self, path: Path) -> None:
-        table = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["dataset", "epsilon"])
+    def __init__(self, found: pd.DataFrame | None) -> None:
+        table = pd.DataFrame(columns=["dataset", "epsilon"]) if found is None else found
         self._rows = {
             key: rows.set_index("split") for key, rows in table.groupby(["dataset", "epsilon"])
         }

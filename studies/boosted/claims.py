@@ -83,6 +83,7 @@ def _printed_cells(cells: Cells, *, papers_noise: bool) -> Claim:
         "Tables 3 and 9",
         verdict,
         "; ".join(said) or NOTHING,
+        leads={f"{DATASETS[c.data]}, epsilon {c.epsilon:g}": c.gap for c in found},
     )
 
 
@@ -95,6 +96,7 @@ def _random_is_best(cells: Cells, other: str) -> Claim:
         "section 6.2, Tables 3 and 9 to 12",
         where_it_holds(found),
         listed(found),
+        leads=found,
     )
 
 
@@ -105,6 +107,7 @@ def _newton_is_best(cells: Cells, split: str) -> Claim:
         "section 6.3, Tables 3 and 9 to 12",
         where_it_holds(found),
         listed(found),
+        leads=found,
     )
 
 
@@ -116,6 +119,7 @@ def _batches(cells: Cells, leaves: str) -> Claim:
         "section 6.5, Table 5",
         where_it_holds(found),
         listed(found),
+        leads=found,
     )
 
 
@@ -127,6 +131,7 @@ def _pulled(cells: Cells) -> Claim:
         "not in the paper",
         where_it_holds(found),
         listed(found),
+        leads=found,
     )
 
 
@@ -137,7 +142,7 @@ def _candidates(cells: Cells, other: str) -> Claim:
         "uniform": "The Iterative Hessian beats uniform candidates on skewed features (Credit 1)",
         "quantile": "The Iterative Hessian is as good as quantiles or better",
     }[other]
-    return Claim(says, "section 6.4, Table 4", where_it_holds(found), listed(found))
+    return Claim(says, "section 6.4, Table 4", where_it_holds(found), listed(found), leads=found)
 
 
 def _few_rounds(cells: Cells) -> Claim:
@@ -148,6 +153,7 @@ def _few_rounds(cells: Cells) -> Claim:
         "section 6.4, Figure 3",
         gap.verdict,
         gap.shown(),
+        leads={"": gap},
     )
 
 
@@ -159,6 +165,7 @@ def _one_feature(cells: Cells) -> Claim:
         "appendix A.3, Figures 10 and 11",
         gap.verdict,
         gap.shown(),
+        leads={"": gap},
     )
 
 
@@ -180,12 +187,12 @@ def _ranked(cells: Cells) -> list[Claim]:
         printed = {name: numbers[place] for name, numbers in RANKS.items()}
         best = min(printed, key=lambda name: printed[name])
         each = ranks(cells, epsilon)
-        verdict, said = NOT_RUN, NOTHING
+        verdict, said, leads = NOT_RUN, NOTHING, dict[str, Lead]()
         if len(each):
             mean = each.mean()
             rival = mean.drop(best).idxmin()
             gap = lead(each[rival] - each[best])
-            verdict = gap.verdict
+            verdict, leads = gap.verdict, {"": gap}
             said = f"{best} {mean[best]:.2f}, {rival} {mean[rival]:.2f}, difference {gap.shown(2)}"
         made.append(
             Claim(
@@ -193,6 +200,7 @@ def _ranked(cells: Cells) -> list[Claim]:
                 "section 6.6, Table 6",
                 verdict,
                 f"{said}; paper {printed[best]:.2f}",
+                leads=leads,
             )
         )
     return made

@@ -184,7 +184,7 @@ HEAD = """## Figures
 
 Leaves as printed, and as pulled at the end. A figure has the splits that all its cells have; bars
 are standard errors. Figures 9 and 19 are of Nomao, of which no public copy is whole
-(docs/results/data). Figure 20 reads the bytes, rounds and seconds of the fits of Figure 5; its
+(studies/data/files.csv). Figure 20 reads the bytes, rounds and seconds of the fits of Figure 5; its
 panel on the number of clients is not reproduced."""
 
 

@@ -6,7 +6,6 @@ Made from whatever cells are there; a cell that was not run is shown as a dash.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pandas as pd
 
@@ -29,11 +28,12 @@ from studies.boosted.paper import (
 from studies.boosted.verdicts import SMALL
 from studies.claims import section
 from studies.harness import Computation
+from studies.kept import Tables
 from studies.pages import markdown_table, write_page
 
 PEERS = {"DP-EBM (interpret)": "dp_ebm", "diffprivlib forest": "diffprivlib"}
 WHY = """What is known of cells that can fall short
-(docs/decisions/0032-what-was-tried-on-boosting.md):
+(studies/notes/boosting.md#0032):
 
 * *Averaging on Bank.* Without any noise our random trees average to less than the paper's mean:
   what is missing is not noise. Of four ways to draw and to cut, ours is the best.
@@ -48,13 +48,14 @@ def write(computation: Computation, table: pd.DataFrame, command: str) -> None:
     out = computation.out
     cells = Cells(table)
     compared = Compared(cells)
-    peers = {name: Peer(out / f"{file}.csv") for name, file in PEERS.items()}
-    no_privacy = Peer(out / "lightgbm.csv")
+    kept = computation.kept
+    peers = {name: Peer(kept.frame(file)) for name, file in PEERS.items()}
+    no_privacy = Peer(kept.frame("lightgbm"))
     parts = [_head(cells, peers), section(claims(cells)), verdicts.section(cells)]
     parts += [_weights(compared, epsilon) for epsilon in sorted(WEIGHT_TABLES)]
     parts += [_candidates(compared), _batches(compared), _ranks(cells), compared.summary()]
     parts += [default.floors(cells, peers, no_privacy), default.Rivals(cells, peers).section()]
-    parts += [default.calibration(cells, peers), _benchmarks(out / "benchmarks.csv")]
+    parts += [default.calibration(cells, peers), _benchmarks(kept)]
     parts.append(figures.draw_all(cells, out))
     write_page(computation, "README.md", "Boosted trees", command, parts)
 
@@ -81,12 +82,12 @@ of the whole tree, the harder the louder its noise. The paper's methods by name 
 its sides take, as the authors' released code does; the paper's formula has the steps of before the
 clip. That code reads every column of Adult and Bank, numbers too, as the rank of its value
 among those that occur; here ranges are declared. What each of the two moves is measured in
-docs/decisions/0142-a-split-is-scored-by-clipped-steps.md.
+studies/notes/boosting.md#0142.
 
 No constant was chosen on these splits (numbers {recipes.FIRST_SPLIT} and up). What the paper leaves
 open (where the lowest cut stands, one category against the rest, how leaves are pulled, how much
 Hessian a greedy split needs) was settled on earlier splits of the same files:
-docs/decisions/0031-the-boosting-framework.md and docs/decisions/0032-what-was-tried-on-boosting.md.
+studies/notes/boosting.md#0031 and studies/notes/boosting.md#0032.
 """
 
 
@@ -98,14 +99,15 @@ def _of_earlier_code(table: pd.DataFrame) -> str:
 Adult that name no code are of records that miss no value."""
 
 
-def _benchmarks(path: Path) -> str:
+def _benchmarks(kept: Tables) -> str:
     """What benchmarks/bench_boosted.py left here, if it was run."""
-    if not path.exists():
+    found = kept.frame("benchmarks", dtype=str, keep_default_na=False)
+    if found is None:
         return ""
     return (
         "## Speed, and the limit without noise\n\nWritten by `python benchmarks/bench_boosted.py "
         "all`: processor seconds of one thread, or test AUC; both sides in one run.\n\n"
-        + markdown_table(pd.read_csv(path, dtype=str, keep_default_na=False))
+        + markdown_table(found)
     )
 
 

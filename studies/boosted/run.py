@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, product
 from typing import Any
 
+import pandas as pd
+
 from hedgerow.privacy.accounting.conversions import WEAK_DELTA_WORDS
 from studies.boosted import page
 from studies.boosted.accountant import at_the_papers_noise
@@ -22,6 +24,7 @@ from studies.boosted.paper import (
     DATASETS,
     JUDGED_EPSILONS,
     JUDGED_SETS,
+    RUNS,
     SPLITS,
     TRAINING_ROWS,
     UPDATES,
@@ -59,10 +62,14 @@ def files(quick: bool) -> tuple[str, ...]:
 
 def run(computation: Computation, quick: bool, splits: int) -> None:
     print(f"delta = 1 / n, as in the paper. {WEAK_DELTA_WORDS}", file=sys.stderr)
-    wanted = list(quick_cells() if quick else cells(splits))
-    table = computation.tables({"cells": (work, wanted)})["cells"]
+    table = collected(computation, quick, splits)
     options = "--quick" if quick else f"--splits {splits}"
     page.write(computation, table, f"python -m studies boosted {options} --data DIR")
+
+
+def collected(computation: Computation, quick: bool = False, splits: int = RUNS) -> pd.DataFrame:
+    wanted = list(quick_cells() if quick else cells(splits))
+    return computation.tables({"cells": (work, wanted)})["cells"]
 
 
 # ---------------------------------------------------------------------------------------- cells

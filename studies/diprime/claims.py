@@ -63,6 +63,7 @@ def _rivals(
             where_it_holds(found),
             listed(found, 2 if names is REGRESSION else 3),
             _released(rival, names),
+            leads=found,
         )
         for method in methods
         for rival in rivals
@@ -103,6 +104,7 @@ def _little_to_choose(table: pd.DataFrame | None) -> Claim:
         "Table 2",
         joined(verdicts),
         listed(found) or NOTHING,
+        leads=found,
     )
 
 
@@ -129,6 +131,7 @@ def _with_epsilon(table: pd.DataFrame | None) -> list[Claim]:
             "Figure 2",
             where_it_holds(found),
             f"lead of DiPriMe at epsilon {top:g}: {listed(found)}",
+            leads=found,
         )
     ]
 
@@ -162,6 +165,7 @@ def _worse_at_most(
         where_it_holds(found),
         f"{noun} {most:g} less the best of the smaller ones ({'; '.join(best_at)}), {UNITS}: "
         f"{listed(found, 2)}",
+        leads=found,
     )
 
 
@@ -185,7 +189,11 @@ def _flip_at_small_epsilon(table: pd.DataFrame | None) -> Claim:
     least = float(table["epsilon"].min())
     gap = lead(1e3 * (_at(table, PAID[1], epsilon=least) - _at(table, PAID[0], epsilon=least)))
     return Claim(
-        says, where, gap.verdict, f"error of Flip less Exp at epsilon {least:g}: {gap.shown(2)}"
+        says,
+        where,
+        gap.verdict,
+        f"error of Flip less Exp at epsilon {least:g}: {gap.shown(2)}",
+        leads={"": gap},
     )
 
 
@@ -208,6 +216,7 @@ def _large_rho(table: pd.DataFrame | None) -> list[Claim]:
                 figure,
                 where_it_holds(found),
                 f"error at rho {high:g} less {low:g}: {listed(found, 2)}",
+                leads=found,
             )
         )
     return made
@@ -227,6 +236,7 @@ def _all_rows(folds: pd.DataFrame | None, every: pd.DataFrame | None) -> Claim:
         f"best depth on all rows less on folds, split by split: {listed(found, 1)}"
         if found
         else NOTHING,
+        leads=found,
     )
 
 
@@ -245,6 +255,7 @@ def _balance(table: pd.DataFrame | None) -> list[Claim]:
             where_it_holds(emptier),
             f"part of the leaves with at most {edge} of the rows: {_shares(leaves.mean())}; less "
             f"DiPriMe's: {listed(emptier, 2)}",
+            leads=emptier,
         ),
         Claim(
             "Median splits are more even than random ones",
@@ -252,6 +263,7 @@ def _balance(table: pd.DataFrame | None) -> list[Claim]:
             (even := lead(nodes["DiPriMe"] - nodes["DP-ERT"])).verdict,
             "part of the nodes that send a quarter to three quarters left: "
             f"{_shares(nodes.mean()[['DiPriMe', 'DP-ERT']])}; difference: {even.shown(2)}",
+            leads={"": even},
         ),
     ]
 

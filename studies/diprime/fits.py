@@ -22,7 +22,7 @@ from studies.diprime.methods import (
 )
 
 FIRST_SPLIT = 100
-"""No constant was chosen on splits from here on; see docs/decisions/0050."""
+"""No constant was chosen on splits from here on; see studies/notes/trees.md#0050."""
 TREES, K, RHO = 10, 5, 0.5
 EPSILON = {True: 10.0, False: 2.0}
 """The paper's, for regression and for classification."""

@@ -46,7 +46,7 @@ plain leaves.
 **ours** is `MedianForestRegressor` / `MedianForestClassifier` as they come: one private choice
 among all features and cuts of a node; trees: {ours.n_trees}, leaves that lean on the nodes above.
 Its constants were chosen on the first {CHOSEN_ON} splits of these same sets
-(docs/decisions/0050-one-choice-instead-of-medians.md). All numbers below are from other splits,
+(studies/notes/trees.md#0050). All numbers below are from other splits,
 {FIRST_SPLIT} and on: their test rows decided nothing, but rows of the same sets did.
 
 DP-RF (Patil and Singh 2014) and DP-DF (Fletcher and Islam 2015) are k-ary trees on {KARY_BINS}
@@ -69,7 +69,7 @@ def _class_notes() -> str:
     return f"""
 higgs_18k is a part of the paper's {ROWS["higgs_18k"]:,} rows. puc_rio_har is sitting against
 standing, with the rows that lead from one to the other, as many as the paper's
-{ROWS["puc_rio_har"]:,} but for two (docs/results/data). wall_robot is Move-Forward against the
+{ROWS["puc_rio_har"]:,} but for two (studies/data/files.csv). wall_robot is Move-Forward against the
 rest. diffprivlib is its forest of {PEER_TREES} trees at the same epsilon, on the same splits (of
 puc_rio_har: of the rows of the two postures alone), with the better of two depths by these test
 rows. DP-ERT, DP-RF and DP-DF here have exact integer noise
@@ -115,7 +115,7 @@ def write(computation: Computation, tables: Mapping[str, pd.DataFrame], quick: b
         _intro(),
         section(claims(tables)),
         *_numbers(tables["table1"], quick),
-        *_classes(tables["table2"], out),
+        *_classes(tables["table2"], computation.kept.frame("diffprivlib")),
         *([] if quick else _rows(tables["rows"])),
         *([] if quick else _figures(out, tables)),
     ]
@@ -139,11 +139,11 @@ def _numbers(table: pd.DataFrame, quick: bool) -> list[str]:
     ]
 
 
-def _classes(table: pd.DataFrame, out: Path) -> list[str]:
+def _classes(table: pd.DataFrame, peer: pd.DataFrame | None) -> list[str]:
     title = f"## Table 2: accuracy at epsilon = {EPSILON[False]:g}\n"
     if table.empty:
         return [title, "Not run.\n"]
-    beside = _with_peer(table, out / "diffprivlib.csv")
+    beside = _with_peer(table, peer)
     return [
         title,
         _table(beside, CLASSIFICATION),
@@ -156,11 +156,10 @@ def _classes(table: pd.DataFrame, out: Path) -> list[str]:
 
 
 # -------------------------------------------------------------------------------------- tables
-def _with_peer(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+def _with_peer(table: pd.DataFrame, peer: pd.DataFrame | None) -> pd.DataFrame:
     """With the scores that benchmarks/peers/diffprivlib_diprime.py made, if it did."""
-    if not path.exists():
+    if peer is None:
         return table
-    peer = pd.read_csv(path)
     best = peer.groupby(["data", "depth"]).score.mean().unstack().idxmax(axis=1)
     peer = peer[[best[d] == depth for d, depth in zip(peer.data, peer.depth, strict=True)]]
     return pd.concat([table, peer.assign(method=PEER)], ignore_index=True)

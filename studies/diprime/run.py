@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import product
 
+import pandas as pd
+
 from studies.diprime.claims import DEPTHS, SIZES
 from studies.diprime.data import CLASSIFICATION, REGRESSION
 from studies.diprime.fits import (
@@ -50,7 +52,11 @@ def files(quick: bool) -> tuple[str, ...]:
 
 
 def run(computation: Computation, quick: bool) -> None:
-    write(computation, computation.tables(quick_grids() if quick else full_grids()), quick)
+    write(computation, collected(computation, quick), quick)
+
+
+def collected(computation: Computation, quick: bool = False) -> dict[str, pd.DataFrame]:
+    return computation.tables(quick_grids() if quick else full_grids())
 
 
 # --------------------------------------------------------------------------------------- grids

@@ -62,6 +62,7 @@ def _comparable(table: pd.DataFrame, measure: str) -> Claim:
         "section 4.2, Table 2",
         where_it_holds(found),
         f"FET less ET: {listed(_plain(found, NEAR_SKLEARN))}",
+        leads=_plain(found, NEAR_SKLEARN),
     )
 
 
@@ -72,6 +73,7 @@ def _better(table: pd.DataFrame) -> Claim:
         "section 4.2, Table 2",
         where_it_holds(found),
         f"FET less ET: {listed(found)}",
+        leads=found,
     )
 
 
@@ -85,6 +87,7 @@ def _close(table: pd.DataFrame, says: str, column: str, method: str) -> Claim:
         "section 4.2, Table 2",
         where_it_holds(found),
         f"less FET: {listed(_plain(found, BELOW_PAPER))}; printed: {printed}",
+        leads=_plain(found, BELOW_PAPER),
     )
 
 
@@ -114,6 +117,7 @@ def _stable(table: pd.DataFrame) -> list[Claim]:
                 "section 4.2, Table 2",
                 found.verdict,
                 f"deviation of {first[0]} less {second[0]}: {said}; printed: {printed}",
+                leads={"": lead(gaps)},
             )
         )
     return made
@@ -131,7 +135,7 @@ def _grows(figure: pd.DataFrame, what: str) -> Claim:
         wide = mine.pivot_table(index="seed", columns=what, values="accuracy")
         if low != high:
             found[f"{name}, {method}"] = lead(wide[high] - wide[low])
-    return Claim(says, where, where_it_holds(found), listed(found))
+    return Claim(says, where, where_it_holds(found), listed(found), leads=found)
 
 
 def varied(part: pd.DataFrame, what: str) -> pd.DataFrame:

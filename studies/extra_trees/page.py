@@ -29,6 +29,7 @@ from studies.extra_trees.fits import (
 from studies.extra_trees.paper import DEVIATIONS, PAPER, REPEATS, ROWS
 from studies.extra_trees.waveform import best_accuracy
 from studies.harness import Computation
+from studies.kept import Tables
 from studies.pages import (
     Line,
     curves,
@@ -47,7 +48,7 @@ DRAWS = 100_000
 def write(computation: Computation, tables: Mapping[str, pd.DataFrame], command: str) -> None:
     out, table, figure = computation.out, tables["table2"], tables["figure3"]
     means = table.groupby(["data", "method", "epsilon"])[["accuracy", "f1"]].agg(["mean", "std"])
-    peer = _peer(out)
+    peer = computation.kept.frame("diffprivlib")
     parts = [
         _setting(table),
         section(claims(table, figure)),
@@ -64,7 +65,7 @@ def write(computation: Computation, tables: Mapping[str, pd.DataFrame], command:
         *[f"### {name}\n\n{markdown_table(_noisy(means, peer, name))}" for name in _sets(means)],
         _printed(tables.get("printed")),
         *([_figure(figure, out)] if len(figure) else []),
-        *_benchmark(out),
+        *_benchmark(computation.kept),
         _limits(),
     ]
     write_page(computation, "README.md", "Federated extra-trees", command, parts)
@@ -127,7 +128,7 @@ def _limits() -> str:
     return f"""## What to keep in mind
 
 * Settings were chosen by test accuracy on these same data sets, before this run: the law of cuts
-  among five variants (docs/decisions/0040-cuts-from-public-ranges.md), at least {LEAF_ROWS:g} rows
+  among five variants (studies/notes/trees.md#0040), at least {LEAF_ROWS:g} rows
   in a leaf of told labels among four numbers, the noisy forests among ten or so numbers of trees,
   depths and features on spambase, credit_default and waveform. No epsilon covers that choice, and
   it flatters our rows a little. diffprivlib was run once, with the shape of our random forest.
@@ -144,8 +145,8 @@ def _limits() -> str:
   count is read from many noisy bits where k-ary response tells one label. With our default instant
   bits no epsilon would do, since their fresh coins drown small leaves whatever epsilon is; that was
   seen on the first division of letter, and the sharper odds were chosen there.
-* Cuts come from the public range, here that of the whole file. Decision
-  docs/decisions/0040-cuts-from-public-ranges.md says why, and what `ranges="observed"` tells and
+* Cuts come from the public range, here that of the whole file. The note
+  studies/notes/trees.md#0040 says why, and what `ranges="observed"` tells and
   brings where the public range is wider.
 """
 
@@ -307,18 +308,13 @@ def _against_peer(means: pd.DataFrame, peer: pd.DataFrame | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _peer(out: Path) -> pd.DataFrame | None:
-    path = out / "diffprivlib.csv"
-    return pd.read_csv(path) if path.exists() else None
-
-
-def _benchmark(out: Path) -> list[str]:
+def _benchmark(kept: Tables) -> list[str]:
     """The table of `python -m benchmarks.run extra_trees`, if it was kept beside the results."""
-    path = out / "benchmark.md"
-    if not path.exists():
+    found = kept.text("benchmark.md")
+    if found is None:
         return []
     words = "CPU seconds of `python -m benchmarks.run extra_trees`, all sites in one process.\n"
-    return ["## Speed, rounds and bytes\n", words, path.read_text(encoding="utf-8")]
+    return ["## Speed, rounds and bytes\n", words, found]
 
 
 def _figure(figure: pd.DataFrame, out: Path) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
+import pandas as pd
+
 from studies.extra_trees import page
 from studies.extra_trees.fits import (
     AS_PRINTED,
@@ -53,6 +55,14 @@ def files(quick: bool) -> tuple[str, ...]:
 
 
 def run(computation: Computation, quick: bool, repeats: int) -> None:
+    options = "--quick" if quick else f"--repeats {repeats}"
+    command = f"python -m studies extra-trees {options} --data DIR"
+    page.write(computation, collected(computation, quick, repeats), command)
+
+
+def collected(
+    computation: Computation, quick: bool = False, repeats: int = REPEATS
+) -> dict[str, pd.DataFrame]:
     if quick:
         cells = table_cells(1, QUICK_SETS, QUICK_EPSILONS)
         figure_3 = figure_cells(1, QUICK_SETS[:1], QUICK_FIGURE)
@@ -60,16 +70,13 @@ def run(computation: Computation, quick: bool, repeats: int) -> None:
         cells = table_cells(repeats, SETS, EPSILONS)
         figure_3 = figure_cells(min(repeats, FIGURE_REPEATS), FIGURE_SETS, FIGURE)
     printed = [] if quick else list(printed_cells(min(repeats, 3), PRINTED_SETS, LOUD))
-    tables = computation.tables(
+    return computation.tables(
         {
             "table2": (work, list(cells)),
             "figure3": (work, _once(figure_3)),
             "printed": (work, printed),
         }
     )
-    options = "--quick" if quick else f"--repeats {repeats}"
-    command = f"python -m studies extra-trees {options} --data DIR"
-    page.write(computation, tables, command)
 
 
 def _once(cells: Iterable[Cell]) -> list[Cell]:

@@ -61,6 +61,7 @@ def _saving(shallow: pd.DataFrame, words: str) -> Claim:
         where_it_holds(found),
         listed(found, 1),
         _authors(words),
+        leads=found,
     )
 
 
@@ -84,6 +85,7 @@ def _with_features(shallow: pd.DataFrame, words: str) -> Claim:
         "section 4.2, Figure 3",
         found.verdict,
         f"gain at p = {many} less gain at p = {few}: {found.shown(1)}",
+        leads={"": found},
     )
 
 
@@ -97,6 +99,7 @@ def _with_depth(mixture: pd.DataFrame, words: str) -> Claim:
         "section 4.2, Figure 3",
         _of_enough(found),
         f"gain at depth {DEEP} less gain at depth {SHALLOW}: {found.shown(1)}",
+        leads={"": found},
     )
 
 
@@ -122,6 +125,7 @@ def _above_local(shallow: pd.DataFrame, words: str) -> Claim:
         "section 4.2, Figures 3 to 5",
         where_it_holds(rows),
         listed(rows, 1),
+        leads=rows,
     )
 
 
@@ -141,4 +145,5 @@ def _correlation(shallow: pd.DataFrame, words: str) -> Claim:
         "section 4.2, Figures 3 to 5",
         found.verdict,
         f"gap to the pooled tree at high less at low correlation: {found.shown(1)}",
+        leads={"": found},
     )

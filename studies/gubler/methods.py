@@ -17,6 +17,7 @@ from hedgerow.learning.leaves import per_leaf
 from hedgerow.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
 from hedgerow.recipes.papers.gubler import HistogramTree
 from hedgerow.recipes.recipe import Needs, Recipe, Task, Trained, mean_of
+from hedgerow.study.size import Size
 from hedgerow.values.candidates import Grids, all_features
 from hedgerow.values.schema import Schema
 
@@ -50,8 +51,8 @@ class SavingAsPrinted:
     def grid(self, schema: Schema) -> Schema:
         return schema
 
-    def rounds(self, schema: Schema) -> int | None:
-        return None
+    def largest(self, schema: Schema) -> Size:
+        return HistogramTree(max_depth=self.max_depth, save_budget=True).largest(schema)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         p, counts = len(schema.grids), ClassCounts(len(schema.classes or ()))

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 
 import pandas as pd
 
@@ -85,8 +84,13 @@ def chosen(quick: bool, full: bool) -> Effort:
 
 
 def run(computation: Computation, effort: Effort, options: str) -> None:
-    """All grids, then the page. Without a data folder the real data are left out."""
-    has_data = bool(effort.data) and datasets.FOLDER_VARIABLE in os.environ
+    """All grids, then the page."""
+    write_results(computation, collected(computation, effort), options)
+
+
+def collected(computation: Computation, effort: Effort = USUAL) -> Results:
+    """The tables of all grids. Without a data folder the real data are left out."""
+    has_data = computation.page_only or datasets.FOLDER_VARIABLE in os.environ
     tables = computation.tables(
         {
             "shallow": (on_mixture, shallow_cells(effort)),
@@ -96,18 +100,11 @@ def run(computation: Computation, effort: Effort, options: str) -> None:
             "deep": (on_mixture, deep_cells(effort)),
         }
     )
-    peers = _peers(computation.out / "diffprivlib.csv")
+    peers = computation.kept.frame("diffprivlib")
     mixture = pd.concat(
         [table for name in ("shallow", "deep") if len(table := tables.get(name, ()))]
     )
-    results = Results(
-        mixture, tables.get("shares"), tables.get("permuted"), tables.get("real"), peers
-    )
-    write_results(computation, results, options)
-
-
-def _peers(where: Path) -> pd.DataFrame | None:
-    return pd.read_csv(where) if where.exists() else None
+    return Results(mixture, tables.get("shares"), tables.get("permuted"), tables.get("real"), peers)
 
 
 # ------------------------------------------------------------------------------------- mixtures

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from studies.harness import Computation
+from studies.kept import Tables as TablesOf
 from studies.measures import CONFIDENCE
 from studies.ours import tables as shown
 from studies.ours import verdicts
@@ -34,27 +35,21 @@ LINES = {
 
 UNSEEN = """## Tasks that decided no constant but gates
 
-Only the gates for Laplace noise (docs/decisions/0155) were set on other splits of these as well.
+Only the gates for Laplace noise (studies/notes/gates.md#0155) were set on other splits of these
+as well.
 """
 
 
 def write(computation: Computation, tables: Tables, quick: bool) -> None:
     out, command = computation.out, COMMAND + (" --quick" if quick else "")
-    peers = _peers(out)
-    seen = set(tables["classes"]["task_name"])
-    everything = pd.concat(
-        [shown.named(tables[name]) for name in ("classes", "parties", "baselines")]
-        + [peers[peers["task_name"].isin(seen)]]
-    )
-    strange = set(tables["unseen"]["task_name"])
-    unseen = pd.concat([shown.named(tables["unseen"]), peers[peers["task_name"].isin(strange)]])
+    everything, unseen = joined(computation.kept, tables)
     _figure(out, everything)
     write_page(
         computation,
         "README.md",
         "Our own tree, forest and regression",
         command,
-        _main_parts(out, tables, everything, unseen),
+        _main_parts(computation.kept, tables, everything, unseen),
     )
     write_page(
         computation,
@@ -65,8 +60,21 @@ def write(computation: Computation, tables: Tables, quick: bool) -> None:
     )
 
 
+def joined(kept: TablesOf, tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """All methods on the tasks that decided constants, and on those that did not."""
+    peers = _peers(kept)
+    seen = set(tables["classes"]["task_name"])
+    everything = pd.concat(
+        [shown.named(tables[name]) for name in ("classes", "parties", "baselines")]
+        + [peers[peers["task_name"].isin(seen)]]
+    )
+    strange = set(tables["unseen"]["task_name"])
+    unseen = pd.concat([shown.named(tables["unseen"]), peers[peers["task_name"].isin(strange)]])
+    return everything, unseen
+
+
 def _main_parts(
-    out: Path, tables: Tables, everything: pd.DataFrame, unseen: pd.DataFrame
+    kept: TablesOf, tables: Tables, everything: pd.DataFrame, unseen: pd.DataFrame
 ) -> list[str]:
     accuracy = verdicts.accuracy_targets(tables["classes"])
     adult = verdicts.adult_targets(everything)
@@ -101,7 +109,7 @@ def _main_parts(
         "## What travels\n",
         shown.traffic(pd.concat([tables["classes"], tables["parties"]])),
         "## Speed\n",
-        _speed(out),
+        _speed(kept),
     ]
 
 
@@ -122,12 +130,11 @@ def _task_parts(tables: Tables, everything: pd.DataFrame, unseen: pd.DataFrame) 
 
 
 # ---------------------------------------------------------------------------------------- parts
-def _peers(out: Path) -> pd.DataFrame:
+def _peers(kept: TablesOf) -> pd.DataFrame:
     """Results of diffprivlib, made by its own script in its own environment."""
-    path = out / "diffprivlib.csv"
-    if not path.exists():
+    peers = kept.frame("diffprivlib")
+    if peers is None:
         return pd.DataFrame(columns=["task_name", "seed", "epsilon", "who", *MEASURES])
-    peers = pd.read_csv(path)
     peers["who"] = "diffprivlib " + peers["method"] + " (pure)"
     return peers
 
@@ -237,14 +244,14 @@ def _unseen(standing: pd.DataFrame) -> str:
     )
 
 
-def _speed(out: Path) -> str:
+def _speed(kept: TablesOf) -> str:
     """The table of `python -m benchmarks.run ours`, if it was kept beside the results."""
-    path = out / "benchmark.md"
+    found = kept.text("benchmark.md")
     words = (
         "A whole fit on one thread, CPU seconds, beside XGBoost: what `python -m benchmarks.run "
         "ours` prints, kept in benchmark.md.\n\n"
     )
-    return words + path.read_text(encoding="utf-8") if path.exists() else "Not measured here.\n"
+    return words + found if found is not None else "Not measured here.\n"
 
 
 # --------------------------------------------------------------------------------------- figure

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import product
 
+import pandas as pd
+
 from studies.harness import Cell, Computation
 from studies.ours.page import write
 from studies.ours.tasks import (
@@ -45,11 +47,14 @@ def files(quick: bool) -> tuple[str, ...]:
 
 
 def run(computation: Computation, quick: bool) -> None:
+    write(computation, collected(computation, quick), quick)
+
+
+def collected(computation: Computation, quick: bool = False) -> dict[str, pd.DataFrame]:
     grids = quick_grids() if quick else full_grids()
-    tables = computation.tables(
+    return computation.tables(
         {name: (WORK.get(name, fit_classes), wanted) for name, wanted in grids.items()}
     )
-    write(computation, tables, quick)
 
 
 def full_grids() -> dict[str, list[Cell]]:

@@ -46,7 +46,7 @@ CLASSES = (
 )
 SMALL_UNSEEN = ("breast_cancer", "wine", "digits")
 LARGE_UNSEEN = ("credit_gmsc", "avazu_15k", "skin")
-"""Tasks on which no constant was chosen, but for gates of Laplace noise (decision 155)."""
+"""Tasks on which no constant was chosen, but for gates of Laplace noise: notes/gates.md#0155."""
 NUMBERS = ("parkinsons", "appliances_energy", "metro_traffic", "gas_turbine", "flights_nyc13")
 MOST_ROWS = {"puc_rio_har": 60_000, "credit_gmsc": 60_000, "skin": 60_000, "flights_nyc13": 100_000}
 

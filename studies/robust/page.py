@@ -20,14 +20,13 @@ OURS = ("boosted", "forest", "tree")
 
 
 def write(computation: Computation, table: pd.DataFrame, command: str) -> None:
-    """`robust.md` stands beside the folder of its tables."""
-    earlier = computation.out / "before.csv"
-    columns = [*KEYS, "score"]
-    before = pd.read_csv(earlier) if earlier.exists() else pd.DataFrame(columns=columns)
+    before = computation.kept.frame("before")
+    if before is None:
+        before = pd.DataFrame(columns=[*KEYS, "score"])
     now = table.reindex(columns=[*KEYS, "seed", "score"]).groupby(KEYS)["score"].mean()
     then = before.groupby(KEYS)["score"].mean()
     parts = [_words(table, now, then), *(_of_harm(harm, now, then) for harm in _done(now))]
-    write_page(computation, f"../{computation.out.name}.md", "Hurt records", command, parts)
+    write_page(computation, "README.md", "Hurt records", command, parts)
 
 
 def _done(now: pd.Series) -> list[str]:
@@ -39,7 +38,7 @@ def _words(table: pd.DataFrame, now: pd.Series, then: pd.Series) -> str:
     both = now.to_frame("now").join(then.rename("then"), how="inner")
     worse = both[both["now"] < both["then"] - CLOSE]
     better = both[both["now"] > both["then"] + CLOSE]
-    harmful = [key for key, score in now.items() if _is_harm(str(key[0]), float(score))]
+    harmful = [key for key, score in now.items() if is_harm(str(key[0]), float(score))]
     n = table["seed"].nunique() if len(table) else 0
     return (
         f"For people whose records are not a benchmark's. Epsilon {EPSILON:g}, delta {DELTA:g}; "
@@ -54,7 +53,7 @@ def _words(table: pd.DataFrame, now: pd.Series, then: pd.Series) -> str:
     )
 
 
-def _is_harm(task: str, score: float) -> bool:
+def is_harm(task: str, score: float) -> bool:
     if task == "waveform":
         return score < 1.0 / 3.0 - HARMLESS
     is_number = task in ("metro_traffic", "gas_turbine")

@@ -85,7 +85,7 @@ def test_the_papers_noise_is_that_of_its_accountant():
 
 
 def test_training_rows_are_those_of_the_files():
-    with Path("docs/results/data/files.csv").open(newline="", encoding="utf-8") as lines:
+    with Path("studies/data/files.csv").open(newline="", encoding="utf-8") as lines:
         rows = {row["name"]: int(row["rows"]) for row in csv.DictReader(lines)}
     for name, n in TRAINING_ROWS.items():
         assert n == rows[name] - math.ceil(fits.TEST_PART * rows[name])

@@ -21,6 +21,7 @@ from studies import harness, needs
 from studies.code_version import code_version, reached
 from studies.earlier_code import SAME_ANSWERS
 from studies.harness import CODE, Computation
+from studies.kept import Tables, overlaid
 from studies.progress import Progress
 
 CELLS = [{"seed": seed, "name": name} for seed in (0, 1) for name in ("a", "b")]
@@ -117,7 +118,7 @@ def test_cells_that_time_did_not_reach_keep_the_rows_they_had(toy, tmp_path):
     text = (out / "grid.csv").read_text(encoding="utf-8").replace(code_version(work), "earlier")
     (out / "grid.csv").write_text(text, encoding="utf-8")
     run = Computation(out, workers=1)
-    table = harness._Table(out / "grid.csv", work, CELLS)
+    table = harness._Table(Tables(out), "grid", work, CELLS)
     table.add({**CELLS[0], "value": 7, CODE: table.code})
     table.keep_what_was_not_reached()
     table.keep()
@@ -133,7 +134,7 @@ def test_rows_that_measured_other_things_are_not_kept_beside_new_ones(toy, tmp_p
     computed(out, work, CELLS[:2])
     text = (out / "grid.csv").read_text(encoding="utf-8").replace("value", "other")
     (out / "grid.csv").write_text(text, encoding="utf-8")
-    table = harness._Table(out / "grid.csv", work, CELLS)
+    table = harness._Table(Tables(out), "grid", work, CELLS)
     table.add({**CELLS[0], "value": 7, CODE: table.code})
     table.keep_what_was_not_reached()
     assert len(table.rows) == 1
@@ -310,8 +311,12 @@ def test_other_bytes_are_noticed(tmp_path, monkeypatch):
     assert needs.other_files(("adult",), tmp_path) == ["adult"]
 
 
-def test_a_small_grid_never_writes_over_the_committed_page():
-    with pytest.raises(SpecError, match="committed pages"):
-        command.place("gubler", command.RESULTS / "gubler", quick=True)
-    assert command.place("gubler", None, quick=True) == command.QUICK_RESULTS / "gubler"
-    assert command.place("gubler", None, quick=False) == command.RESULTS / "gubler"
+@pytest.mark.parametrize("kept", [command.ARCHIVES, command.WORK, command.EVIDENCE])
+def test_a_small_grid_never_writes_over_what_is_kept(kept, tmp_path):
+    with pytest.raises(SpecError, match="where the whole study is"):
+        command.places("gubler", kept / "gubler", quick=True)
+    quick = command.QUICK_RESULTS / "gubler"
+    assert command.places("gubler", None, quick=True) == (quick, Tables(quick))
+    assert command.places("gubler", tmp_path, quick=False) == (tmp_path, Tables(tmp_path))
+    whole = (command.EVIDENCE / "gubler", overlaid("gubler"))
+    assert command.places("gubler", None, quick=False) == whole

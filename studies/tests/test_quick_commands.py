@@ -1,4 +1,4 @@
-"""`--quick` of every study runs from files to page, and touches no committed page.
+"""`--quick` of every study runs from files to page, and touches nothing that is kept.
 
 Needs the data folder (HEDGEROW_DATA); some rows of each file are enough to see that it runs.
 """
@@ -14,8 +14,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from studies.__main__ import RESULTS, app
+from studies.__main__ import app
 from studies.datasets import FOLDER_VARIABLE
+from studies.kept import ARCHIVES, WORK
 
 ROWS = 600
 NAMES = sorted(
@@ -37,8 +38,8 @@ def folder(tmp_path_factory):
     return few
 
 
-def committed():
-    files = (path for path in RESULTS.rglob("*") if path.is_file())
+def kept_files():
+    files = (path for kept in (ARCHIVES, WORK) for path in kept.rglob("*") if path.is_file())
     return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
@@ -48,11 +49,11 @@ def test_the_names_are_all_studies_that_can_be_quick():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_quick_study_makes_its_page_and_touches_no_committed_one(name, folder, tmp_path):
-    before = committed()
+def test_a_quick_study_makes_its_page_and_touches_nothing_that_is_kept(name, folder, tmp_path):
+    before = kept_files()
     command = [sys.executable, "-m", "studies", name, "--quick", "--workers", "2"]
     where = ["--data", str(folder), "--out", str(tmp_path / "out")]
     done = subprocess.run([*command, *where], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert list(tmp_path.rglob("*.md"))
-    assert committed() == before
+    assert kept_files() == before

@@ -20,7 +20,7 @@ def written(tmp_path, rows, before=()):
     columns = ["task_name", "harm", "method", "score"]
     pd.DataFrame(before, columns=columns).to_csv(out / "before.csv", index=False)
     page.write(Computation(out), pd.DataFrame(rows, columns=columns).assign(seed=50), "command")
-    return (tmp_path / "robust.md").read_text()
+    return (out / "README.md").read_text()
 
 
 def test_what_became_worse_and_what_is_worse_than_no_model_is_named(tmp_path):

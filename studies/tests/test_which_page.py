@@ -50,14 +50,14 @@ def written(tmp_path, now, before=None):
     limits = pd.DataFrame([{"dataset": "adult", "split": 800, "auc": 0.926}])
     tables = {"fresh": now, "limits": limits, "classes": CLASSES, "numbers": NUMBERS}
     page.write(Computation(out), tables, "python -m studies which")
-    return (tmp_path / "which.md").read_text()
+    return (out / "README.md").read_text()
 
 
 def test_a_run_that_time_cut_short_has_a_page_of_what_there_is(tmp_path):
     nothing = pd.DataFrame(columns=["dataset", "split", "code"])
     tables = {"fresh": fresh([0.92]), "limits": nothing, "classes": nothing, "numbers": nothing}
     page.write(Computation(tmp_path / "which"), tables, "python -m studies which")
-    said = (tmp_path / "which.md").read_text()
+    said = (tmp_path / "which/README.md").read_text()
     assert "0.9200" in said
     assert "## Classes" not in said
 

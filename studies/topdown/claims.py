@@ -90,6 +90,7 @@ def _leaf_share(table: pd.DataFrame) -> list[Claim]:
                 "Figures 1 and 4",
                 where_it_holds(found),
                 f"leaf share {middle:g} less {edge:g}: {listed(found)}",
+                leads=found,
             )
         )
     fall = pairs(table, "leaf_share", middle, low)
@@ -102,6 +103,7 @@ def _leaf_share(table: pd.DataFrame) -> list[Claim]:
                 "Figure 1",
                 where_it_holds(found),
                 f"loss from {middle:g} to {low:g}, decay less even: {listed(found)}",
+                leads=found,
             )
         )
     return made
@@ -117,6 +119,7 @@ def _more_epsilon(table: pd.DataFrame, lines: Mapping[str, str]) -> Claim:
         "Figure 2",
         where_it_holds(found),
         f"epsilon {high:g} less {low:g}: {listed(found)}",
+        leads=found,
     )
 
 
@@ -149,14 +152,23 @@ def _converges(tables: Tables) -> Claim:
         f"holds but for {', '.join(but_for)}" if HOLDS in met.values() and but_for else joined(met),
         f"epsilon {top:g} less no noise: {listed(found)}",
         f"SingleMachine on mnist, {authors}",
+        leads=found,
     )
 
 
 REPAIRED_ORDER = (
     ("SingleMachine is the best", "single machine", "local choice"),
     ("LocalRNM is better than NoisyCounts", "local choice", "noisy counts as written"),
-    ("... than NoisyCounts with a table per feature", "local choice", "noisy counts, silo"),
-    ("... than NoisyCounts with shared noise", "local choice", "noisy counts, shares"),
+    (
+        "LocalRNM is better than NoisyCounts with a table per feature",
+        "local choice",
+        "noisy counts, silo",
+    ),
+    (
+        "LocalRNM is better than NoisyCounts with shared noise",
+        "local choice",
+        "noisy counts, shares",
+    ),
 )
 PRINTED_ORDER = (
     ("SingleMachine is the best", AS_PRINTED["SingleMachine"], AS_PRINTED["LocalRNM"]),
@@ -172,7 +184,7 @@ def _order(table: pd.DataFrame, compared: Sequence[tuple[str, str, str]]) -> lis
         if first in wide and second in wide:
             by_run = (wide[first] - wide[second]).groupby(["name", "seed"]).mean()
             found = _by(by_run, "name")
-            made.append(Claim(says, "Figure 2", where_it_holds(found), listed(found)))
+            made.append(Claim(says, "Figure 2", where_it_holds(found), listed(found), leads=found))
     return made
 
 
@@ -190,7 +202,9 @@ def _above_its_tree(tables: Tables, name: str) -> Claim:
             if gap.n and (best.n == 0 or gap.mean > best.mean):
                 best = gap
         found[words] = best
-    return Claim(says, where, where_it_holds(found), f"at the best epsilon: {listed(found)}")
+    return Claim(
+        says, where, where_it_holds(found), f"at the best epsilon: {listed(found)}", leads=found
+    )
 
 
 # ------------------------------------------------------------------------------- Figures 3 and 6
@@ -206,6 +220,7 @@ def _sizes(table: pd.DataFrame, value: str, where: str) -> list[Claim]:
             where,
             where_it_holds(found),
             f"{high:g} less {low:g} of the rows: {listed(found)}",
+            leads=found,
         )
     ]
 
@@ -218,7 +233,7 @@ def _variance(table: pd.DataFrame) -> Claim:
     spread = table.groupby(keys, sort=False)["test"].std(ddof=1).unstack("fraction")
     found = lead(spread[spread.columns.min()] - spread[spread.columns.max()])
     words = "sample deviation of the smallest less the largest part"
-    return Claim(says, where, found.verdict, f"{words}: {found.shown()}")
+    return Claim(says, where, found.verdict, f"{words}: {found.shown()}", leads={"": found})
 
 
 def _small_parts(tables: Tables) -> Claim:
@@ -235,7 +250,7 @@ def _small_parts(tables: Tables) -> Claim:
         rows = part.set_index(["fraction", "seed"])
         gap = rows["test"] - base.reindex(rows.index)
         found[f"{fraction:g} of the rows"] = lead(gap.groupby("seed").mean())
-    return Claim(says, "Figure 3", where_it_holds(found), listed(found) or NOTHING)
+    return Claim(says, "Figure 3", where_it_holds(found), listed(found) or NOTHING, leads=found)
 
 
 # -------------------------------------------------------------------------------------- Figure 5
@@ -251,6 +266,7 @@ def _shapes(table: pd.DataFrame, lines: Mapping[str, str]) -> list[Claim]:
                 "Figure 5",
                 where_it_holds(found),
                 f"epsilon {high:g} less {low:g}: {listed(found, 1)}",
+                leads=found,
             )
         )
     wide = table.pivot_table(index=["name", "seed", "alpha"], columns="method", values="depth")
@@ -266,6 +282,7 @@ def _shapes(table: pd.DataFrame, lines: Mapping[str, str]) -> list[Claim]:
                     "Figure 5",
                     where_it_holds(found),
                     f"depth of {first} less {second}: {listed(found, 1)}",
+                    leads=found,
                 )
             )
     return made

@@ -24,7 +24,7 @@ def draw_all(out: Path, tables: Tables) -> str:
             "## Figures\n",
             _privacy(out, tables, "curves", "test", "test accuracy", "Figure 2"),
             _privacy(out, tables, "printed", "test", "test accuracy, as printed", "Figure 2"),
-            "Not drawn: [slow budgets](slow.csv) and [larger epsilons](loud.csv).\n",
+            "Not drawn: slow budgets (`slow.csv`) and larger epsilons (`loud.csv`).\n",
             *(
                 _privacy(out, tables, f"figure_5_{value}", value, words, "Figure 5")
                 for value, words in (

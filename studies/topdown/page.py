@@ -327,7 +327,7 @@ pick and shortlist, histograms) is computed exactly. It is at most the charge, a
 it. The same tests compute the paper's own releases beside it: the noisy maximum told together with
 its index loses half as many times what it claims as there are candidates, and noise scaled by the
 private number of rows of a node has no bound at all. See `tests/property/test_private_split.py` and
-[the proofs](../../proofs/selection.md).
+[the proofs](/proofs/selection.md).
 """
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import product
 
+import pandas as pd
+
 from studies.harness import Cell, Computation, Grid
 from studies.topdown.claims import ORDERED_SETS, REPEATED
 from studies.topdown.data import FILES, LOADERS
@@ -34,11 +36,14 @@ def files(quick: bool) -> tuple[str, ...]:
 
 
 def run(computation: Computation, quick: bool) -> None:
+    write(computation, collected(computation, quick), quick)
+
+
+def collected(computation: Computation, quick: bool = False) -> dict[str, pd.DataFrame]:
     grids: dict[str, Grid] = {
         name: (fit, cells) for name, cells in (quick_grids() if quick else full_grids()).items()
     }
-    tables = computation.tables({"speed": (timed, speeds(quick)), **grids})
-    write(computation, tables, quick)
+    return computation.tables({"speed": (timed, speeds(quick)), **grids})
 
 
 def full_grids() -> dict[str, list[Cell]]:

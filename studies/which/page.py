@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -26,11 +27,10 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def write(computation: Computation, tables: Tables, command: str) -> None:
-    """`which.md` stands beside the folder of its tables."""
     others = {
-        title: pd.read_csv(path)
+        title: found
         for title, name in OTHERS.items()
-        if (path := computation.out / f"{name}.csv").exists()
+        if (found := computation.kept.frame(name)) is not None
     }
     limits = tables["limits"].reindex(columns=["dataset", "split", "auc"])
     sections: dict[str, Callable[[pd.DataFrame], str]] = {
@@ -39,19 +39,12 @@ def write(computation: Computation, tables: Tables, command: str) -> None:
         "fresh": partial(_fresh, limits=limits, others=others),
     }
     parts = [section(tables[name]) for name, section in sections.items() if len(tables[name])]
-    write_page(computation, f"../{computation.out.name}.md", "Which estimator?", command, parts)
+    write_page(computation, "README.md", "Which estimator?", command, parts)
 
 
 # ---------------------------------------------------------------------------------------- tasks
 def _classes(table: pd.DataFrame) -> str:
-    """AUC of two classes, accuracy of more."""
-    score = table["auc"].fillna(table["accuracy"])
-    means = _means(table.assign(score=score))
-    is_two = table.groupby("task_name")["auc"].apply(lambda auc: bool(auc.notna().all()))
-    rows = [
-        _row(name, epsilon, means, "AUC" if is_two[name] else "accuracy")
-        for name, epsilon in _asked(means)
-    ]
+    rows = standing_of_classes(table)
     return (
         "## Classes\n\nAUC where there are two classes, accuracy where there are more; delta "
         f"{DELTA:g}; "
@@ -62,16 +55,31 @@ def _classes(table: pd.DataFrame) -> str:
 
 
 def _numbers(table: pd.DataFrame) -> str:
+    rows = standing_of_numbers(table)
+    return (
+        "## Numbers\n\nR2 against the training rows' mean: below zero is worse than no model. "
+        f"Mean of {_repeats(table)}.\n\n" + markdown_table(pd.DataFrame(rows))
+    )
+
+
+def standing_of_classes(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """AUC of two classes, accuracy of more."""
+    score = table["auc"].fillna(table["accuracy"])
+    means = _means(table.assign(score=score))
+    is_two = table.groupby("task_name")["auc"].apply(lambda auc: bool(auc.notna().all()))
+    return [
+        _row(name, epsilon, means, "AUC" if is_two[name] else "accuracy")
+        for name, epsilon in _asked(means)
+    ]
+
+
+def standing_of_numbers(table: pd.DataFrame) -> list[dict[str, Any]]:
     """1 - error / error of the mean: R2 on the test rows."""
     plain = _of(table, "mean").groupby(["task_name", "seed"])["mse"].first()
     keys = pd.MultiIndex.from_frame(table[["task_name", "seed"]])
     table = table.assign(score=1.0 - table["mse"].to_numpy() / plain.reindex(keys).to_numpy())
     means = _means(table)
-    rows = [_row(name, epsilon, means, "R2") for name, epsilon in _asked(means)]
-    return (
-        "## Numbers\n\nR2 against the training rows' mean: below zero is worse than no model. "
-        f"Mean of {_repeats(table)}.\n\n" + markdown_table(pd.DataFrame(rows))
-    )
+    return [_row(name, epsilon, means, "R2") for name, epsilon in _asked(means)]
 
 
 def _of(table: pd.DataFrame, method: str) -> pd.DataFrame:
@@ -92,14 +100,14 @@ def _asked(means: pd.Series) -> list[tuple[str, float]]:
     return sorted((n, e) for n, e in found if math.isfinite(e))
 
 
-def _row(name: str, epsilon: float, means: pd.Series, measure: str) -> dict[str, object]:
+def _row(name: str, epsilon: float, means: pd.Series, measure: str) -> dict[str, Any]:
     ours = {
         m: float(means.get((name, epsilon, m), math.nan)) for m in ("boosted", "forest", "tree")
     }
     limit = float(means.get((name, math.inf, "HistGB"), math.nan))
     best = max((v for v in ours.values() if not math.isnan(v)), default=math.nan)
     take = ", ".join(m for m, v in ours.items() if v >= best - CLOSE)
-    shown: dict[str, object] = {"data": name, "measure": measure, "epsilon": epsilon, **ours}
+    shown: dict[str, Any] = {"data": name, "measure": measure, "epsilon": epsilon, **ours}
     return {**shown, "take": take, "HistGB": limit, "lost": limit - best}
 
 

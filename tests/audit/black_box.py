@@ -6,8 +6,9 @@ guessed to be in where the model thinks its class likelier than it mostly does; 
 cases are guessed. More right guesses than epsilon and delta allow refute them (Steinke, Nasr and
 Jagielski 2023, Theorem 5.2: a coin touches one fit only, so all fits together are one run).
 
-`python -m audit.black_box` (with tests and src on the path) writes docs/results/black_box.csv, of
-which `python -m docs.make_tables` makes the table of docs/audit.md.
+`python -m audit.black_box` (with tests and src on the path) writes black_box.csv to
+studies/work/audit; `python -m studies keep audit` puts it into the archive of which
+`python -m docs.make_tables` makes the table of docs/audit.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 import hedgerow as hr
 from hedgerow.audit.bounds import epsilon_at_least
 from hedgerow.errors import PrivacyWarning
+from studies.kept import WORK
 
 EPSILON: Final = 2.0
 ERROR: Final = 1e-6
@@ -43,7 +44,7 @@ SCHEMA: Final = hr.Schema(
     ),
     classes=CLASSES,
 )
-RESULTS: Final = Path(__file__).parents[2] / "docs" / "results" / "black_box.csv"
+RESULTS: Final = WORK / "audit" / "black_box.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +181,7 @@ def main() -> None:
             asdict(cell) | {"shown": f"{cell.shown:.2f}", "at_least": f"{cell.at_least:.2f}"}
         )
         print(*found[-1].values(), flush=True)
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
     with RESULTS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, found[0], lineterminator="\n")
         writer.writeheader()

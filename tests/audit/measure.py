@@ -1,8 +1,9 @@
 """Measures recipes, papers' methods and planted slips for docs/audit.md: `python -m audit.measure`.
 
 Run it from the repository with `src` and `tests` on the path. It writes audit.csv, audit_papers.csv
-and audit_slips.csv under docs/results line by line and leaves out what stands there already: delete
-the files to begin anew. Then `python -m docs.make_tables` puts the tables into the page.
+and audit_slips.csv under studies/work/audit line by line and leaves out what stands there already:
+delete the files to begin anew. `python -m studies keep audit` puts them into their archive, from
+which `python -m docs.make_tables` makes the tables of the page.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from hedgerow.audit.measuring import AuditVerdict
 from hedgerow.audit.running import audited, estimators_named
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.papers.by_name import Maker
+from studies.kept import WORK
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = WORK / "audit"
 DELTAS = (0.0, 1e-6)
 FIELDS = ("what", "placement", "delta", "state", "claimed", "white_box", "one_run", "charge")
 FIELDS += ("noise", "numbers", "seconds")
@@ -90,6 +92,7 @@ def _known(path: Path) -> set[tuple[str, ...]]:
 
 def append(file: str, rows: Iterator[dict[str, object]]) -> None:
     path = RESULTS / file
+    path.parent.mkdir(parents=True, exist_ok=True)
     for row in rows:
         is_new = not path.exists()
         with path.open("a", encoding="utf-8", newline="") as out:

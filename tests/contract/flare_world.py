@@ -12,7 +12,7 @@ from subprocess import Popen
 import hedgerow as hr
 from contract.faults import DYING, TIMING, Outcome, run_folder, said_by, wait_until
 from contract.network_world import World, processes, tree_of
-from demos.flare_network import ADMIN, FlareNetwork, flare_network
+from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
 from hedgerow.agreement.approving import ledger_of
 from hedgerow.agreement.run_folder import RunFolder
 from hedgerow.agreement.serving import Serving

@@ -75,8 +75,6 @@ class Seen:
     writes: int = 0
     picks: int = 0
     total: Any = None
-    computed: bool = True
-    """Whether rows were read; False if noise alone answered, which the outside cannot tell."""
 
     @property
     def form(self) -> tuple[object, ...]:
@@ -92,15 +90,9 @@ def answered(study: Study, rows: Rows, nobody: Rows, bundle: Sequence[Query]) ->
         if study.parties == 1:
             return _seen(OneHolder(study, rows), bundle)
         link = WatchedLink(study, [rows, *[nobody] * (study.parties - 1)], Path(folder))
-        failed: list[bool] = []
-        member = link.endpoints[0].member
-        alone = member._noise_alone
-        patched.setattr(member, "_noise_alone", lambda *on: failed.append(True) or alone(*on))
         try:
             seen = _seen(link, bundle)
-            return replace(
-                seen, lengths=tuple(link.lengths), writes=link.writes, computed=not failed
-            )
+            return replace(seen, lengths=tuple(link.lengths), writes=link.writes)
         finally:
             link.close()
 

@@ -47,6 +47,7 @@ recipes = "any"
 features = "any"
 placements = "any"
 epsilon_per_study = "100"
+delta_per_study = "1e-5"
 fewest_parties = 2
 
 [lifetime]
@@ -129,7 +130,7 @@ class World:
     def approve_at(self, site: StateFolder, study: Path, url: str | None = None) -> None:
         authority = self.certify(site) if url else None
         place = DataPlace(str(self.data_of(site)), "target", coordinator=url, authority=authority)
-        approve(site, study, place, Audit(site.audit_file))
+        approve(site, StudyFile.read(study), place, Audit(site.audit_file))
 
     def certify(self, site: StateFolder) -> str:
         """As `site request`, `study sign` and `site certify` do."""

@@ -36,6 +36,7 @@ from hedgerow.queries.words import Phrase
 from hedgerow.learning.flow import ask
 from hedgerow.recipes import catalog
 from hedgerow.recipes.recipe import Needs, Task, Trained
+from hedgerow.study.size import Size
 from hedgerow.values.models import Additive, Model, Output
 from property import examples
 
@@ -78,8 +79,8 @@ class ToyRecipe:
     def grid(self, schema):
         return schema
 
-    def rounds(self, schema):
-        return 1
+    def largest(self, schema):
+        return Size.of_step(integers=1, bytes=4096)
 
     def flow(self, schema, quote, rng):
         low, high = schema.target.low, schema.target.high
@@ -123,6 +124,7 @@ def test_a_toy_recipe_and_its_statistic_inherit_the_gates(tmp_path):
         "test_a_run_stops_before_it_would_spend_too_much",
         "test_a_recipe_says_how_many_rounds_it_takes",
         "test_a_recipe_asks_nothing_but_what_it_says",
+        "test_a_recipe_never_asks_more_than_it_declares",
         "test_a_recipe_is_refused_before_anything_is_asked_where_it_cannot_run",
         "test_what_a_recipe_asks_keeps_the_bound_that_it_declares",
         "test_every_registered_statistic_and_grouping_has_an_example_here",

@@ -15,8 +15,9 @@ from contract.test_estimators import small
 from contract.test_evaluation import FRESH, FRESH_Y, contents, rows_asked
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.cli.main import app
-from hedgerow.errors import QualityWarning, SpecError
+from hedgerow.errors import PrivacyWarning, QualityWarning, SpecError
 from hedgerow.estimators import choosing
+from hedgerow.estimators.holders import UNNAMED, HeldOutDraws, secret_draws
 from hedgerow.privacy.accounting.budget import exact
 from hedgerow.site.reading.encoding import encode
 from hedgerow.values.joining import joint_schema, on_joint_grid
@@ -106,18 +107,24 @@ def test_no_record_is_trained_on_by_one_candidate_and_compared_by_another(partie
         assert len(left) == n_compared
 
 
-def test_one_record_more_changes_nobody_elses_part(monkeypatch):
+def test_one_record_more_changes_nobody_elses_part():
     """Rows are equal on the coarse grid and differ on the finer one, which decides."""
-    kept = choosing.secret_draws("evaluation", 1)
-    monkeypatch.setattr(choosing, "secret_draws", lambda name, holders: kept)
     joint = joint_schema([one._recipe(TWO).grid(TWO) for one in (tree(), estimators(TWO)[2])])
     ages = np.linspace(40.0, 42.9, 120)
     rows = np.array([[age, 0.5, "north"] for age in ages], object)
     y = np.full(120, "yes", object)
-    drawn = choosing._held_out(rows, y, joint, 4, (None, None, None))
+    by = HeldOutDraws.over(
+        [UNNAMED],
+        secret_draws("evaluation", 1),
+        one_in=4,
+        by_person=False,
+        schema=joint.digest,
+        records_per_person=1,
+    )
+    drawn = choosing._held_out(rows, y, joint, by, (None, None, None))
     for place in (0, 60):
         more = np.insert(rows, place, np.array([41.0, 0.5, "north"], object), axis=0)
-        again = choosing._held_out(more, np.append(y, "yes"), joint, 4, (None, None, None))
+        again = choosing._held_out(more, np.append(y, "yes"), joint, by, (None, None, None))
         left = np.delete(again, place)
         changed = encode(rows[left != drawn], joint).codes
         alike = encode(np.array([[41.0, 0.5, "north"]], object), joint).codes
@@ -128,9 +135,91 @@ def test_one_record_more_changes_nobody_elses_part(monkeypatch):
 def test_the_statement_adds_up_what_all_candidates_paid():
     said = hr.choose([tree(), tree(epsilon=2.5)], X, Y, epsilon=1.0)
     assert said.privacy_.epsilon == 1.0
-    assert "each of 2 fits, whose epsilons add up to 7.5" in str(said.privacy_)
+    assert (
+        "each of 2 fits, which together keep epsilon = 7.5, delta = 2e-6. No record paid for both, "
+        "so training and evaluation together keep epsilon = 7.5, delta = 2e-6."
+    ) in str(said.privacy_)
     free = hr.choose([tree(placement="nowhere")], X, Y, epsilon=1.0)
-    assert "one fit, whose epsilons add up to inf" in str(free.privacy_)
+    assert "training and evaluation together keep epsilon = infinity" in str(free.privacy_)
+
+
+def test_choose_keeps_the_deltas_of_its_candidates():
+    """Point 4, the first wrong sum: epsilon 2 was said, and no delta at all."""
+    said = hr.choose([tree(epsilon=1.0), tree(epsilon=1.0)], X, Y, epsilon=1.0).privacy_
+    assert "2 fits, which together keep epsilon = 2, delta = 2e-6." in said.caveats[0]
+    assert said.caveats[0].endswith("together keep epsilon = 2, delta = 2e-6.")
+    said = hr.choose([tree(delta=0.0)], X, Y, epsilon=9.0, delta=1e-5).privacy_
+    assert said.caveats[0].endswith("together keep epsilon = 9, delta = 1e-5.")
+
+
+def test_choose_refuses_candidates_with_other_units(tmp_path):
+    """Point 4, the second: epsilon 1 to a record and 1 to a person of 3 came to 2; true is 4."""
+    mixed = [tree(epsilon=1.0, ledger=tmp_path / "a"), tree(epsilon=1.0, records_per_person=3)]
+    with pytest.raises(SpecError, match="to one record and to one person with up to 3 records do"):
+        hr.choose(mixed, X, Y, epsilon=1.0)
+    with pytest.raises(
+        SpecError, match=r"of whose records 1 at most .* of whose records 3 at most"
+    ):
+        hr.choose(mixed, X, Y, epsilon=1.0, person=np.arange(N))
+    assert not (tmp_path / "a").exists()
+
+
+def label_tree(**more):
+    return hr.ExtraTreesClassifier(TWO, n_trees=2, max_depth=2, placement="label", **more)
+
+
+def test_choose_promises_nothing_of_labels_and_whole_records_together():
+    """Point 4, the third: epsilon 2 was said of features that lie open."""
+    with pytest.warns(PrivacyWarning, match="some candidates protect labels alone and others"):
+        said = hr.choose([label_tree(), tree(epsilon=1.0)], X, Y, epsilon=1.0).privacy_
+    assert "which together keep epsilon = infinity, delta = 1e-6: some protect" in said.caveats[0]
+    assert said.caveats[0].endswith("training and evaluation together keep epsilon = infinity, "
+                                    "delta = 1e-6.")  # fmt: skip
+
+
+def test_a_comparison_of_labels_alone_is_no_promise_to_whole_records():
+    said = hr.choose([label_tree(), label_tree()], X, Y, epsilon=1.0).privacy_
+    assert (
+        "2 fits, which together keep epsilon = 2, delta = 0. But a record with" in said.caveats[0]
+    )
+    assert "together keep epsilon = infinity, delta = 0: some protect labels" in said.caveats[0]
+
+
+def test_persons_that_nobody_counts_may_pay_for_training_and_for_comparison():
+    several = [tree(epsilon=1.0, records_per_person=3)]
+    said = hr.choose(several, X, Y, epsilon=1.0).privacy_
+    assert "But a person with several records may have some of them in each" in said.caveats[0]
+    assert said.caveats[0].endswith("together keep epsilon = 2, delta = 1e-6.")
+    said = hr.choose(several, X, Y, epsilon=1.0, person=np.arange(N) // 3).privacy_
+    assert "No record paid for both" in said.caveats[0]
+    assert said.caveats[0].endswith("together keep epsilon = 1, delta = 1e-6.")
+
+
+def test_all_records_of_a_person_are_trained_on_or_compared():
+    """Rows of one person differ in all but the person, so that draws by record would part them."""
+    person = np.arange(N) % 150
+    several = [tree(records_per_person=100)]
+    for who in ({}, {"party": person % 3, "parties": range(3)}):
+        trained, compared = rows_asked(
+            lambda who=who: hr.choose(several, X, Y, epsilon=1.0, person=person, **who)
+        )
+        for one, other in zip(trained, compared, strict=True):
+            apart = [{name.tobytes() for name in rows._persons} for rows in (one, other)]
+            assert apart[0].isdisjoint(apart[1])
+        assert min(sum(rows.n for rows in part) for part in (trained, compared)) > 0
+        assert sum(rows.n for rows in (*trained, *compared)) == N
+
+
+def test_persons_are_counted_in_every_fit_and_in_the_comparison():
+    several = [tree(records_per_person=2), tree(records_per_person=2)]
+    person = np.arange(N) // 10
+    seen = rows_asked(lambda: hr.choose(several, X, Y, epsilon=1.0, person=person))
+    first, second, compared = (part[0].n for part in seen)
+    assert first == second
+    assert first + compared == 2 * N / 10
+    said = hr.choose(several, X, Y, epsilon=1.0, person=person)
+    units = {said.chosen.privacy_.unit, said.privacy_.unit}
+    assert units == {"one person, of whose records 2 at most are kept"}
 
 
 def test_early_stopping_takes_the_trees_that_helped():
@@ -160,7 +249,7 @@ def test_stages_are_compared_in_the_same_query():
     assert said.chosen_name in said.names
     assert said.names[3] in str(said)
     assert len(said.privacy_.spending) == 1
-    assert "each of 2 fits, whose epsilons add up to 6" in str(said.privacy_)
+    assert "each of 2 fits, which together keep epsilon = 6, delta = 2e-6." in str(said.privacy_)
 
 
 def test_stages_share_the_records_that_were_held_out():
@@ -225,7 +314,8 @@ def test_the_command_writes_the_best_and_all_candidates_together_keep_the_promis
     assert model.max_depth == (2, 1, 3)[names.index(said["comparison"]["chosen"])]
     assert model.privacy_.parties == 2
     assert model.evaluation_.digests == (model.model_.score.digest,)
-    assert "epsilons add up to 1.1." in str(model.evaluation_.privacy_)
+    words = "so training and evaluation together keep epsilon = 1.1, delta = 1e-6."
+    assert words in str(model.evaluation_.privacy_)
     assert 3 * exact(model.epsilon) <= exact(1.1)
     assert 3 * exact(model.delta) <= exact(1e-6)
     total = hr.Ledger(place / "fits.sqlite").total().epsilon
@@ -236,4 +326,4 @@ def test_the_command_says_what_was_chosen_in_words(place):
     done = chosen(place, "--hold-out", "3", epsilon="110")  # noise that hides no measure
     assert f"{place}/model.json: " in done.stdout
     assert "2. HistogramTreeClassifier\n    auc" in done.stdout
-    assert "whose epsilons add up to 110" in done.stdout
+    assert "3 fits, which together keep epsilon = 110, delta = 1e-6." in done.stdout

@@ -67,7 +67,7 @@ def test_the_bytes_of_a_run_are_those_of_the_formula(schema, delta):
 def test_a_tree_of_depth_d_costs_d_plus_one_rounds(depth):
     recipe = HistogramTree(max_depth=depth)
     _, record = watched_run(recipe, TWO, "0")
-    assert len(record.rounds) <= depth + 1 == recipe.rounds(TWO)
+    assert len(record.rounds) <= depth + 1 == recipe.largest(TWO).rounds
 
 
 @pytest.mark.slow

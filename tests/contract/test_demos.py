@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from demos.walk import Walk
+from examples.network.walk import Walk
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +38,7 @@ def near_the_root():
 def test_the_network_demo_shows_its_table_and_stops_all_it_started(near_the_root):
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, "-m", "demos.network"],
+        [sys.executable, "-m", "examples.network.https"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(near_the_root)},
         capture_output=True,

@@ -110,10 +110,10 @@ def test_an_estimator_can_be_cloned_pickled_and_put_in_a_pipeline(kind):
 @EACH
 def test_a_search_over_parameters_runs_and_the_statement_speaks_of_one_fit(kind):
     schema, X, y = world(kind)
-    with pytest.warns(PrivacyWarning, match="epsilon 12 in total"):
+    with pytest.warns(PrivacyWarning, match=r"epsilon = 12, delta = \S+ in total"):
         search = GridSearchCV(small(kind, schema=schema), {"epsilon": [1.0, 5.0]}, cv=2).fit(X, y)
     assert "this fit only" in str(search.best_estimator_.privacy_)
-    assert "their epsilons add" in str(search.best_estimator_.privacy_)
+    assert "their epsilons and deltas add" in str(search.best_estimator_.privacy_)
 
 
 @EACH

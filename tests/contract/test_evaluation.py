@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
@@ -15,6 +17,7 @@ import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.estimators import base
 from hedgerow.learning.evaluation import (
     PROBABILITY_EDGES,
     many_class_measures,
@@ -22,7 +25,8 @@ from hedgerow.learning.evaluation import (
     number_measures,
     two_class_measures,
 )
-from hedgerow.recipes.evaluation import ALL_GROUPS, regions_by
+from hedgerow.privacy.accounting.guarantee import Unit, apart, together
+from hedgerow.recipes.evaluation import ALL_GROUPS, GroupedBy
 from hedgerow.report.evaluation import Measured
 from hedgerow.transport import in_process
 
@@ -118,7 +122,7 @@ def test_groups_are_told_apart_for_the_price_of_one(model):
     south = FRESH[:, 2] == "south"
     exact = float(np.mean(model.predict(FRESH[south]) == FRESH_Y[south]))
     assert said.groups["ward = south"]["accuracy"].value == pytest.approx(exact, abs=0.03)
-    assert set(said.groups) == set(regions_by(TWO.grids[2]))
+    assert set(said.groups) == set(GroupedBy(TWO.grids[2]).regions())
     exact = float(np.mean(model.predict(FRESH) == FRESH_Y))
     assert said["accuracy"].value == pytest.approx(exact, abs=0.03)
     assert str(said).splitlines()[1] == "  all"
@@ -182,6 +186,62 @@ def test_an_evaluation_adds_up_in_a_ledger_and_can_be_refused(model, tmp_path):
         hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, ledger=book)
 
 
+def test_an_evaluation_is_charged_with_epsilon_and_delta_to_its_unit(model, tmp_path):
+    book = hr.Ledger(tmp_path / "all.ledger")
+    how = {"person": np.arange(4000), "records_per_person": 2}
+    hr.evaluate(model, FRESH, FRESH_Y, epsilon=0.75, delta=1e-6, ledger=book, **how)
+    kept = book.total().guarantee
+    assert kept.promise == "epsilon = 0.75, delta = 1e-6"
+    assert kept.unit == Unit(most=2, counted=True)
+    with pytest.raises(SpecError, match="adds up promises to 'one person, of whose records 2 at"):
+        hr.evaluate(model, FRESH, FRESH_Y, epsilon=0.75, ledger=book)
+
+
+def test_an_evaluation_is_charged_before_it_asks(model, tmp_path, monkeypatch):
+    def killed(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(in_process, "open_federation", killed)
+    with pytest.raises(KeyboardInterrupt):
+        hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, ledger=tmp_path / "all.ledger")
+    assert hr.Ledger(tmp_path / "all.ledger").total().epsilon == 1.0
+
+
+def test_an_evaluation_keeps_no_more_of_a_person_than_it_says(model):
+    """However many records they have: one person has half of all."""
+    person = np.where(np.arange(4000) < 2000, 0, np.arange(4000))
+    who = np.arange(4000) % 2
+    how = {"epsilon": 1.0, "person": person, "records_per_person": 3}
+    one, two = rows_asked(
+        lambda: (
+            hr.evaluate(model, FRESH, FRESH_Y, **how),
+            hr.evaluate(model, FRESH, FRESH_Y, party=who, **how),
+        )
+    )
+    assert [rows.n for rows in one] == [2003]
+    assert [rows.n for rows in two] == [1003, 1003]
+
+
+def test_noise_of_an_evaluation_is_made_for_all_records_of_a_person(model):
+    """Three records of a person move a count by three: at one epsilon, three times the noise."""
+    spread = [
+        hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=most)["accuracy"]
+        for most in (1, 30)
+    ]
+    narrow, wide = (one.high - one.low for one in spread)
+    assert wide > 2 * narrow
+
+
+def test_the_better_of_two_numbers_is_the_one_with_the_smaller_error():
+    rows, y = sample(3000, VALUE)
+    fresh, truth = sample(3000, VALUE, seed=5)
+    good = hr.TreeRegressor(VALUE, epsilon=50.0, max_depth=3).fit(rows, y)
+    bad = hr.TreeRegressor(VALUE, epsilon=50.0, max_depth=3).fit(rows, y[::-1])
+    for models in ((good, bad), (bad, good)):
+        found = hr.evaluate(models[0], fresh, truth, epsilon=50.0, choose=[models[1]])
+        assert found.chosen is good
+
+
 # ---- records that are held out -------------------------------------------------------------------
 
 
@@ -220,10 +280,179 @@ def test_secrets_of_held_out_records_stay_with_their_holder(tmp_path):
     assert "one record in 3" in str(model.privacy_)
     assert "left out of training" in str(hr.evaluate(model, X, Y, epsilon=1.0).privacy_)
     model.save(tmp_path / "model.json")
+    files = (tmp_path / "model.json").read_bytes(), pickle.dumps(model)
+    for own in model._held_out_draws.secrets.values():
+        for secret in (own.secret, own.secret.hex().encode()):
+            assert not any(secret in file for file in files)
     assert not hasattr(pickle.loads(pickle.dumps(model)), "_held_out_draws")
     assert not hasattr(hr.load(tmp_path / "model.json"), "_held_out_draws")
     with pytest.raises(SpecError, match="same rows with the same parties"):
         hr.evaluate(model, X, Y, epsilon=1.0, party=np.arange(N) % 2)
+
+
+SITES = np.array(["north", "south", "west"])[np.arange(N) % 3]
+PERSONS = np.arange(N) // 2
+
+
+def holding_out(**more):
+    how = {"epsilon": 5.0, "max_depth": 1, "hold_out": 4, **more}
+    return hr.HistogramTreeClassifier(TWO, **how)
+
+
+def test_sites_in_another_order_evaluate_the_same_held_out_records():
+    """Point 3: a secret belongs to the site of its name, not to a place in a list."""
+    named, turned = ["north", "south", "west"], ["west", "north", "south"]
+    model = holding_out()
+    trained, one, other = rows_asked(
+        lambda: (
+            model.fit(X, Y, party=SITES, parties=named),
+            hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, parties=named),
+            hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, parties=turned),
+        )
+    )
+    assert [contents(one[named.index(name)]) for name in turned] == [contents(r) for r in other]
+    whole = [contents(r) for r in rows_asked(lambda: holding_out(hold_out=None).fit(X, Y))[0]]
+    parts = [record for rows in (*trained, *other) for record in contents(rows)]
+    assert sorted(parts) == whole[0]
+
+
+def test_held_out_records_of_a_file_are_found_again_by_the_names_in_it(tmp_path):
+    """Sites are numbers: in the file as text, in memory as integers."""
+    who = np.array([30, 4, 100])[np.arange(N) % 3]
+    frame = pd.DataFrame(X, columns=list(TWO.names)).assign(site=who, said=Y)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model = holding_out()
+    trained, tested = rows_asked(
+        lambda: (
+            model.fit(tmp_path / "rows.csv", target="said", party="site"),
+            hr.evaluate(model, X, Y, epsilon=1.0, party=who),
+        )
+    )
+    (whole,) = rows_asked(lambda: holding_out(hold_out=None).fit(X, Y))
+    parts = [record for rows in (*trained, *tested) for record in contents(rows)]
+    assert sorted(parts) == contents(whole[0])
+
+
+OTHERWISE = {
+    "person left out": ({"party": SITES}, "persons were told when .* give `person`"),
+    "no parties": ({"person": PERSONS}, "held out of training by 'north', 'south', 'west'; here "),
+    "other parties": (
+        {"party": np.char.replace(SITES, "west", "east"), "person": PERSONS},
+        "rows are those of 'east', 'north', 'south'. Give the same rows with the same parties",
+    ),
+    "a site less": (
+        {"party": np.char.replace(SITES, "west", "south"), "person": PERSONS},
+        "rows are those of 'north', 'south'. Give the same rows with the same parties",
+    ),
+    "a site more": (
+        {"party": SITES, "parties": ["north", "south", "west", "east"], "person": PERSONS},
+        "rows are those of 'east', 'north', 'south', 'west'",
+    ),
+    "more records of a person": (
+        {"party": SITES, "person": PERSONS, "records_per_person": 3},
+        "records_per_person is 3, and 2 when records were held out",
+    ),
+}
+
+
+@pytest.mark.parametrize("otherwise", OTHERWISE)
+def test_held_out_records_told_otherwise_are_refused(otherwise, tmp_path):
+    """Point 3: most of the records drawn by another way to tell were trained on."""
+    model = holding_out(records_per_person=2).fit(X, Y, party=SITES, person=PERSONS)
+    told, words = OTHERWISE[otherwise]
+    with pytest.raises(SpecError, match=words):
+        hr.evaluate(model, X, Y, epsilon=1.0, ledger=tmp_path / "all.ledger", **told)
+    assert not (tmp_path / "all.ledger").exists()
+    said = hr.evaluate(model, X, Y, epsilon=1.0, party=SITES, person=PERSONS).privacy_
+    assert "of whose records 2 at most are kept" in said.unit
+
+
+def test_held_out_records_are_refused_with_a_person_added_or_another_schema():
+    model = holding_out().fit(X, Y)
+    with pytest.raises(SpecError, match=r"persons were not told when .* leave out `person`"):
+        hr.evaluate(model, X, Y, epsilon=1.0, person=PERSONS)
+    model.schema_ = replace(TWO, classes=("yes", "no"))
+    with pytest.raises(SpecError, match="on a schema with digest"):
+        hr.evaluate(model, X, Y, epsilon=1.0)
+
+
+def test_what_was_held_out_does_not_follow_parameters_set_after_the_fit():
+    model = holding_out(records_per_person=2).fit(X, Y)
+    model.set_params(hold_out=2, records_per_person=1)
+    ((tested,),) = rows_asked(lambda: hr.evaluate(model, X, Y, epsilon=1.0))
+    assert tested.n < 0.35 * N
+    assert "2 records" in hr.evaluate(model, X, Y, epsilon=1.0).privacy_.unit
+
+
+def test_a_fit_that_fails_leaves_model_and_held_out_records_as_they_were(monkeypatch):
+    model = holding_out().fit(X, Y)
+    before = rows_asked(lambda: hr.evaluate(model, X, Y, epsilon=1.0))
+
+    def failing(*given):
+        raise MemoryError
+
+    monkeypatch.setattr(base, "train", failing)
+    with pytest.raises(MemoryError):
+        model.fit(X, Y)
+    after = rows_asked(lambda: hr.evaluate(model, X, Y, epsilon=1.0))
+    assert contents(before[0][0]) == contents(after[0][0])
+
+
+def test_an_evaluation_has_as_many_records_of_a_person_as_the_model():
+    model = hr.HistogramTreeClassifier(TWO, max_depth=1, records_per_person=3).fit(X, Y)
+    assert hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0).privacy_.unit == model.privacy_.unit
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=1).privacy_
+    assert said.unit == "one record"
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_model_and_evaluation_of_held_out_records_keep_the_larger_of_each_number(delta):
+    model = holding_out(epsilon=5.0, delta=1e-6).fit(X, Y)
+    said = hr.evaluate(model, X, Y, epsilon=1.0, delta=delta).privacy_
+    kept = apart(model.privacy_.guarantee, said.guarantee)
+    assert kept.promise == f"epsilon = 5, delta = {'1e-6' if delta == 0.0 else '1e-5'}"
+    assert said.caveats[0].endswith(
+        f"No record paid for both, so training and evaluation together keep {kept.promise}."
+    )
+    again = PrivacyStatement.from_dict(json.loads(json.dumps(said.to_dict())))
+    assert apart(model.privacy_.guarantee, again.guarantee) == kept
+
+
+def test_other_draws_prove_nothing():
+    one, other = (holding_out().fit(X, Y) for _ in range(2))
+    said = hr.evaluate(other, X, Y, epsilon=1.0).privacy_
+    with pytest.raises(SpecError, match="not drawn apart by the same secret draws"):
+        apart(one.privacy_.guarantee, said.guarantee)
+    assert one.privacy_.guarantee.drawn.name != other.privacy_.guarantee.drawn.name
+
+
+def test_model_and_evaluation_of_other_records_add_up(model):
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, delta=1e-6).privacy_
+    assert said.caveats[0].endswith("adds for it: epsilon = 21, delta = 2e-6.")
+    assert together(model.privacy_.guarantee, said.guarantee).promise in said.caveats[0]
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, records_per_person=2).privacy_
+    assert said.caveats[0].endswith("units, one record and one person with up to 2 records.")
+    other = hr.HistogramTreeClassifier(TWO, max_depth=1, records_per_person=2).fit(X, Y)
+    said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, choose=[other]).privacy_
+    assert "nothing is promised of both together" in said.caveats[0]
+    assert said.unit == "one person with up to 2 records"
+
+
+def test_a_statement_without_a_guarantee_is_read_by_its_words(model, tmp_path):
+    """As files have it that were written before."""
+    persons = np.arange(4000)
+    for how in ({}, {"person": persons}, {"records_per_person": 3, "party": persons % 2}):
+        how["ledger"] = tmp_path / f"{len(how)}.ledger"
+        said = hr.evaluate(model, FRESH, FRESH_Y, epsilon=1.0, **how).privacy_
+        old = said.to_dict()
+        del old["guarantee"], old["total"]["guarantee"]
+        assert PrivacyStatement.from_dict(old) == said
+
+
+def test_sites_that_read_alike_are_one_site():
+    who = np.array([1, "1"], object)[np.arange(N) % 2]
+    with pytest.raises(SpecError, match="name every site once"):
+        holding_out().fit(X, Y, party=who, parties=[1, "1"])
 
 
 # ---- intervals -----------------------------------------------------------------------------------

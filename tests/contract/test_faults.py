@@ -1,14 +1,13 @@
 """SIGKILL of a site and of the coordinator, in every phase, with real processes over HTTPS.
 
-The page docs/faults.md is made from the same plays: python -m contract.make_faults_page.
+The page docs/faults.md is made from the same plays: python tests/contract/play_faults.py.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from benchmarks.faults_page import page
 from contract.faults import FAULTS, MAY_BE_VOID, network
 from contract.namespace import why_no_namespace
 
@@ -21,10 +20,10 @@ PLAYS = [
 
 
 def test_the_page_shows_every_play():
-    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
+    text = page()
     flare = pytest.importorskip("contract.flare_world", reason="hedgerow[flare] is not installed")
     for fault in (*FAULTS, *flare.FLARE_FAULTS):
-        assert f"`{fault.name}`" in page
+        assert f"`{fault.name}`" in text
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ from hedgerow.errors import (
     SpecError,
 )
 from hedgerow.estimators import base
+from hedgerow.privacy.accounting.guarantee import Guarantee, Protected, Unit
 from hedgerow.transport import in_process
 
 X, Y = sample(60, TWO)
@@ -114,7 +115,7 @@ def test_without_a_ledger_a_statement_speaks_of_one_fit():
     said = tree(None).fit(X, Y).privacy_
     assert said.total is None
     assert "all fits" not in str(said)
-    assert "their epsilons add" in str(said)
+    assert "their epsilons and deltas add" in str(said)
 
 
 def test_promises_of_two_kinds_do_not_add_up(path):
@@ -182,10 +183,11 @@ def test_a_limit_can_be_lowered_and_not_raised(path):
 def test_the_ledgers_own_rules_are_a_second_lock(path, cost, monkeypatch):
     """Twin: a check that is left out is made again by the books."""
     epsilon, delta = map(Q, cost)
+    fit = Guarantee(unit=Unit(), protected=Protected.RECORD, epsilon=epsilon, delta=delta)
     limited = hr.Ledger(path, epsilon=0.8, delta=1e-3)
     monkeypatch.setattr(hr.Ledger, "_require_room", lambda *given: None)
     with pytest.raises(BudgetExceeded, match="Nothing was approved"):
-        limited.reserve(epsilon, delta, unit="one record", name="a fit")
+        limited.reserve(fit, name="a fit")
     assert summed(path)[2] == 0
 
 

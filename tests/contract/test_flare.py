@@ -20,7 +20,7 @@ from contract.faults import MAY_BE_VOID
 from contract.flare_world import FLARE_FAULTS, Flare, flare_world
 from contract.network_world import tree_of
 from contract.test_carriers import NAMES, SEVERAL, directly, grown, handles, world
-from demos.flare_network import ADMIN, FlareNetwork, flare_network
+from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
 from hedgerow.errors import SpecError
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.transport.flare import FlareCarrier, write_job

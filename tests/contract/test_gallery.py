@@ -5,24 +5,17 @@ Code beneath an example may have changed since: then it still runs, and `make ga
 
 from __future__ import annotations
 
-import hashlib
 import re
 import runpy
 from pathlib import Path
 
 import pytest
 
+from docs.make_gallery import MOST_BYTES, PICTURES, digest, examples, made, small
+
 ROOT = Path(__file__).parents[2]
-KEPT = ROOT / "docs/gallery"
-EXAMPLES = sorted((ROOT / "examples/gallery").glob("plot_*.py"))
+EXAMPLES = examples()
 CHANGED = "the example was changed after its pictures were made: run `make gallery`, look, commit"
-
-
-def is_current(example: Path, kept: Path) -> bool:
-    """Whether Sphinx will take what is kept instead of running the example again."""
-    digest = hashlib.md5(example.read_bytes()).hexdigest()
-    mark = kept / f"{example.name}.md5"
-    return mark.is_file() and mark.read_text(encoding="utf-8") == digest
 
 
 @pytest.mark.slow
@@ -44,14 +37,41 @@ def test_there_are_at_least_ten():
     assert len(EXAMPLES) >= 10
 
 
+def shown(example: Path) -> list[str]:
+    """Pictures that its page shows."""
+    return re.findall(r"^\.\. image:: /images/gallery/(\S+)$", example.read_text("utf-8"), re.M)
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_kept_pictures_are_of_the_present_example(example):
-    assert is_current(example, KEPT), CHANGED
-    page = (KEPT / f"{example.stem}.rst").read_text(encoding="utf-8")
-    pictures = re.findall(r"/gallery/(images/sphx\S+\.png)", page)
-    assert pictures
-    assert not re.search(r"\w+Warning: ", page), "a reader is warned: say it in words instead"
-    assert all((KEPT / name).is_file() for name in pictures)
+    assert made().get(example.stem) == digest(example), CHANGED
+    names = shown(example)
+    assert names[0] == f"{example.stem}.png"
+    assert all((PICTURES / name).stat().st_size <= MOST_BYTES for name in names)
+    thumbnail = f'# sphinx_gallery_thumbnail_path = "images/gallery/{example.stem}.png"'
+    assert thumbnail in example.read_text(encoding="utf-8")
+
+
+def test_every_kept_picture_is_shown_and_no_example_runs_for_the_site():
+    kept = {path.name for path in PICTURES.glob("*.png")}
+    assert kept == {name for example in EXAMPLES for name in shown(example)}
+    assert '"plot_gallery": False' in (ROOT / "docs/conf.py").read_text(encoding="utf-8")
+
+
+def test_a_large_picture_is_kept_small():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from io import BytesIO
+
+    import numpy as np
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(10, 6))
+    axes.imshow(np.random.default_rng(0).random((200, 300)))
+    large = BytesIO()
+    figure.savefig(large, format="png", dpi=100)
+    pyplot.close(figure)
+    assert len(large.getvalue()) > MOST_BYTES >= len(small(large.getvalue()))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
@@ -76,9 +96,8 @@ def test_the_paper_s_figure_takes_twenty_lines():
 
 
 def test_an_example_that_was_changed_would_be_seen(tmp_path):
-    (tmp_path / "plot_x.py").write_text("a = 1\n", encoding="utf-8")
-    digest = hashlib.md5(b"a = 1\n").hexdigest()
-    (tmp_path / "plot_x.py.md5").write_text(digest, encoding="utf-8")
-    assert is_current(tmp_path / "plot_x.py", tmp_path)
-    (tmp_path / "plot_x.py").write_text("a = 2\n", encoding="utf-8")
-    assert not is_current(tmp_path / "plot_x.py", tmp_path)
+    example = tmp_path / "plot_x.py"
+    example.write_text("a = 1\n", encoding="utf-8")
+    before = digest(example)
+    example.write_text("a = 2\n", encoding="utf-8")
+    assert digest(example) != before

@@ -16,6 +16,7 @@ import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.privacy.noise.response import ALL_WORDS, BloomReports
 from hedgerow.queries import ClassCounts, Count, LabelReports, SumQuery, Whole
 from hedgerow.site import member
@@ -198,6 +199,15 @@ def test_permanent_bits_have_draws_of_their_own():
     flipped = fed.link.member._permanent ^ code
     pairs = np.corrcoef(flipped.T.astype(float))[np.triu_indices(REPORTS.bits, 1)]
     assert np.abs(pairs).max() < 6.0 / math.sqrt(len(y))
+
+
+def test_instant_bits_have_coins_of_their_own():
+    """Between the bits of a report, between records and between reports."""
+    n = 4000
+    permanent = np.zeros((n, REPORTS.bits), np.uint8)
+    one, two = (REPORTS.instant(permanent, SecretRandomness()).astype(float) for _ in range(2))
+    pairs = np.corrcoef(np.concatenate([one, two, np.roll(one, 1, axis=0)], axis=1).T)
+    assert np.abs(pairs[np.triu_indices(len(pairs), 1)]).max() < 6.0 / math.sqrt(n)
 
 
 def test_bits_of_several_labels_of_a_person_all_count():

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from demos.flare_network import free_port
-from demos.walk import SITES, masked, over_https, transcript, walking
+from examples.network.flare_network import free_port
+from examples.network.walk import SITES, masked, over_https, transcript, walking
 from hedgerow.kernels.warming import warm
 
 PAGE = Path(__file__).parents[2] / "docs/network_walk.md"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -208,7 +209,8 @@ def test_a_lazy_frame_is_refused_with_what_to_call():
 
 def test_a_search_is_told_with_its_fits_and_their_epsilon():
     search = GridSearchCV(tree(epsilon=2.0), {"max_depth": [1, 2]}, cv=3)
-    with pytest.warns(PrivacyWarning, match=r"6 fits .*2 settings, 3 folds.* epsilon 12 in total"):
+    words = r"6 fits .*2 settings, 3 folds.* epsilon = 12, delta = 6e-6 in total"
+    with pytest.warns(PrivacyWarning, match=words):
         search.fit(X, Y)
 
 
@@ -218,7 +220,14 @@ def test_a_search_over_epsilon_adds_each(recwarn):
     told = [str(w.message) for w in recwarn if w.category is PrivacyWarning]
     assert len(told) == 1
     assert "4 fits" in told[0]
-    assert "epsilon 10 in total" in told[0]
+    assert "epsilon = 10, delta = 4e-6 in total" in told[0]
+
+
+def test_a_search_over_delta_adds_each(recwarn):
+    warnings.simplefilter("always", PrivacyWarning)
+    GridSearchCV(tree(epsilon=1.0), {"delta": [1e-6, 3e-6]}, cv=2).fit(X, Y)
+    told = [str(w.message) for w in recwarn if w.category is PrivacyWarning]
+    assert "with epsilon = 4, delta = 8e-6 in total" in told[0]
 
 
 def test_a_search_without_noise_spends_nothing_and_says_nothing():
@@ -275,6 +284,52 @@ def test_parties_that_look_like_persons_are_told():
     many = np.arange(2010) % 201
     with pytest.warns(DataWarning, match="party names 201 holders of 2010 rows"):
         split_by_party(many, many, many, None)
+
+
+def crowd(sites, kept=None):
+    """Rows of so many sites, in memory or in a file, about to be fitted."""
+    rows = pd.DataFrame(
+        {"mass": np.linspace(10, 90, 6 * sites), "site": np.arange(6 * sites) % sites}
+    )
+    labels = np.where(rows.mass > 50, "high", "low")
+    schema = hr.Schema((hr.Numeric("mass", 0, 100),), classes=("high", "low"))
+    model = hr.TreeClassifier(schema, epsilon=5.0, max_depth=2)
+    if kept is None:
+        return lambda: model.fit(rows[["mass"]], labels, party=rows.site)
+    rows.assign(label=labels).to_csv(kept, index=False)
+    return lambda: model.fit(kept, target="label", party="site")
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_many_sites_in_one_process_are_told_what_they_take(monkeypatch, tmp_path, in_a_file):
+    """600 took a quarter of an hour; before any of it a person hears how long and how many."""
+
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hedgerow.transport.in_process.open_federation", stop)
+    fit = crowd(600, tmp_path / "rows.csv" if in_a_file else None)
+    with (
+        pytest.warns(DataWarning, match=r"600 sites.* 5 rounds at most, up to about 3.6 minutes"),
+        pytest.warns(DataWarning, match=r"party names 600 holders of 3600 rows"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        fit()
+
+
+@pytest.mark.parametrize(("sites", "told"), [(50, False), (51, True)])
+def test_more_than_fifty_sites_show_how_far_they_are(monkeypatch, capsys, sites, told):
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hedgerow.transport.in_process.open_federation", stop)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with warnings.catch_warnings(record=True) as words:
+        warnings.simplefilter("always")
+        with pytest.raises(KeyboardInterrupt):
+            crowd(sites)()
+    assert any("in one process" in str(one.message) for one in words) is told
+    assert ("rounds" in capsys.readouterr().err) is told
 
 
 def test_identifiers_among_features_are_told():

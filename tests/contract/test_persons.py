@@ -49,6 +49,14 @@ def test_every_holder_counts_for_itself(taken):
     assert taken == [20, 20]
 
 
+def test_persons_go_with_their_rows_in_whatever_order_sites_are_named(taken):
+    """Of the first site each row is a person's own; the other one's rows are all of one person."""
+    site = np.where(np.arange(60) < 40, "b", "a")
+    person = np.where(np.arange(60) < 40, np.arange(60), 99)
+    tree().fit(X, Y, person=person, party=site, parties=["b", "a"])
+    assert taken == [40, 1]
+
+
 @EACH
 def test_every_estimator_takes_persons(kind, taken):
     schema, rows, y = world(kind)

@@ -13,7 +13,7 @@ from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, BoundQuery, Cells, ClassCounts, Count, SumQuery, Whole
 from hedgerow.site.member import told_once
-from hedgerow.values.regions import EVERYONE
+from hedgerow.values.regions import EVERYONE, Fold
 
 COUNTS = SumQuery(EVERYONE, ClassCounts(3), Whole(), Fraction(1, 4))
 
@@ -91,6 +91,23 @@ def test_told_labels_stay_the_same_for_the_whole_run():
     fed, _ = opened(Placement.LABEL, 1, epsilon="1")
     one, two = (fed.ask([COUNTS])[0].values for _ in range(2))
     assert np.array_equal(one, two)
+
+
+def test_a_site_that_starts_again_tells_the_same_labels():
+    """Another coin would be a second release of the same label."""
+    one, two = (opened(Placement.LABEL, 1, epsilon="1")[0].link.member for _ in range(2))
+    assert np.array_equal(one.answering.rows.labels, two.answering.rows.labels)
+
+
+def test_the_coin_of_a_label_is_no_other_coin_and_told_labels_move_no_fold():
+    """Folds are seen, record by record, by whoever knows the records: a shared coin would tell."""
+    X, y = sample(400, TWO)
+    (rows,) = holders(X, y, np.zeros(400, int), 1, TWO)
+    folds = rows.fold(Fold("label", 2))
+    assert 100 < (folds == rows.draw("label") % 2).sum() < 300
+    told = rows.with_labels(1 - rows.labels)
+    assert np.array_equal(told.fold(Fold("label", 2)), folds)
+    assert np.array_equal(told.draw("label"), rows.draw("label"))
 
 
 def test_a_label_private_run_refuses_what_needs_true_labels():

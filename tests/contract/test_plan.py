@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,13 +14,15 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.audit.watching import watched_fit
+from hedgerow.cli import planning as cli_planning
 from hedgerow.cli.main import app
 from hedgerow.errors import SpecError
 from hedgerow.estimators import planning, rehearsing
 from hedgerow.study.describe import phrase_of
+from studies.kept import archived
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 TREE = ["HistogramTreeClassifier"]
+ON_TERMINAL = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
 
 
 ALPHA = 7.0
@@ -142,9 +144,32 @@ def test_more_records_than_there_are_cannot_be_told_from_noise():
 
 def test_public_rows_may_stand_in():
     X, y = sample(600, TWO)
-    planned = hr.plan(TWO, 400, 20.0, stand_in=(X, y), estimators=TREE, repeats=1)
-    assert "the public rows you named, 400 of them" in str(planned)
+    planned = hr.plan(TWO, 400, 20.0, stand_in=(X, y), public=True, estimators=TREE, repeats=1)
+    assert "the rows you named, public as you said, 400 of them" in str(planned)
     assert planned.chosen.quality > 0.7
+
+
+def test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public(tmp_path, monkeypatch):
+    X, y = sample(60, TWO)
+    with pytest.raises(SpecError, match="nobody has said that they are public"):
+        hr.plan(TWO, 60, stand_in=(X, y), estimators=TREE, repeats=1)
+    (tmp_path / "schema.toml").write_text(TWO.to_toml())
+    lines = [",".join(map(str, row)) for row in zip(*X.T, y, strict=True)]
+    text = "\n".join([",".join((*TWO.names, "target")), *lines])
+    (tmp_path / "rows.csv").write_text(f"{text}\n")
+    line = ["plan", f"{tmp_path}/schema.toml", "--rows", "60", "--repeats", "1"]
+    line += ["--stand-in", f"{tmp_path}/rows.csv"]
+    assert "nobody has said" in str(CliRunner().invoke(app, line).exception)
+    monkeypatch.setattr(rehearsing, "_trial", rehearsed)
+    assert "public as you said" in CliRunner().invoke(app, [*line, "--public"]).stdout
+    asked = list[str]()
+    monkeypatch.setattr(cli_planning, "sys", ON_TERMINAL)
+    for answer in (True, False):
+        monkeypatch.setattr("typer.confirm", lambda words, said=answer: asked.append(words) or said)
+        said = CliRunner().invoke(app, line)
+        assert ("public as you said" in said.stdout) is answer
+    assert len(asked) == 2
+    assert "rows.csv" in asked[0]
 
 
 def measured() -> dict[tuple[str, str], dict[str, list[float]]]:
@@ -154,10 +179,10 @@ def measured() -> dict[tuple[str, str], dict[str, list[float]]]:
     def add(data, epsilon, name, auc):
         found.setdefault((data, epsilon), {}).setdefault(name, []).append(float(auc))
 
-    for line in csv.DictReader((RESULTS / "ours/classes.csv").read_text("utf-8").splitlines()):
+    for line in csv.DictReader((archived("ours").text("classes.csv") or "").splitlines()):
         if (line["noise"], line["parties"]) == ("gaussian", "1") and line["auc"]:
             add(line["task_name"], line["epsilon"], line["method"], line["auc"])
-    for line in csv.DictReader((RESULTS / "boosted/cells.csv").read_text("utf-8").splitlines()):
+    for line in csv.DictReader((archived("boosted").text("cells.csv") or "").splitlines()):
         if (line["recipe"], line["parties"]) == ("method=default", "1"):
             add(line["dataset"], line["epsilon"], "boosted", line["auc"])
     return {cell: by for cell, by in found.items() if {"tree", "forest", "boosted"} <= set(by)}
@@ -183,7 +208,7 @@ def test_without_public_rows_the_choice_follows_from_measurements_on_real_data(m
     assert said.estimator == "BoostedTreesClassifier"
     assert "made-up rows cannot tell" in said.advice
     X, y = sample(100, TWO)
-    told = hr.plan(TWO, 75, stand_in=(X, y))
+    told = hr.plan(TWO, 75, stand_in=(X, y), public=True)
     assert told.estimator == "TreeClassifier"
     assert "made-up" not in told.advice
     assert hr.plan(TWO, 100, estimators=["ForestClassifier", *TREE]).estimator == TREE[0]

@@ -23,6 +23,10 @@ from hedgerow.queries import LocalChoice, kind_of
 from hedgerow.recipes import catalog
 from hedgerow.recipes.ours import plain
 from hedgerow.recipes.recipe import Task, check_needs
+from hedgerow.study.limits import length_of
+from hedgerow.study.size import Size
+from hedgerow.study.weight import weight_of
+from hedgerow.transport.wire import Sender
 from hedgerow.values.schema import Numeric
 
 SCHEMAS = {Task.CLASSES: TWO, Task.NUMBER: VALUE}
@@ -39,13 +43,14 @@ class Heard:
     """A federation that remembers what it was asked."""
 
     def __init__(self, inner):
-        self.inner, self.kinds = inner, set()
+        self.inner, self.kinds, self.bundles = inner, set(), []
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
 
     def ask(self, queries):
         self.kinds |= {kind_of(query) for query in queries}
+        self.bundles.append([self.inner.study.as_asked(query) for query in queries])
         return self.inner.ask(queries)
 
 
@@ -126,6 +131,33 @@ def test_a_recipe_asks_nothing_but_what_it_says(recipe, schema, parties, delta):
     assert heard(recipe, schema, parties, delta).kinds <= recipe.asks(schema)
 
 
+def sizes_of(bundle):
+    """What a recipe must have declared of the queries of one step."""
+    trees = [t for q in bundle for t in getattr(getattr(q, "by", None), "trees", ())]
+    return Size(
+        queries=len(bundle),
+        integers=length_of(bundle),
+        bytes=weight_of(bundle),
+        candidates=max(getattr(query, "n_candidates", 0) for query in bundle),
+        steps=max(len(query.region) for query in bundle),
+        leaves=max((tree.n_leaves for tree in trees), default=0),
+    )
+
+
+@RECIPES
+@PARTIES_AND_DELTA
+def test_a_recipe_never_asks_more_than_it_declares(recipe, schema, parties, delta):
+    """And no letter to a site that knows nothing is longer than its weight says."""
+    fed = heard(recipe, schema, parties, delta)
+    declared = recipe.largest(fed.study.schema)
+    for bundle in fed.bundles:
+        asked = sizes_of(bundle)
+        assert asked | declared == declared
+        assert Sender().encode(bundle).size <= asked.bytes
+    assert 0 < len(fed.record.rounds) <= declared.rounds_of(parties)
+    assert declared.excess(travels=parties > 1) is None
+
+
 @RECIPES
 def test_a_run_stops_before_it_would_spend_too_much(recipe, schema):
     """Twin: half the budget, the same shares; nothing is sent once the ledger says no."""
@@ -140,8 +172,7 @@ def test_a_run_stops_before_it_would_spend_too_much(recipe, schema):
 @RECIPES
 def test_a_recipe_says_how_many_rounds_it_takes(recipe, schema):
     model, fed = without_noise(recipe, schema)
-    expected = recipe.rounds(fed.study.schema)
-    assert expected is None or len(fed.record.rounds) <= expected
+    assert len(fed.record.rounds) <= recipe.largest(fed.study.schema).rounds_alone
     assert model.model.score.outputs >= 1
 
 

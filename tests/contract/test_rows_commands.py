@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from contract.network_world import World, tree_of
 from contract.test_site_service import Served
 from hedgerow.agreement.approving import approve
+from hedgerow.agreement.study_file import StudyFile
 from hedgerow.cli.main import app
 from hedgerow.errors import SpecError
 from hedgerow.site.audit import Audit
@@ -42,7 +43,7 @@ def test_sites_with_databases_grow_the_tree_that_files_grow(world, push_down):
     for site in world.sites:
         place = DataPlace(str(database_of(world, site)), "target", sql=SELECT, push_down=push_down)
         assert place == DataPlace.read(written(site.root / "place.toml", place))
-        approve(site, world.study_file, place, Audit(site.audit_file))
+        approve(site, StudyFile.read(world.study_file), place, Audit(site.audit_file))
     with Served(world) as served:
         model = world.train(served.carrier)
     assert tree_of(model) == tree_of(world.in_one_process())

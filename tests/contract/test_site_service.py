@@ -17,7 +17,7 @@ from hedgerow.agreement.approving import approve, find_study, ledger_of, revoke
 from hedgerow.agreement.keeping import backup, restore, rotate_key
 from hedgerow.agreement.serving import Serving
 from hedgerow.agreement.study_file import StudyFile
-from hedgerow.errors import BudgetExceeded, LedgerUnavailable, SpecError
+from hedgerow.errors import BudgetExceeded, HedgerowError, LedgerUnavailable, SpecError
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.coordinator import Coordinator
@@ -194,11 +194,56 @@ def test_a_roster_with_an_unknown_key_is_not_approved(world):
     assert not any(folder.is_approved for folder in world.sites[0].study_folders())
 
 
+def with_line(world: World, line: str) -> None:
+    """The same policy at all sites, with one more line."""
+    for site in world.sites:
+        site.policy_file.write_text(f"{line}\n{site.policy_file.read_text()}")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("rounds_per_study = 1", "rounds 3 is above the ceiling 1"),
+        ("records_per_person = 1", None),
+        ("fewest_colluders = 2", "colluders 1 are fewer than 2"),
+    ],
+)
+def test_a_study_above_a_ceiling_of_the_policy_is_not_approved(world, line, why):
+    with_line(world, line)
+    if why is None:
+        world.approve(world.study_file)
+        return
+    with pytest.raises(SpecError, match=why):
+        world.approve(world.study_file)
+    assert not any(folder.is_approved for folder in world.sites[0].study_folders())
+
+
+@pytest.mark.parametrize(
+    "line", ["rounds_per_study = 1", "bytes_per_study = 900", "disk_per_study = 3000"]
+)
+def test_a_study_that_takes_more_than_the_policy_says_is_ended_there(world, line):
+    """What a method asks is not always known before; a coordinator may ask more, too."""
+    world.approve(world.study_file)
+    with_line(world, line)
+    with Served(world) as served:
+        with pytest.raises(HedgerowError):
+            world.train(served.carrier)
+        rounds = served.charges(world.study_file)
+        assert max(rounds) <= 1  # of three; what was refused was not charged
+        refused = {one["code"]: one["reason"] for one in world.lines(0, "refused")}
+        assert "is above the ceiling" in refused["PolicyRefused"]
+    with Served(world) as again:  # the count is not forgotten
+        with pytest.raises(HedgerowError):
+            world.train(again.carrier)
+        assert again.charges(world.study_file) == rounds
+
+
 def test_a_policy_that_was_never_written_allows_nothing(world):
     fresh = StateFolder.create(world.folder / "fresh", "site-1", world.folder / "fresh.anchor")
     assert fresh.policy() == SitePolicy()
+    shown = StudyFile.read(world.study_file)
     with pytest.raises(SpecError, match="does not allow 'study'") as caught:
-        approve(fresh, world.study_file, DataPlace("x.csv", "target"), Audit(fresh.audit_file))
+        approve(fresh, shown, DataPlace("x.csv", "target"), Audit(fresh.audit_file))
     for reason in ("recipe", "placement", "epsilon", "features", "does not hold this site's key"):
         assert reason in str(caught.value)
 

@@ -48,7 +48,7 @@ def numbers_in(text: str) -> set[str]:
 def everything_shown(tmp_path, monkeypatch, promise, placement=None):
     X, y, owner, counts = planted()
     events: list[Progress] = []
-    monkeypatch.setattr(base, "bar", lambda show, expected: nullcontext(events.append))
+    monkeypatch.setattr(base, "bar", lambda show, expected, **how: nullcontext(events.append))
     model = hr.HistogramTreeClassifier(TWO, *promise, max_depth=3, placement=placement)
     model.fit(X, y, party=owner)
     assert len(events) == 2 * len(model.run_.rounds)  # opened and answered

@@ -34,7 +34,7 @@ def approved_at_once(world: World, site: StateFolder, urls: dict[Path, str]) -> 
         place = DataPlace(rows, "target", coordinator=urls[study], authority=authority)
         ready.wait()
         try:
-            approve(site, study, place, Audit(site.audit_file))
+            approve(site, StudyFile.read(study), place, Audit(site.audit_file))
         except BudgetExceeded as error:
             refused.append(str(error))
             return False

@@ -216,7 +216,7 @@ def test_a_file_of_version_1_is_brought_up_to_date_and_forgets_no_charge(tmp_pat
     assert vault.receipts() == {}
     assert vault.memory(STUDY).current_run() is None
     vault.close()
-    assert user_version(tmp_path) == len(vault_layout.LAYOUT_STEPS) == 2
+    assert user_version(tmp_path) == len(vault_layout.LAYOUT_STEPS) == 3
 
 
 def test_an_upgraded_file_goes_on_like_any_other(tmp_path):
@@ -283,7 +283,7 @@ def test_an_upgrade_that_is_interrupted_is_made_anew(tmp_path, step):
     vault.close()
 
 
-@pytest.mark.parametrize("version", [3, 1000, -1])
+@pytest.mark.parametrize("version", [4, 1000, -1])
 def test_a_file_of_a_version_that_is_not_known_is_left_alone(tmp_path, version):
     furnished(tmp_path).close()
     path = tmp_path / "state" / "site.db"

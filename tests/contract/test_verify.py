@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.study_world import World
 from contract.worlds import TWO, sample
+from hedgerow.agreement import validating
 from hedgerow.agreement.running import run_study
 from hedgerow.agreement.verifying import verified
 from hedgerow.cli.main import app
@@ -28,7 +29,7 @@ def world(tmp_path_factory):
 
 
 def wrong(path, world):
-    return {check.what for check in verified(path, world.folder.study_file) if not check.is_right}
+    return {check.what for check in verified(path, world.folder.study_file) if check.has_failed}
 
 
 def changed(world, tmp_path, change):
@@ -43,14 +44,15 @@ def changed(world, tmp_path, change):
 
 def test_a_model_of_a_study_is_signed_by_all_and_right(world):
     checks = verified(world.folder.model_file, world.folder.study_file)
-    assert all(check.is_right for check in checks), checks
+    assert not any(check.has_failed for check in checks), checks
     names = [check.what for check in checks]
     assert {"digest", "rounds", "study", "coordinator", "site site-1", "receipts"} <= set(names)
     assert hr.load(world.folder.model_file).privacy_.parties == 3
 
 
 def a_promise(document):
-    document["content"]["privacy"]["epsilon"] = 0.1
+    said = document["content"]["privacy"]
+    said["epsilon"], said["guarantee"]["epsilon"] = 0.1, "1/10"
 
 
 def a_number(document):
@@ -97,36 +99,79 @@ def test_whatever_is_changed_is_named(change, named, world, tmp_path):
     assert {named, "coordinator"} <= found
 
 
+@pytest.mark.parametrize("place", ["epsilon", "guarantee"])
+def test_a_promise_that_is_changed_in_one_place_is_not_read(place, world, tmp_path):
+    def half_a_promise(document):
+        said = document["content"]["privacy"]
+        if place == "epsilon":
+            said["epsilon"] = 0.1
+        else:
+            said["guarantee"]["epsilon"] = "1/10"
+
+    path = changed(world, tmp_path, half_a_promise)
+    with pytest.raises(DataError, match="its statement says epsilon"):
+        hr.load(path)
+
+
 def test_a_model_of_another_study_is_not_this_one_s(world, tmp_path):
     other = World(tmp_path, placement="shares", name="others")
     try:
         found = {
             c.what
             for c in verified(world.folder.model_file, other.folder.study_file)
-            if not c.is_right
+            if c.has_failed
         }
     finally:
         other.close()
     assert {"study", "coordinator", "sites"} <= found
 
 
-def test_the_command_says_what_is_right_and_ends_with_1_if_something_is_wrong(world, tmp_path):
+def test_the_command_says_what_passed_and_ends_with_1_if_something_failed(world, tmp_path):
     arguments = ["verify", str(world.folder.model_file), "--roster", str(world.folder.study_file)]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert "WRONG" not in done.output
+    assert "FAILED" not in done.output
+    assert done.output.splitlines()[-1] == "valid, signed by 3 of 3 sites"
     assert re.search(r"site site-1 +\d+\.\d% of the budget, by its own receipt", done.output)
     path = changed(world, tmp_path, a_number)
     done = CliRunner().invoke(app, ["verify", str(path), *arguments[2:]])
     assert done.exit_code == 1
-    assert "WRONG  coordinator" in done.output
+    assert "FAILED  coordinator" in done.output
+    assert done.output.splitlines()[-1] == "FAILED: coordinator"
+
+
+def outcomes(*words: object) -> tuple[dict[str, str], str]:
+    """What `verify` says of each check, and its last sentence; nothing fails."""
+    done = CliRunner().invoke(app, ["verify", *map(str, words), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    return {check["what"]: check["outcome"] for check in told["checks"]}, told["verdict"]
+
+
+def test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped(
+    world, tmp_path, monkeypatch
+):
+    found, said = outcomes(world.folder.model_file)
+    assert found["digest"] == found["form"] == "ok"
+    assert found["signatures"] == "skipped"
+    assert said == "intact; not checked: signatures"
+    monkeypatch.setattr(validating, "find_spec", lambda name: None)
+    found, said = outcomes(world.folder.model_file, "--roster", world.folder.study_file)
+    assert found["form"] == "skipped"
+    assert said == "valid, signed by 3 of 3 sites; not checked: form"
+    X, y = sample(120, TWO)
+    hr.TreeClassifier(TWO, epsilon=1.0).fit(X, y).save(tmp_path / "model.json")
+    monkeypatch.undo()
+    found, said = outcomes(tmp_path / "model.json")
+    assert found["signatures"] == "unsigned"
+    assert said == "intact, unsigned"
 
 
 def test_a_model_of_one_process_has_no_signatures_and_its_arithmetic_is_checked(world, tmp_path):
     X, y = sample(120, TWO)
     hr.TreeClassifier(TWO, epsilon=1.0).fit(X, y).save(tmp_path / "model.json")
     checks = verified(tmp_path / "model.json", None)
-    assert all(check.is_right for check in checks)
+    assert not any(check.has_failed for check in checks)
     assert wrong(tmp_path / "model.json", world) == {"signatures"}
     text = (tmp_path / "model.json").read_text()
     (tmp_path / "model.json").write_text(text.replace('"epsilon":1.0', '"epsilon":2.0'))

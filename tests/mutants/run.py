@@ -2,7 +2,7 @@
 
 A copy of the project for each worker, in a temporary folder. First the named tests run on the
 sound source and must pass; then each slip is planted alone and its own test must fail.
-Words given as arguments choose the slips whose names hold them; the page is then left alone.
+Words given as arguments choose the slips whose names hold them; kept verdicts are then left alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from mutants.bench import Bench, Outcome, Verdict
-from mutants.page import PAGE, page
+from mutants.page import VERDICTS, keep
 from mutants.slip import Slip
 from mutants.slips import SLIPS
 
@@ -81,8 +81,8 @@ def finish(verdicts: Sequence[Verdict], *, is_whole: bool) -> int:
     for verdict in survived:
         print(f"  {verdict.slip.words} ({verdict.slip.path}): {verdict.seen}")
     if is_whole:
-        PAGE.write_text(page(verdicts), encoding="utf-8")
-        print(f"written: {PAGE.relative_to(PROJECT)}")
+        keep(verdicts)
+        print(f"written: {VERDICTS.relative_to(PROJECT)}")
     return 1 if survived else 0
 
 

@@ -248,8 +248,8 @@ SITE: Final = (
     Slip(
         "a vault releases a record of another round",
         "site/vault.py",
-        "            _check_record(record, run_id, round, receipt)\n",
-        "",
+        "_check_record(record, run_id, round, receipt)\n",
+        "pass\n",
         "contract/test_vault.py::test_a_record_of_another_round_than_the_one_charged_is_refused",
     ),
     Slip(
@@ -328,6 +328,36 @@ READING: Final = (
         "if is_readable and _CLOSED.fullmatch(content):",
         "if is_readable:",
         "property/test_values_alone.py::test_a_line_of_a_file_changes_no_other",
+    ),
+    Slip(
+        "the type of a column of objects is what all of them make of it",
+        "site/reading/containers.py",
+        'return dtype.kind in "biufUS"',
+        'return dtype.kind in "biufUSO"',
+        "property/test_value_pairs.py::test_no_value_changes_the_code_of_another_in_any_container",
+    ),
+    Slip(
+        "what lies beneath a mask is read",
+        "site/reading/containers.py",
+        "    objects[np.ma.getmaskarray(values)] = None\n",
+        "",
+        "property/test_value_pairs.py"
+        "::test_a_masked_value_is_missing_and_the_others_are_what_they_were",
+    ),
+    Slip(
+        "addresses of Polars' objects are read as bytes",
+        "site/reading/sources.py",
+        "if any(str(kind) == OF_POLARS for kind in",
+        "if any(str(kind) == str() for kind in",
+        "property/test_value_pairs.py::test_no_value_changes_the_code_of_another_in_any_container",
+    ),
+    Slip(
+        "a site goes by the type of its name",
+        "estimators/holders.py",
+        "place = {token_of(name): k for k, name in enumerate(names)}",
+        "place = {name: k for k, name in enumerate(names)}",
+        "property/test_value_pairs.py"
+        "::test_a_site_is_known_by_its_token_whatever_the_type_of_the_column",
     ),
     Slip(
         "targets are not clamped to their range",

@@ -28,11 +28,12 @@ ENDPOINT: Final = (
         f"{ADMISSION_TESTS}::test_a_budget_that_says_no_says_so_before_any_row_is_touched",
     ),
     Slip(
-        "a computation that fails is answered by a code",
-        "transport/endpoint.py",
-        "self.member.respond_in_any_case(bundle",
-        "self.member.respond(bundle",
-        f"{ADMISSION_TESTS}::test_a_computation_that_fails_is_answered_by_noise_of_the_same_length",
+        "a failed computation closes nothing",
+        "site/member.py",
+        "            raise self.closed_by(error) from error\n",
+        "            raise\n",
+        f"{ADMISSION_TESTS}"
+        "::test_a_computation_that_fails_is_charged_and_refused_alike_whatever_failed",
     ),
     Slip(
         "what a refused round taught is kept",
@@ -60,8 +61,8 @@ ENDPOINT: Final = (
     Slip(
         "an exception leaves the site",
         "transport/endpoint.py",
-        "        except Exception as error:\n",
-        "        except PartyRefused as error:\n",
+        "        except Exception as error:\n            code =",
+        "        except PartyRefused as error:\n            code =",
         f"{ADMISSION_TESTS}::test_a_budget_that_says_no_says_so_before_any_row_is_touched",
     ),
     Slip(

@@ -93,6 +93,7 @@ def test_edges_rise_inside_the_range_and_codes_fit_one_byte(feature: Numeric) ->
 
 @settings(deadline=None)
 @given(FEATURES, st.none() | st.text(max_size=10) | st.sampled_from(sorted(MISSING_TEXTS)))
+@example(Numeric("wide", -1.7e308, 1.7e308, bins=10), None)
 def test_every_text_has_a_code_of_the_grid(feature: Feature, text: str | None) -> None:
     (code,) = codes_of(feature, [text])
     assert 0 <= code < feature.grid.n_cells

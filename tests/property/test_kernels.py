@@ -19,9 +19,11 @@ from hedgerow.errors import DataError, SpecError
 from hedgerow.kernels import dispatch, encoding, loops
 from hedgerow.kernels.dispatch import priced
 from hedgerow.kernels.encoding import encode_edges, recode, split_rows
+from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
+from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.values.packing import pack
 from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
 from hedgerow.values.trees import Tree
@@ -408,22 +410,12 @@ WORDS = (np.zeros(1, np.uint64), np.ones(1, np.uint64), np.zeros(2, np.int32), 6
 @pytest.mark.parametrize(
     ("work", "complaint"),
     [
-        (lambda: count_cells(CODES, None, [0], LABELS, 1, 1), "labels are 0 to 1"),
-        (
-            lambda: count_cells(CODES, None, [0], np.array([-1, 0, 0, 0]), 1, 2),
-            "labels are -1 to 0",
-        ),
-        (lambda: count_cells(CODES + 7, None, [0], LABELS, 7, 2), "there are 7 bins"),
         (lambda: count_cells(CODES, [np.array([4])], [0], LABELS, 1, 2), "selected of 4"),
         (lambda: count_cells(CODES, [np.array([-1])], [0], LABELS, 1, 2), "selected of 4"),
         (lambda: split_rows(CODES[0], np.array([9]), 1), "selected of 4"),
         (
             lambda: sum_cells(CODES, None, [0], np.zeros((3, 1), int), 1),
             "3 labels or statistics",
-        ),
-        (
-            lambda: count_cells(CODES.astype(np.uint16) + 5, None, [0], LABELS, 5, 2),
-            "there are 5 bins",
         ),
     ],
 )
@@ -433,6 +425,118 @@ def test_rows_that_would_be_read_or_written_outside_are_refused(
     for price in (0, np.inf):
         with priced(price, price), pytest.raises(DataError, match=complaint):
             work()
+
+
+GOOD = 9000  # more than two blocks of a loop
+"""Rows of which nothing is strange; one more comes after the first block."""
+STRANGE = 5000
+
+
+def one_strange(kind: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Codes below 5, labels below 2 and where rows stand, of 3 nodes; one record has none."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(5, size=(3, GOOD), dtype=np.uint8)
+    labels = rng.integers(2, size=GOOD, dtype=np.uint8)
+    standing = rng.integers(-1, 3, GOOD, dtype=np.int32)
+    codes[1, STRANGE] = 200 if kind == "code" else codes[1, STRANGE]
+    labels[STRANGE] = 7 if kind == "label" else labels[STRANGE]
+    standing[STRANGE] = 3 if kind == "node" else standing[STRANGE]
+    return codes, labels, standing
+
+
+def sides_of(n: int, seed: int) -> NodeTests:
+    rng = np.random.default_rng(seed)
+    feature = rng.integers(-1, 3, (n, 2), dtype=np.int16)
+    return NodeTests(feature, rng.integers(2**63, size=(n, 2, 4), dtype=np.uint64))
+
+
+Work = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+STRANGE_WORK: dict[str, tuple[str, Work]] = {
+    "a code, counted": ("code", lambda c, y, at, who: count_cells(c, [who], [1], y, 5, 2)),
+    "a code, all rows": (
+        "code",
+        lambda c, y, at, who: count_cells(c[:, who], None, [1], y[who], 5, 2),
+    ),
+    "a wide code": (
+        "code",
+        lambda c, y, at, who: count_cells(c.astype(np.uint16), [who], [1, 1], y, 5, 2),
+    ),
+    "a code, one channel": (
+        "code",
+        lambda c, y, at, who: sum_cells(c, [who], [1], y[:, None].astype(int), 5),
+    ),
+    "a code, two channels": (
+        "code",
+        lambda c, y, at, who: sum_cells(c, [who], [1], np.stack([y, 1 - y], 1).astype(int), 5),
+    ),
+    "a label, counted": ("label", lambda c, y, at, who: count_cells(c, [who], [0, 1], y, 5, 2)),
+    "a label, all rows": (
+        "label",
+        lambda c, y, at, who: count_cells(c[:, who], None, [0], y[who], 5, 2),
+    ),
+    "a label below 0": (
+        "label",
+        lambda c, y, at, who: count_cells(c, [who], [0], np.where(y == 7, -1, y.astype(int)), 5, 2),
+    ),
+    "a label, in leaves": ("label", lambda c, y, at, who: leaf_counts(TWO_LEAVES, c, y, 2, who)),
+    "a label, in all leaves": (
+        "label",
+        lambda c, y, at, who: leaf_counts(TWO_LEAVES, c[:, who], y[who], 2),
+    ),
+    "a label, at sides": (
+        "label",
+        lambda c, y, at, who: count_sides(sides_of(3, 1), at[who], c[:, who], y[who], 2),
+    ),
+    "a node, counted": (
+        "node",
+        lambda c, y, at, who: count_sides(sides_of(3, 1), at[who], c[:, who], y[who], 2),
+    ),
+    "a node, summed": (
+        "node",
+        lambda c, y, at, who: sum_sides(
+            sides_of(3, 1), at[who], c[:, who], y[who, None].astype(int)
+        ),
+    ),
+    "a node, passed on": (
+        "node",
+        lambda c, y, at, who: np.bincount(next_nodes(LAYER, at[who], c[:, who]) + 1)[1:],
+    ),
+}
+LAYER = Layer(
+    Layer(
+        ROOT_LAYER, NodeTests(np.zeros(1, np.int16), np.ones((1, 4), np.uint64)), np.ones(2, bool)
+    ),
+    NodeTests(np.array([0, 1, 2], np.int16), np.full((3, 4), 5, np.uint64)),
+    np.ones(6, bool),
+)
+
+
+@pytest.mark.parametrize("work", STRANGE_WORK)
+def test_a_record_that_no_kernel_can_place_is_left_out_alone(work: str) -> None:
+    """After a charge an error would tell of it: it adds nothing, and all others what they did."""
+    kind, summed = STRANGE_WORK[work]
+    codes, labels, standing = one_strange(kind, 3)
+    everyone = np.arange(GOOD, dtype=np.int32)
+    others = np.delete(everyone, STRANGE)
+    found = in_both_forms(lambda: summed(codes, labels, standing, everyone))
+    assert np.array_equal(found, summed(codes, labels, standing, others))
+    assert found.sum() > 0
+
+
+def test_a_layer_without_open_nodes_is_summed_whatever_the_rows() -> None:
+    """Both forms: an admitted question must not fail where there is a row and pass where none."""
+    none, codes = np.full(4, -1, np.int32), np.zeros((3, 4), np.uint8)
+    closed = Layer(
+        ROOT_LAYER, NodeTests(np.zeros(1, np.int16), np.ones((1, 4), np.uint64)), np.zeros(2, bool)
+    )
+    below = Layer(
+        closed, NodeTests(np.zeros(0, np.int16), np.zeros((0, 4), np.uint64)), np.zeros(0, bool)
+    )
+    for rows in (slice(0, 0), slice(0, 4)):
+        at, some, labels = none[rows], codes[:, rows], LABELS[rows]
+        found = in_both_forms(lambda: count_sides(sides_of(0, 1), at, some, labels, 2))  # noqa: B023
+        assert found.shape == (2, 0, 2)
+        assert (in_both_forms(lambda: next_nodes(below, at, some)) == at).all()  # noqa: B023
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,15 @@ from hypothesis import given
 from contract.databases import address, postgres_server
 from contract.places import in_duckdb, in_file, in_memory, in_postgres, on_dask, table_of
 from effort import IS_LONG, examples
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import (
     GROUPINGS,
     LATTICE,
     STATISTICS,
     Binning,
     BoundQuery,
+    Cells,
+    Fractions,
     LabelReports,
     Score,
     Scoring,
@@ -157,6 +160,77 @@ def postgres():
 @given(data=records())
 def test_postgres_answers_as_memory_does(world, data, postgres):
     compare(world, data, lambda table, schema: in_postgres(postgres, table, schema))
+
+
+# -------------------------------------------------------------- the second lock, in a database too
+PARTS = Fractions(BY_VALUE.target.low, BY_VALUE.target.high)
+EDGES = [((1, 1, 0), 0, value) for value in (*np.linspace(PARTS.low, PARTS.high, 9), np.inf)]
+TOO_SMALL = {
+    "L1": lambda unit: Sensitivity(unit - 1, unit**2, unit),
+    "L2": lambda unit: Sensitivity(unit, unit**2 // 2, unit),
+    "Linf": lambda unit: Sensitivity(unit, unit**2, 3 * unit // 4),
+}
+ENGINES = ("duckdb", "postgres")
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    """How a table is held by an engine."""
+    if request.param == "duckdb":
+        return in_duckdb
+    connection = request.getfixturevalue("postgres")
+    return lambda table, schema: in_postgres(connection, table, schema)
+
+
+def test_parts_of_a_target_are_those_of_memory_in_any_range(engine):
+    """Targets beyond the range that is asked for, and such as are rounded up or down."""
+    uneven = [((1, 1, 0), 0, value) for value in np.linspace(PARTS.low, PARTS.high, 100)]
+    table = table_of([*EDGES, *uneven], BY_VALUE)
+    there = AnsweringElsewhere(engine(table, BY_VALUE))
+    here = Answering(in_memory(table, BY_VALUE), BY_VALUE)
+    for parts in (PARTS, Fractions(PARTS.low / 3, PARTS.high / 3)):
+        asked = SumQuery(EVERYONE, parts, Whole(), SHARE)
+        for unit in UNITS:
+            assert there.integers(asked, unit).tolist() == here.integers(asked, unit).tolist()
+
+
+@pytest.mark.parametrize("norm", TOO_SMALL)
+def test_a_record_beyond_its_bound_adds_nothing_in_a_database_either(norm, engine, monkeypatch):
+    """Admission knows no such bound: this is what stands behind it."""
+    monkeypatch.setattr(Fractions, "bound", lambda self, unit: TOO_SMALL[norm](unit))
+    table, asked = table_of(EDGES, BY_VALUE), SumQuery(EVERYONE, PARTS, Whole(), SHARE)
+    there = AnsweringElsewhere(engine(table, BY_VALUE))
+    here = Answering(in_memory(table, BY_VALUE), BY_VALUE)
+    for unit in UNITS:
+        found = there.integers(asked, unit)
+        assert found.tolist() == here.integers(asked, unit).tolist()
+        assert found.sum() < len(EDGES) * unit
+
+
+def test_a_number_beyond_all_bounds_is_no_error_of_an_engine(engine, monkeypatch):
+    """Its square would be one in PostgreSQL, wherever such a record is; a cast too."""
+    huge = f"CASE WHEN y > {PARTS.low} THEN '1e300'::float8 ELSE '1'::float8 END"
+    monkeypatch.setattr(words, "parts_of", lambda *on: [huge, "'2'::float8"])
+    there = AnsweringElsewhere(engine(table_of(EDGES, BY_VALUE), BY_VALUE))
+    assert there.integers(SumQuery(EVERYONE, PARTS, Whole(), SHARE), LATTICE).tolist() == [1, 2]
+
+
+def test_a_range_that_is_none_is_divided_by_in_no_place(engine):
+    table, asked = table_of(EDGES, BY_VALUE), SumQuery(EVERYONE, Fractions(1, 1), Whole(), SHARE)
+    found = AnsweringElsewhere(engine(table, BY_VALUE)).integers(asked, 10)
+    assert found.tolist() == [10 * len(EDGES), 0]
+
+
+@pytest.mark.parametrize(
+    ("column", "by"), [(words.Y, Whole()), (words.cell(0), Cells((0,), Binning.of_cells(BY_CLASS)))]
+)
+def test_a_class_or_a_cell_that_no_query_knows_counts_nowhere(column, by, engine):
+    data = [((1, 1, 0), 1, 0.0), ((2, 1, 0), 0, 0.0), ((0, 1, 0), 0, 0.0)]
+    held = engine(table_of(data, BY_CLASS), BY_CLASS)
+    held._database.run(f"UPDATE {held._cells} SET {column} = 200 WHERE {words.cell(0)} = 1")
+    asked = SumQuery(EVERYONE, CLASS_STATISTICS[1], by, SHARE)
+    assert asked.statistic.channels == 3
+    assert AnsweringElsewhere(held).integers(asked, 1).sum() == 2
 
 
 @pytest.mark.parametrize("world", WORLDS)

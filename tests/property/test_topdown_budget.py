@@ -118,5 +118,5 @@ def test_a_split_takes_one_round_from_tables_and_two_from_choices(finding, a_spl
     dice = Dice(5, parties=1 if finding is Finding.CHOICE else 3)
     (grown,) = run(recipe.flow(TWO, dice, np.random.default_rng(0)), dice).grown
     assert grown.tree.n_leaves == 7
-    assert len(dice.rounds) == a_split * 6 + 1 == recipe.rounds(TWO)
+    assert len(dice.rounds) == a_split * 6 + 1 == recipe.largest(TWO).rounds
     assert [len(r) for r in dice.rounds[:-1]] == [1] * a_split + [2] * (a_split * 5)

@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 from effort import either
 from hedgerow.errors import DataError
 from hedgerow.site.reading import columns
-from hedgerow.site.reading.columns import as_column, distinct, number_of, numbers
+from hedgerow.site.reading.columns import distinct, number_of, numbers
+from hedgerow.site.reading.containers import as_column
 from hedgerow.site.reading.encoding import Encoded, encode
 from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Target
 from hedgerow.values.tokens import FIRST_AMBIGUOUS, token_of

@@ -46,6 +46,8 @@ CASES = [
         (Mechanism.EXPONENTIAL, "0"),
         (Mechanism.EXPONENTIAL, "1e-6"),
         (Mechanism.REPORT_NOISY_MAX, "0"),
+        (Mechanism.REPORT_NOISY_MAX, "1e-6"),
+        (Mechanism.PERMUTE_AND_FLIP, "1e-6"),
     ]
     for m in (1, 3)
 ]
@@ -69,9 +71,10 @@ def coefficient(the_study, mechanism: Mechanism, m: int) -> Fraction:
     if the_study.delta == 0:
         epsilon = SHARE * the_study.epsilon
     else:
-        assert mechanism is Mechanism.EXPONENTIAL
         half = math.sqrt(SHARE * the_study.total) / 2
-        epsilon = Fraction(2 * math.log(NormalDist().cdf(half) / NormalDist().cdf(-half)))
+        epsilon = Fraction(math.log(NormalDist().cdf(half) / NormalDist().cdf(-half)))
+        if mechanism is Mechanism.EXPONENTIAL:  # its loss has a range of epsilon, not of twice that
+            epsilon *= 2
     return epsilon / (2 * LATTICE * m)
 
 

@@ -294,6 +294,16 @@ def test_a_selection_in_zcdp_costs_what_its_formula_says(cost):
     assert Q(conversions.selection_epsilon(Measure.ZCDP, cost, "exponential")) ** 2 <= 8 * cost
 
 
+@pytest.mark.parametrize("cost", [Q(1, 1000), Q(1, 4), Q(3)])
+@pytest.mark.parametrize("chooser", ["permute_and_flip", "report_noisy_max"])
+def test_only_the_exponential_mechanism_is_priced_by_its_range(chooser, cost):
+    """All others pay under delta > 0 what the worst mechanism of their epsilon would."""
+    rho = float(conversions.selection_epsilon(Measure.ZCDP, cost, chooser))
+    assert rho * math.tanh(rho / 2) == pytest.approx(float(cost), rel=1e-9)
+    mu = float(conversions.selection_epsilon(Measure.GDP, cost, chooser))
+    assert 2 * norm.ppf(1 / (1 + math.exp(-mu))) == pytest.approx(math.sqrt(cost), rel=1e-9)
+
+
 def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
     return float(np.maximum(0, p - math.exp(epsilon) * q).sum())
 

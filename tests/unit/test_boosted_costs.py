@@ -96,13 +96,13 @@ T, S, D = 6, 3, 2
 def test_totally_random_trees_ask_their_leaves_once():
     recipe, fed = counted(n_trees=T)
     assert kappas(fed) == (0, 0, T)
-    assert fed.rounds == recipe.rounds(SCHEMA) == T
+    assert fed.rounds == recipe.largest(SCHEMA).rounds == T
 
 
 def test_the_iterative_hessian_of_random_trees_costs_s_histograms_and_no_round():
     recipe, fed = counted(n_trees=T, candidates=HessianCuts(rounds=S))
     assert kappas(fed) == (S * M, 0, T)
-    assert fed.rounds == recipe.rounds(SCHEMA) == T
+    assert fed.rounds == recipe.largest(SCHEMA).rounds == T
 
 
 def test_no_histogram_is_asked_that_no_tree_would_use():
@@ -114,7 +114,7 @@ def test_no_histogram_is_asked_that_no_tree_would_use():
 def test_batches_refine_ahead_of_their_trees(batch, rounds):
     recipe, fed = counted(n_trees=T, batch=batch, candidates=HessianCuts(rounds=S))
     assert kappas(fed) == (S * M, 0, T)
-    assert fed.rounds == recipe.rounds(SCHEMA) == rounds
+    assert fed.rounds == recipe.largest(SCHEMA).rounds == rounds
 
 
 def test_histogram_trees_ask_every_feature_on_every_level():
@@ -134,7 +134,7 @@ def test_the_iterative_hessian_of_histogram_trees_is_free():
 def test_trees_of_one_feature_ask_one_histogram_each(split):
     recipe, fed = counted(n_trees=T, split=split, order=Order.CYCLIC, features_per_tree=1)
     assert kappas(fed) == (0, T, 0)
-    assert fed.rounds == recipe.rounds(SCHEMA) == T
+    assert fed.rounds == recipe.largest(SCHEMA).rounds == T
     assert sum(q.share for q in fed.asked) == 1
 
 

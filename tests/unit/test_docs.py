@@ -102,7 +102,7 @@ def labels(said: PrivacyStatement) -> set[str]:
             sector="D",
             publication_date="2026-01-31",
         ),
-        total=Total(epsilon=1.0, delta=0.0, fits=1, entry=1, head="00"),
+        total=Total(guarantee=said.guarantee, fits=1, entry=1, head="00"),
         unspent=(Part(0.5, "E"),),
         held_out=(Spending("1", "F", 0.5),),
         saved_fraction=0.5,

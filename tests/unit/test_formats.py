@@ -206,7 +206,7 @@ def test_verify_says_what_is_wrong_with_the_form_of_a_model(tmp_path, monkeypatc
     wrong = json.dumps(document | {"digest": verifying.model_file.digest_of_file(document)})
     (tmp_path / "wrong.json").write_text(wrong)
     form = verifying.verified(tmp_path / "wrong.json", None)[-1]
-    assert (form.what, form.is_right) == ("form", False)
+    assert (form.what, form.has_failed) == ("form", True)
     assert "content.privacy.delta: 'small' was found; a number is allowed" in form.words
     assert "content: 'colour' was found; allowed are classes, columns, " in form.words
     assert CliRunner().invoke(app, ["verify", f"{tmp_path}/wrong.json"]).exit_code == 1

@@ -292,6 +292,23 @@ def test_two_ledgers_on_one_file_see_each_other_s_charges(bench):
     assert one.spent("a") == 1
 
 
+def test_another_process_may_look_between_the_first_commit_and_its_anchor(bench):
+    seen = []
+
+    def look(step):
+        if step == "committed" and not seen:
+            seen.append(bench.open().is_open("a"))
+
+    store = Store(connect(bench.path), look)
+    bench.stores.append(store)
+    ledger = SqliteLedger(store, sign=bench.key.sign, verify=bench.ours, anchor=bench.anchor)
+    with store.transaction():
+        ledger.set_lifetime(Measure.ZCDP, Q(10))
+        ledger.approve("a", Measure.PURE, Q(1))
+    assert seen == [True]
+    ledger.verify()
+
+
 def test_a_transaction_that_fails_later_takes_the_charge_back(bench):
     ledger, _ = bench.started()
     store = bench.stores[-1]

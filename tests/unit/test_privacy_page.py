@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"
 PAGES = {
     path.name: path.read_text(encoding="utf-8")
-    for path in (DOCS / "privacy.md", DOCS / "decisions" / "0079-attacks-are-kept-as-tests.md")
+    for path in (DOCS / "privacy.md", DOCS / "attacks.md")
 }
 HEAD = re.compile(r"(shown|seen) by \|$")
 NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")

@@ -20,7 +20,14 @@ CORE = PROJECT["dependencies"]
 PARTS = ("plot", "check", "onnx", "https", "flare", "sql", "dask")
 OPTIONAL = [line for extra in PARTS for line in EXTRAS[extra]]
 FOR_STUDIES = (ROOT / "studies/requirements.txt").read_text(encoding="utf-8").split("\n")
-OWN = {"hedgerow", "studies", "demos", "docs", *(path.stem for path in (ROOT / "tests").rglob("*"))}
+OWN = {
+    "hedgerow",
+    "studies",
+    "benchmarks",
+    "examples",
+    "docs",
+    *(path.stem for path in (ROOT / "tests").rglob("*")),
+}
 SOLD_AS = {
     "adbc_driver_postgresql": "adbc-driver-postgresql",
     "axe_core_python": "axe-core-python",

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import refuses
 
 
-def test_there_are_twenty_one_codes_and_a_refusal_says_nothing_else():
-    assert len(Code) == 21
+def test_there_are_twenty_two_codes_and_a_refusal_says_nothing_else():
+    assert len(Code) == 22
     with pytest.raises(PartyRefused) as refusal:
         require(False, Code.BAD_SET)
     assert (refusal.value.code, refusal.value.party) == ("BadSet", None)

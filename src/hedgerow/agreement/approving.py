@@ -11,13 +11,12 @@ import datetime as dt
 import getpass
 import json
 import re
-import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
-from pathlib import Path
 
 from hedgerow.agreement.study_file import StudyFile
+from hedgerow.agreement.writing import as_text
 from hedgerow.errors import HedgerowError, LedgerUnavailable, PartyRefused, SpecError
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
@@ -142,7 +141,7 @@ def why_not_approve(state: StateFolder, agreed: StudyFile) -> list[str]:
     """Every reason for which this site cannot approve the study, before anything is written."""
     rules, study = state.policy(), agreed.study
     closed = f"its policy allows nothing yet; {HOW_TO_OPEN}"
-    reasons = [closed] if rules.allows_nothing else list(rules.policy.reasons(study))
+    reasons = [closed] if rules.allows_nothing else list(rules.policy.reasons(study, agreed.rounds))
     own = state.identity().public
     if own not in study.sites:
         return [*reasons, "the roster does not hold this site's key; send it to the coordinator"]
@@ -203,9 +202,11 @@ def decline(agreed: StudyFile, audit: Audit) -> None:
     audit.note("not approved", study=study.account, name=study.name, by=by, what=f"{by} said no")
 
 
-def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit) -> StudyFolder:
-    """Durable on return. Raises with nothing reserved; done twice it takes nothing more."""
-    agreed = StudyFile.read(study_file)
+def approve(state: StateFolder, agreed: StudyFile, place: DataPlace, audit: Audit) -> StudyFolder:
+    """Durable on return. Raises with nothing reserved; done twice it takes nothing more.
+
+    It takes the study that was shown and no path: a file may change while a person reads.
+    """
     study = agreed.study
     require_allowed(state, agreed, audit)
     folder = state.study_folder(study.name, study.account)
@@ -217,7 +218,7 @@ def approve(state: StateFolder, study_file: Path, place: DataPlace, audit: Audit
         if is_new:
             ledger.approve(study.account, study.measure, study.limit, study.name)
         make_private(folder.path)
-        _keep_study(folder, study_file, agreed)
+        _keep_study(folder, agreed)
         write_private(folder.data_file, place.to_toml().encode())
         committed = books.committed
     by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
@@ -239,15 +240,11 @@ def _taken_words(state: StateFolder, committed: Cost) -> str:
     return f"{measure.value} {printed_cost(committed)} of the lifetime budget is taken"
 
 
-def _keep_study(folder: StudyFolder, given: Path, agreed: StudyFile) -> None:
-    """The file as it was given, and the schema beside it if that had a file of its own."""
-    text = given.read_text(encoding="utf-8")
-    if set(tomllib.loads(text).get("schema", {})) == {"file"}:
-        text = re.sub(r"^(\s*file\s*=).*$", r'\1 "schema.toml"', text, count=1, flags=re.M)
-        write_private(folder.path / "schema.toml", agreed.schema_given.to_toml().encode())
-    write_private(folder.study_file, text.encode())
+def _keep_study(folder: StudyFolder, agreed: StudyFile) -> None:
+    """Written anew from what was shown, with a schema that had a file of its own taken in."""
+    write_private(folder.study_file, as_text(agreed).encode())
     if StudyFile.read(folder.study_file).study.hash != agreed.study.hash:
-        raise SpecError(f"{given} is not the same study once it is copied; inline its schema.")
+        raise SpecError(f"{agreed.name!r} is another study once it is kept; nothing was approved.")
 
 
 def _set_lifetime(state: StateFolder, ledger: SqliteLedger) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hedgerow.agreement.run_folder import RunFolder
 from hedgerow.agreement.study_file import VERSION, StudyFile
 from hedgerow.agreement.writing import as_text
 from hedgerow.errors import SpecError
+from hedgerow.privacy.accounting.budget import written_number
 from hedgerow.values.schema import Schema
 
 
@@ -75,13 +75,7 @@ def site(text: str) -> tuple[str, str]:
 
 def typed_number(text: str) -> int | float | str:
     """As it was typed: a whole number, a decimal one, or a fraction such as 1/3."""
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    try:
-        Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise SpecError(f"{text!r} is no number; write 1, 0.5 or 1/3.") from None
-    return text
+    written_number(text, "the number")
+    if "/" in text:
+        return text
+    return int(text) if text.isdigit() else float(text)

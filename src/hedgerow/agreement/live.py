@@ -2,6 +2,7 @@
 
 Loopback only, read only, one token for one run. The token is compared in constant time, and a
 request must name this server as its host, so that no page of the web can look through a browser.
+Other users of the machine can call, too: whoever has not shown the token holds nobody up.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +26,12 @@ from hedgerow.report.page.live import live_page
 LOOPBACK = "127.0.0.1"
 BEAT_SECONDS = 15.0
 """A line now and then, so that a browser that left is noticed."""
+ASKING_SECONDS, READING_SECONDS = 5.0, 30.0
+"""How long a caller may be silent before it has shown the token, and after."""
+MOST_CALLERS = 32
+"""At a time: each has a thread and a descriptor."""
+LAST_SECONDS = 2.0
+"""For browsers to be told of the end."""
 
 
 class LiveView:
@@ -74,20 +82,70 @@ class LiveView:
             self._ended = True
             self._changed.notify_all()
         self._server.shutdown()
-        self._server.server_close()  # waits for streams, which have ended
+        self._server.hang_up()
+        self._server.server_close()
         self._thread.join()
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = False
-    block_on_close = True
+    """Knows who is on the line: so the end waits for nobody but those who showed the token."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MOST_CALLERS
     view: LiveView
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._callers: dict[socket.socket, bool] = {}
+        """Oldest first: whether it has shown the token."""
+        self._changed = Condition()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            self._callers[request] = False
+            if len(self._callers) > MOST_CALLERS:
+                oldest = next(one for one, is_known in self._callers.items() if not is_known)
+                del self._callers[oldest]
+                _cut(oldest)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._changed:
+            self._callers.pop(request, None)
+            self._changed.notify_all()
+        super().shutdown_request(request)
+
+    def welcome(self, caller: socket.socket) -> None:
+        with self._changed:
+            if caller in self._callers:
+                self._callers[caller] = True
+        caller.settimeout(READING_SECONDS)
+
+    def hang_up(self) -> None:
+        """On strangers at once, on browsers when they were told of the end or do not listen."""
+        with self._changed:
+            for caller, is_known in self._callers.items():
+                if not is_known:
+                    _cut(caller)
+            self._changed.wait_for(lambda: not self._callers, LAST_SECONDS)
+            for caller in self._callers:
+                _cut(caller)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whatever a caller does to its own line, the terminal belongs to the run."""
+
+
+def _cut(line: socket.socket) -> None:
+    """Its thread reads or writes no more, and ends."""
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.0"
-    timeout = 30
+    timeout = ASKING_SECONDS
 
     def do_GET(self) -> None:
         place = urlsplit(self.path)
@@ -96,7 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
         right = hmac.compare_digest(told.encode(), view.token.encode())
         if not right or self.headers.get("Host") != view.host:
             self.send_error(HTTPStatus.FORBIDDEN)
-        elif place.path == "/":
+            return
+        self.server.welcome(self.connection)
+        if place.path == "/":
             self._send("text/html; charset=utf-8", view.page)
         elif place.path == "/events":
             self._stream(view)

@@ -37,7 +37,7 @@ class Forecast:
 
     study: Study
     rounds: int
-    most_rounds: int | None
+    most_rounds: int
     bytes_out: int
     bytes_in: int
     spent: Cost
@@ -50,8 +50,8 @@ class Forecast:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         kib_out, kib_in = (f"{n / 1024:.0f} KiB" for n in (self.bytes_out, self.bytes_in))
-        most = "" if self.most_rounds is None else f", {self.most_rounds} at most"
-        yield "rounds", f"{self.rounds} in a rehearsal with invented rows{most}"
+        most = f"{self.most_rounds} at most"
+        yield "rounds", f"{self.rounds} in a rehearsal with invented rows, {most}"
         yield "bytes", f"each site sends {kib_out} and gets {kib_in}"
         if self.study.placement is Placement.NOWHERE:
             yield "costs", "no noise is added: nothing is promised and nothing is counted"
@@ -96,7 +96,7 @@ def _invented(schema: Schema, rng: np.random.Generator) -> Encoded:
     return Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
 
 
-def _forecast(federation: Federation, most_rounds: int | None) -> Forecast:
+def _forecast(federation: Federation, most_rounds: int) -> Forecast:
     rounds = federation.record.rounds
     prices = {
         number: paid(worst_path([q for q in federation.asked if q.round == number]))

@@ -24,8 +24,8 @@ def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
         yield "run", "not begun"
         return
     yield "run", _state(folder)
-    record, most = Record(folder.path), agreed.recipe.rounds(study.schema)
-    yield "rounds", f"{record.rounds} answered" + (f", {most} at most" if most else "")
+    record = Record(folder.path)
+    yield "rounds", f"{record.rounds} answered, {agreed.rounds} at most"
     under_way = record.under_way()
     if under_way is not None:
         yield "under way", f"round {under_way.round}"

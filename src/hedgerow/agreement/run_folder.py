@@ -74,6 +74,11 @@ class RunFolder:
         return self.run_file.exists()
 
     @property
+    def results(self) -> tuple[Path, ...]:
+        """What a run writes at its end."""
+        return self.model_file, self.statement_file, self.evaluation_file, self.report_file
+
+    @property
     def is_finished(self) -> bool:
         return self.model_file.exists()
 

@@ -67,6 +67,12 @@ def _check_begun(folder: RunFolder, resume: bool) -> None:
             "would be charged anew: to begin one, copy study.toml and coordinator.key to another "
             "folder."
         )
+    kept = [path.name for path in folder.results if path.exists()]
+    if not resume and kept:
+        raise SpecError(
+            f"{folder.path} holds {kept} of another run or fit, which this run would replace; move "
+            "them away, or begin the run in another folder."
+        )
 
 
 def _trained(

@@ -109,6 +109,7 @@ class Serving:
         """One study that cannot be served does not keep the others from being served."""
         try:
             study, place = _approved(folder), DataPlace.read(folder.data_file)
+            self.service.require_open(study)
             rows = held_rows(study, place, self._draws(study))
             self.service.open(study, rows)
         except (HedgerowError, OSError) as error:

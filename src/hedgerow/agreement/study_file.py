@@ -8,6 +8,7 @@ what people say of the model: who publishes it, for what, where and when.
 from __future__ import annotations
 
 import re
+import reprlib
 import tomllib
 from collections.abc import Iterator
 from functools import cached_property
@@ -25,7 +26,7 @@ from hedgerow.estimators.common import DEFAULT_DELTA
 from hedgerow.estimators.parameters import declared
 from hedgerow.estimators.saving import read_parameters
 from hedgerow.papers.by_name import Maker, estimator_named
-from hedgerow.privacy.accounting.budget import exact
+from hedgerow.privacy.accounting.budget import WRITTEN, exact
 from hedgerow.recipes.recipe import Recipe
 from hedgerow.secagg.keys import Roster, is_weak
 from hedgerow.study.consortium import Sparse
@@ -52,8 +53,16 @@ ELSEWHERE = {
 
 HexKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
-Number = int | float | str
-"""A number, or a text such as "1/3"."""
+MOST = 10**12
+Number = (
+    Annotated[int, Field(gt=-MOST, lt=MOST)]
+    | Annotated[float, Field(gt=-MOST, lt=MOST)]
+    | Annotated[str, Field(pattern=f"^({WRITTEN})$")]
+)
+"""A number, or a text such as "1/3": plain decimals of bounded length, which nobody reads for long
+or reads otherwise than another."""
+MOST_COUNTED = 10**6
+Count = Annotated[int, Field(ge=1, le=MOST_COUNTED)]
 
 
 class _Table(BaseModel):
@@ -76,7 +85,7 @@ class PrivacyTable(_Table):
     unit: Literal["record", "person"] = "record"
     """`person`: each site counts whose records it has and keeps `records_per_person` of each."""
     placement: Literal["shares", "silo", "label", "nowhere"] = "shares"
-    records_per_person: int = Field(default=1, ge=1)
+    records_per_person: Count = 1
     retry_reserve: Number = 0.05
     """The part of the budget that pays for rounds that fail."""
 
@@ -84,16 +93,16 @@ class PrivacyTable(_Table):
 class GraphTable(_Table):
     """A sparse graph of masks, for more than 200 sites; paid for out of delta."""
 
-    sigma: int
-    eta: int
-    rounds: int
+    sigma: Count
+    eta: Count
+    rounds: Count
 
 
 class SumTable(_Table):
-    colluders: int | None = Field(default=None, ge=1)
-    threshold: int | None = Field(default=None, ge=2)
+    colluders: Count | None = None
+    threshold: int | None = Field(default=None, ge=2, le=MOST_COUNTED)
     graph: Literal["complete"] | GraphTable = "complete"
-    slot_seconds: int = Field(default=0, ge=0)
+    slot_seconds: int = Field(default=0, ge=0, le=MOST_COUNTED)
     """Replies leave at the end of a slot; 0 does not protect how long a site takes."""
 
     @property
@@ -104,7 +113,7 @@ class SumTable(_Table):
 class EvaluationTable(_Table):
     """How good the model is, as one more private query of the same run."""
 
-    hold_out: int = Field(ge=2)
+    hold_out: int = Field(ge=2, le=MOST_COUNTED)
     """One record in so many is kept out of training, by a secret draw of its own at its site."""
 
 
@@ -135,10 +144,10 @@ class CoordinatorTable(_Table):
 
 
 class TimingTable(_Table):
-    answer_seconds: float = Field(default=60.0, gt=0, strict=False)
-    asks: int = Field(default=3, ge=1)
-    patience_seconds: float = Field(default=3600.0, ge=0, strict=False)
-    return_seconds: float = Field(default=60.0, gt=0, strict=False)
+    answer_seconds: float = Field(default=60.0, gt=0, lt=MOST)
+    asks: Count = 3
+    patience_seconds: float = Field(default=3600.0, ge=0, lt=MOST)
+    return_seconds: float = Field(default=60.0, gt=0, lt=MOST)
 
 
 class StudyFile(_Table):
@@ -174,7 +183,7 @@ class StudyFile(_Table):
         """`path` is named in errors, and schema files are looked for beside it."""
         try:
             content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # numbers or brackets without an end, too
             raise SpecError(f"{path} is not valid TOML: {error}; correct that line.") from None
         return cls.checked(content, path, text)
 
@@ -185,7 +194,7 @@ class StudyFile(_Table):
             found = cls.model_validate(_with_schema(content, path))
             conflict = next(found.conflicts(), None)
             if conflict is None:
-                _ = found.study, found.roster, found.estimator()
+                _ = found.study, found.roster, found.estimator(), found.about
                 return found
         except ValidationError as error:
             raise SpecError(_all_problems(error, text, path)) from None
@@ -248,15 +257,14 @@ class StudyFile(_Table):
         return agree(self.estimator(), self.schema_given, len(self.site), terms)
 
     @property
-    def rounds(self) -> int | None:
-        """The most that a run takes, where that is known before it."""
-        learning = self.recipe.rounds(self.study.schema)
-        return None if learning is None else learning + bool(self.study.asks_held_out)
+    def rounds(self) -> int:
+        """The most that a run takes, those that fail not counted."""
+        return self.recipe.largest(self.study.schema).rounds + bool(self.study.asks_held_out)
 
     def estimator(self) -> PrivateEstimator:
         """A new one with the parameters that were agreed on, not yet fitted."""
         kind = estimator_named(self.model.estimator)
-        own = read_parameters(self.model.parameters)
+        own = _own_parameters(self.model.parameters)
         _check_parameters(kind, own)
         return kind(
             schema=self.schema_given,
@@ -284,8 +292,22 @@ class StudyFile(_Table):
         return Timing(**self.timing_.model_dump())
 
 
+def _own_parameters(given: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return read_parameters(given)
+    except HedgerowError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise SpecError(
+            f"parameters of the model are not spelled as hedgerow spells them ({error}); write "
+            "numbers and texts, or let `hedgerow study init` write them."
+        ) from None
+
+
 def _check_parameters(kind: Maker, given: dict[str, Any]) -> None:
-    for name in given:
+    for name, value in given.items():
+        if type(value) is int and abs(value) >= MOST:
+            raise SpecError(f"{name} has more than 12 digits; use a number that it can have.")
         if name in ELSEWHERE:
             raise SpecError(f"{name} stands among the parameters; it belongs to {ELSEWHERE[name]}.")
     if not isinstance(kind, type):
@@ -333,7 +355,7 @@ def _problem(one: Any, text: str, path: Path) -> str:
                 f"{_where(path, line)}: version is {one['input']!r}; this hedgerow reads version "
                 f"{VERSION}, so update hedgerow or write the file anew"
             )
-    shown = "" if isinstance(one["input"], dict) else f" is {one['input']!r}"
+    shown = "" if isinstance(one["input"], dict) else f" is {short(one['input'])}"
     return f"{_where(path, line)}: {name}{shown}; {_expected(one)}"
 
 
@@ -349,6 +371,8 @@ def _expected(one: Any) -> str:
             "{ sigma = 40, eta = 20, rounds = 100 } with the rounds that the study may take"
         )
     words = str(one["msg"][0].lower() + one["msg"][1:])
+    if one["loc"][0] == "privacy" and one["loc"][-1] in ("int", "float", "str"):
+        return 'write a plain number of at most 12 digits before the point, such as 0.5, or "1/3"'
     if one["type"] == "string_pattern_mismatch":
         is_key = one["loc"][-1] == "key"
         words = (
@@ -357,6 +381,14 @@ def _expected(one: Any) -> str:
             else "use letters, digits, dots, dashes and underlines, 63 at most"
         )
     return words
+
+
+def short(value: Any) -> str:
+    """Of a number of thousands of digits, or of a long text, its beginning."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return "a number that is too long to be shown"
 
 
 def _where(path: Path, line: int | None) -> str:

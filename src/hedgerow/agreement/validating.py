@@ -1,7 +1,8 @@
 """Whether a file has its published form: the JSON Schemas that ship with hedgerow, in plain words.
 
 Done by command, never when a model is loaded: our readers check what they restore, and a schema
-says less than they do (docs/decisions/0133). What it adds is every problem at once, with its place.
+says less than they do (docs/design/report_and_files.md). What it adds is every problem at once,
+with its place.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from hedgerow.transport.post import Note
 from hedgerow.values.regions import Region, Split
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import Tree
+from hedgerow.values.visible import visible
 
 RunEvent = dict[str, Any]
 Listen = Callable[[RunEvent], None]
@@ -36,7 +37,7 @@ class Watch:
         self,
         file: Path,
         stop_file: Path,
-        rounds: int | None,
+        rounds: int,
         replayed: int,
         listen: Listen,
         *,
@@ -151,9 +152,9 @@ def event_in_words(event: RunEvent) -> str:
                 f"{event['bytes']} bytes{spent}"
             )
         case "note":
-            return f"{event['what']} {', '.join(event['sites'])}".rstrip()
+            return visible(f"{event['what']} {', '.join(event['sites'])}".rstrip())
     words = " ".join(str(v) for k, v in event.items() if k not in ("time", "event"))
-    return f"{event['event']}: {words}" if words else str(event["event"])
+    return visible(f"{event['event']}: {words}" if words else str(event["event"]))
 
 
 def ignore(event: RunEvent) -> None:

@@ -62,5 +62,5 @@ class NoiseSeen:
 
     def at_most(self, deviations: float) -> float:
         """The noise's variance over its claim is at most this, but for an accident."""
-        width = deviations * math.sqrt(self.tail / self.count)
+        width = deviations * math.sqrt(self.tail / self.count) if self.count else math.inf
         return self.square / (1.0 - width) if width < 1.0 else math.inf

@@ -2,7 +2,8 @@
 
 White box: noise that is released minus what it hides shows how loud it is; what a canary adds
 shows how far it pulls. The two together are the loss of a sum, which is held against its charge,
-kind of statistic by kind of statistic, and over a canary's whole path against the budget.
+kind of statistic by kind of statistic, and over a canary's whole path against the budget. Choices
+and labels that are told at random have their own eyes: audit/choices.py and audit/labels.py.
 One run: released sums less their expectation, projected on each canary's own vector; who guesses
 by them which canaries were in refutes small epsilons (audit/bounds.py).
 """
@@ -16,11 +17,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.audit import choices
 from hedgerow.audit.bounds import NoiseSeen, epsilon_at_least
+from hedgerow.audit.labels import loss_of_labels
 from hedgerow.audit.watching import Released, Watched
 from hedgerow.errors import SpecError
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure, Placement
+from hedgerow.queries import Mechanism
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
 
@@ -32,8 +36,11 @@ ROUNDING = 1.005
 
 
 @dataclass(frozen=True)
-class KindOfSum:
-    """All sums of one statistic: how loud their noise is, and the most that a charge was passed."""
+class KindOfRelease:
+    """All sums of one statistic, all choices by one mechanism, or all labels that were told.
+
+    How loud their noise is, and the most that a charge was passed.
+    """
 
     what: str
     numbers: int
@@ -55,7 +62,7 @@ class AuditVerdict:
     one_run: float
     canaries: int
     right: int
-    kinds: tuple[KindOfSum, ...]
+    kinds: tuple[KindOfRelease, ...]
 
     @property
     def is_sound(self) -> bool:
@@ -65,17 +72,23 @@ class AuditVerdict:
 
 def verdict(fits: Sequence[Watched]) -> AuditVerdict:
     study = fits[0].study
-    if study.placement in (Placement.LABEL, Placement.NOWHERE):
+    if study.placement is Placement.NOWHERE:
         raise SpecError(
-            f"noise is added {study.placement.name.lower()!r}; the audit measures noise in sums: "
-            "use 'curator', 'shares' or 'silo'."
+            "noise is added 'nowhere'; the audit measures noise in sums, choices and labels: use "
+            "'curator', 'shares', 'silo' or 'label'."
         )
-    kinds = _by_kind(fits)
-    right, total = _guesses(fits)
+    if study.placement is Placement.LABEL:
+        kind, white_box, (right, total) = _of_labels(fits)
+        kinds = [kind]
+    else:
+        by_law = [_choices(fits, law) for law in choices.WORDS]
+        kinds = [*_by_kind(fits), *(kind for kind, _ in by_law if kind is not None)]
+        white_box = _whole_path(fits, [lost for _, lost in by_law])
+        right, total = _guesses(fits)
     return AuditVerdict(
         claimed=float(study.epsilon),
         delta=float(study.delta),
-        white_box=_whole_path(fits),
+        white_box=white_box,
         one_run=epsilon_at_least(total, right, total, float(study.delta), ERROR),
         canaries=total,
         right=right,
@@ -84,7 +97,7 @@ def verdict(fits: Sequence[Watched]) -> AuditVerdict:
 
 
 # ------------------------------------------------------------------------------------ the white box
-def _by_kind(fits: Sequence[Watched]) -> list[KindOfSum]:
+def _by_kind(fits: Sequence[Watched]) -> list[KindOfRelease]:
     groups: dict[type, list[tuple[Study, Released]]] = {}
     for fit in fits:
         for one in fit.released:
@@ -93,16 +106,54 @@ def _by_kind(fits: Sequence[Watched]) -> list[KindOfSum]:
     return sorted(found, key=lambda kind: kind.what)
 
 
-def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfSum:
+def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfRelease:
     seen = _noise(group)
     louder = seen.at_most(QUIET_DEVIATIONS)
     passed = [_losses(s, one, louder).max() / float(s.cost(one.query)) for s, one in group]
-    return KindOfSum(
+    return KindOfRelease(
         what=name,
         numbers=seen.count,
         noise=math.sqrt(seen.square),
         at_least=max(float(part) for part in passed),
     )
+
+
+def _choices(
+    fits: Sequence[Watched], law: Mechanism
+) -> tuple[KindOfRelease | None, list[FloatArray]]:
+    """All choices by one mechanism, and what each canary of each fit loses by them.
+
+    A law that is sharper than its claim passes its charge by the record that pulls farthest. That
+    record need not be among the canaries, so the sharpness counts by itself.
+    """
+    lost = [np.zeros(len(fit.included)) for fit in fits]
+    group = [(k, c) for k, f in enumerate(fits) for c in f.chosen if c.query.mechanism is law]
+    if not group:
+        return None, lost
+    sharp = choices.sharpness([one for _, one in group], ERROR)
+    most = sharp.at_least if sharp.at_least > ROUNDING else 0.0
+    for k, one in group:
+        if len(one.others):
+            losses = choices.losses(fits[k].study, one, sharp.at_least)
+            most = max(most, float(losses.max()) / float(fits[k].study.cost(one.query)))
+            lost[k] += losses
+    numbers = sum(len(one.picks) for _, one in group)
+    noise = 1.0 / sharp.measured if sharp.measured else math.inf
+    return KindOfRelease(choices.WORDS[law], numbers, noise, most), lost
+
+
+def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int, int]]:
+    """A coin decided the label of each canary; what it told is the guess."""
+    told = [fit.told for fit in fits if fit.told is not None]
+    lost = loss_of_labels(told, ERROR)
+    kind = KindOfRelease(
+        what="labels told at random",
+        numbers=sum(one.total for one in told),
+        noise=sum(one.loudness for one in told) / len(told),
+        at_least=lost / float(fits[0].study.entry_cost),
+    )
+    right = sum(one.canaries_right for one in told)
+    return kind, lost, (right, sum(int(fit.included.sum()) for fit in fits))
 
 
 def _noise(group: Sequence[tuple[Study, Released]]) -> NoiseSeen:
@@ -151,12 +202,15 @@ def _counted_part(study: Study) -> float:
     return 1.0 / study.parties if study.placement is Placement.SILO else 1.0
 
 
-def _whole_path(fits: Sequence[Watched]) -> float:
-    """Epsilon of the canary that lost most over all sums, at least."""
+def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArray]]) -> float:
+    """Epsilon of the canary that lost most over all sums and choices, at least."""
     study = fits[0].study
     louder = _noise([(f.study, one) for f in fits for one in f.released]).at_most(QUIET_DEVIATIONS)
-    paths = [np.sum([_losses(f.study, one, louder) for one in f.released], axis=0) for f in fits]
-    lost = max(float(path.max()) for path in paths)
+    lost = 0.0
+    for k, fit in enumerate(fits):
+        path = np.sum([by_law[k] for by_law in lost_by_choices], axis=0)
+        path += np.sum([_losses(fit.study, one, louder) for one in fit.released], axis=0)
+        lost = max(lost, float(path.max()))
     return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)
 
 
@@ -173,6 +227,9 @@ def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
             seen = pulls @ one.noise.reshape(-1) / one.variance
             pulled += seen + np.where(fit.included, length, 0.0)
             half += length / 2.0
+        for choice in fit.chosen:
+            if len(choice.others):
+                pulled += choices.evidence(choice, fit.included)
         right += int(((pulled > half) == fit.included).sum())
         total += len(fit.included)
     return right, total

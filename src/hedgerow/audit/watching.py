@@ -2,7 +2,7 @@
 
 Nothing is replaced: an estimator's own study and recipe run over an in-process federation. Beside
 it the same queries are put to the same rows without noise, and to each canary alone: released
-sums less their expectation, and what each canary adds.
+sums less their expectation, what each canary adds, and how it moves the scores of choices.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.audit.choices import Chosen, chosen_in
+from hedgerow.audit.labels import ToldLabels, told_in
 from hedgerow.coordinator.federation import Federation
 from hedgerow.estimators.assembling import agree
 from hedgerow.learning.flow import run
@@ -43,6 +45,9 @@ class Watched:
     study: Study
     released: tuple[Released, ...]
     included: BoolArray  # (M,)
+    chosen: tuple[Chosen, ...] = ()
+    told: ToldLabels | None = None
+    """Where labels are told at random there is nothing else to see."""
 
 
 class _Recording:
@@ -83,12 +88,15 @@ def watched_fit(
     recording = _Recording(federation)
     public = np.random.default_rng(study.public_seed)
     run(recipe.flow(study.schema, federation, public), recording)
+    if study.placement is Placement.LABEL:
+        return Watched(study, (), included, told=told_in(study, holders[0], draws[0], included))
     alone = [
         _rows(extra_X[i : i + 1], extra_y[i : i + 1], study.schema, draws[0])
         for i in range(len(extra_y))
     ]
     released = _released(study, recording.pairs, holders, alone)
-    return Watched(study, tuple(released), included)
+    chosen = chosen_in(study, recording.pairs, holders, alone, included)
+    return Watched(study, tuple(released), included, tuple(chosen))
 
 
 def _rows(X: Any, y: Any, schema: Schema, draws: Draws) -> Rows:
@@ -101,7 +109,7 @@ def _released(
     holders: Sequence[Rows],
     alone: Sequence[Rows],
 ) -> list[Released]:
-    """Sums only: a private choice leaves as an index, in which there is no noise to see."""
+    """The noisy sums; private choices are in `audit.choices`."""
     sums = [(q, r) for q, r in pairs if isinstance(q, SumQuery) and isinstance(r, Answer)]
     queries = [query for query, _ in sums]
     by_holder = [_exact(study, holder, queries) for holder in holders]

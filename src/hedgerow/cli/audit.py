@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, warnings_as_lines
+from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, tell, warnings_as_lines
 
 
 def audit(
     estimator: Annotated[
         str, typer.Option(help="Its class, papers.AUTHOR.METHOD, or 'all'.")
     ] = "TreeClassifier",
-    placement: Annotated[str, typer.Option(help="curator, shares or silo.")] = "curator",
+    placement: Annotated[str, typer.Option(help="curator, shares, silo or label.")] = "curator",
     epsilon: Annotated[float, typer.Option(help="The claim; loud claims are measured best.")] = 8.0,
     delta: Annotated[float, typer.Option(help="0 audits Laplace noise.")] = 1e-6,
     fits: Annotated[int, typer.Option(help="How many fits are watched.", min=1)] = 3,
@@ -47,7 +47,7 @@ def audit(
             words = [*lines(name, placement, found)]
             sound = sound and found.is_sound
         if not json and not quiet:
-            print("\n".join(words))
+            tell("\n".join(words))
     if json:
         say_json(told)
     raise typer.Exit(0 if sound else FOUND_SOMETHING)

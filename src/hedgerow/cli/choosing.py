@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, warnings_as_lines
+from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, tell, warnings_as_lines
 from hedgerow.cli.estimating import typed_estimator
+from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
@@ -58,6 +59,7 @@ def choose(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the best goes.")] = Path(
         "model.json"
     ),
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -68,6 +70,7 @@ def choose(
     from hedgerow.values.schema import Schema
 
     check_place(output)  # before anything is spent
+    check_output(output, schema, ledger, *data, force=force)
     known = Schema.from_toml(schema)
     with warnings_as_lines(quiet):
         made = _candidates(candidates, known, epsilon, delta, ledger)
@@ -86,7 +89,7 @@ def choose(
         told = found.to_dict() | {"names": list(found.names), "chosen": found.chosen_name}
         say_json({"model": str(output), "comparison": told, "privacy": best.privacy_.to_dict()})
         return
-    print(f"{found}\nThe best: {found.chosen_name}")
+    tell(f"{found}\nThe best: {found.chosen_name}")
     if not quiet:
         words = f"{found.chosen_name}; its own fit has {best.privacy_.promise}"
         say(f"\n{found.privacy_}\n\n{output}: {words}.")

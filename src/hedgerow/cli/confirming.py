@@ -7,7 +7,7 @@ from dataclasses import replace
 import typer
 
 from hedgerow.errors import SpecError
-from hedgerow.values.schema import Feature, Hashed, Mark, Numeric, Schema
+from hedgerow.values.schema import Feature, Hashed, Mark, Numeric, Schema, Target
 
 LEAVE_OPEN = "-"
 
@@ -40,14 +40,14 @@ def _feature(feature: Feature, mark: Mark) -> Feature:
 def _outcome(schema: Schema, mark: Mark) -> Schema:
     """The classes, or the range of the target."""
     if schema.classes is not None and _is_open(schema.classes_mark):
-        said = _asked("classes", some(schema.classes))
+        said = _asked("classes", ", ".join(schema.classes))
         if said == LEAVE_OPEN:
             return schema
         classes = _listed(said) if said else schema.classes
         return replace(schema, classes=classes, classes_mark=mark)
     target = schema.target
     if target is not None and _is_open(target.mark):
-        said = _asked("target", f"{target.low:g} to {target.high:g}")
+        said = _asked("target", _range(target))
         if said == LEAVE_OPEN:
             return schema
         low, high = _pair(said) if said else (target.low, target.high)
@@ -57,8 +57,15 @@ def _outcome(schema: Schema, mark: Mark) -> Schema:
 
 def _shown(feature: Feature) -> str:
     if isinstance(feature, Numeric):
-        return f"{feature.low:g} to {feature.high:g}"
-    return f"{feature.buckets} buckets" if isinstance(feature, Hashed) else some(feature.values)
+        return _range(feature)
+    if isinstance(feature, Hashed):
+        return f"{feature.buckets} buckets"
+    return ", ".join(feature.values)  # all of them: nobody confirms what is not shown
+
+
+def _range(bound: Numeric | Target) -> str:
+    """Both ends with every digit that they have."""
+    return " to ".join(repr(end).removesuffix(".0") for end in (bound.low, bound.high))
 
 
 def _asked(name: str, shown: str) -> str:
@@ -81,8 +88,3 @@ def _whole(said: str) -> int:
 
 def _listed(said: str) -> tuple[str, ...]:
     return tuple(value.strip() for value in said.split(","))
-
-
-def some(values: tuple[str, ...], shown: int = 6) -> str:
-    rest = len(values) - shown
-    return ", ".join(values[:shown]) + (f", ... {rest} more" if rest > 0 else "")

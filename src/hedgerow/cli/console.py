@@ -23,16 +23,19 @@ import typer
 
 from hedgerow.errors import (
     BudgetExceeded,
+    ComputationFailed,
     HedgerowError,
     LedgerError,
     PartyRefused,
     RoundFailed,
 )
+from hedgerow.values.visible import visible_lines
 
 FOUND_SOMETHING, MISTAKE, NO_BUDGET, BAD_LEDGER, NO_ANSWER, STOPPED = 1, 2, 3, 4, 5, 130
 EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
     (BudgetExceeded, NO_BUDGET),
     (LedgerError, BAD_LEDGER),
+    (ComputationFailed, NO_ANSWER),
     (PartyRefused, NO_ANSWER),
     (RoundFailed, NO_ANSWER),
 )
@@ -43,7 +46,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but wh
 
 def _as_line(words: str) -> None:
     """A warning without the place in our source that raised it."""
-    print(f"hedgerow: warning: {words}", file=sys.stderr)
+    tell(f"hedgerow: warning: {words}", file=sys.stderr)
 
 
 def exit_code_of(error: HedgerowError) -> int:
@@ -73,14 +76,19 @@ def guarded(command: Callable[[], Any]) -> None:
 
 
 def complain(words: str) -> None:
-    print(f"hedgerow: {words}", file=sys.stderr)
+    tell(f"hedgerow: {words}", file=sys.stderr)
+
+
+def tell(words: object, **how: Any) -> None:
+    """Prints. Whoever wrote a text that is shown, no character of it steers the terminal."""
+    print(visible_lines(str(words)), **how)
 
 
 def say(text: str) -> None:
     """Lines as wide as the terminal; whole ones where a program reads them."""
     from hedgerow.report.wrapping import hanging
 
-    print(hanging(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    tell(hanging(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
 
 def say_json(value: Any) -> None:

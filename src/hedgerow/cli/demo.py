@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say_json
+from hedgerow.cli.writing import Force, check_output
 
 
 def demo(
@@ -22,6 +23,7 @@ def demo(
         typer.Option(help="Write the made-up patients to this .csv file instead, and end."),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open that page in a browser.")] = False,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -30,6 +32,9 @@ def demo(
 
     from hedgerow.demo import run_demo, write_patients
 
+    for path in (output, page, rows):
+        if path is not None:
+            check_output(path, force=force)
     if rows is not None:
         write_patients(rows)
         return

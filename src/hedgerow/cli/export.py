@@ -7,20 +7,23 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say_json
+from hedgerow.cli.console import Json, Quiet, say_json, tell
 from hedgerow.cli.models import ModelPath
+from hedgerow.cli.writing import Force, check_output
 
 
 def export(
     model: ModelPath,
     to: Annotated[str, typer.Option(help="onnx, python, sql, xgboost, dot, text or registry.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Writes a model for another program, or its statement for a registry."""
     from hedgerow.estimators.saving import load
 
+    check_output(output, model, force=force)
     _say(load(model).export(output, to=to), "", json, quiet)
 
 
@@ -29,6 +32,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
         "report.html"
     ),
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -36,7 +40,9 @@ def report(
     from hedgerow.estimators.saving import load
 
     hint = " Open it in a browser; it asks no network."
-    _say(load(model).report(output), hint, json, quiet)
+    loaded = load(model)
+    check_output(output, model, force=force, digest=loaded.model_.score.digest)
+    _say(loaded.report(output), hint, json, quiet)
 
 
 def _say(written: Path, hint: str, json: bool, quiet: bool) -> None:
@@ -44,4 +50,4 @@ def _say(written: Path, hint: str, json: bool, quiet: bool) -> None:
     if json:
         say_json({"file": str(written), "bytes": size})
     elif not quiet:
-        print(f"{written}: {size} bytes.{hint}")
+        tell(f"{written}: {size} bytes.{hint}")

@@ -9,6 +9,7 @@ import typer
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, warnings_as_lines
 from hedgerow.cli.estimating import typed_estimator
+from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
     from hedgerow.estimators.base import PrivateEstimator
@@ -63,6 +64,7 @@ def fit(
         bool, typer.Option("--push-down", help="The database makes the sums; integers come back.")
     ] = False,
     ledger: Annotated[Path | None, typer.Option(help="A file in which all fits add up.")] = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -74,6 +76,7 @@ def fit(
     if not data:
         raise _asked_for("no rows were given", "name a file for each site: --data a.csv")
     check_place(output)  # before anything is spent
+    check_output(output, study, schema, ledger, *data, force=force)
     flags = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "hold_out": hold_out}
     with warnings_as_lines(quiet):
         if study is not None:

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say_json
+from hedgerow.cli.console import Json, Quiet, say_json, tell
+from hedgerow.cli.writing import Force, check_output
 
 app = typer.Typer(help="What was spent, on what, and that nobody changed it.", no_args_is_help=True)
 LedgerPath = Annotated[
@@ -25,7 +26,7 @@ def show(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
     if json:
         say_json({"ledger": str(path), "lines": lines})
     else:
-        print("\n".join(lines[-1:] if quiet else lines))
+        tell("\n".join(lines[-1:] if quiet else lines))
 
 
 def _lines(path: Path) -> list[str]:
@@ -49,7 +50,7 @@ def verify(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
     if json:
         say_json({"ledger": str(path), "right": True, "words": words})
     elif not quiet:
-        print(words)
+        tell(words)
 
 
 def _verified(path: Path) -> str:
@@ -68,12 +69,15 @@ def _verified(path: Path) -> str:
 def export(
     path: LedgerPath,
     out: Annotated[Path | None, typer.Option(help="A file; the terminal without it.")] = None,
+    force: Force = False,
 ) -> None:
     """A site's entries as JSON lines, each with its head and signature, for an auditor."""
     from hedgerow.agreement.site_ledger import exported_ledger
 
+    if out is not None:
+        check_output(out, path, force=force)
     text = "".join(line + "\n" for line in exported_ledger(path))
     if out is None:
-        print(text, end="")
+        tell(text, end="")
     else:
         out.write_text(text, encoding="utf-8")

@@ -21,7 +21,7 @@ from hedgerow.cli import (
     verify,
     warming,
 )
-from hedgerow.cli.console import guarded
+from hedgerow.cli.console import guarded, tell
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,7 +50,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from hedgerow.version import __version__
 
-        print(f"hedgerow {__version__}")
+        tell(f"hedgerow {__version__}")
         raise typer.Exit
 
 

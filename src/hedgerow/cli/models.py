@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say, say_json, warnings_as_lines
+from hedgerow.cli.console import Json, Quiet, say, say_json, tell, warnings_as_lines
+from hedgerow.cli.writing import Force, check_output
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, written by save().")]
 RowsPath = Annotated[str, typer.Argument(help="A .csv or .parquet file.")]
 OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")]
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 MOST_SHOWN = 10
 BAR = 30
 
@@ -22,6 +26,7 @@ def predict(
     model: ModelPath,
     rows: RowsPath,
     output: OutputPath = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -29,6 +34,8 @@ def predict(
     from hedgerow.estimators.files import predict_file
     from hedgerow.estimators.saving import load
 
+    if output is not None:
+        check_output(output, model, rows, force=force)
     with warnings_as_lines(quiet):
         loaded = load(model)
         outputs, names = predict_file(loaded, rows)
@@ -44,7 +51,7 @@ def predict(
         with output.open("w", encoding="utf-8", newline="") as file:
             _write(file, head, lines)
         if not quiet:
-            print(f"{output}: {len(lines)} predictions.")
+            tell(f"{output}: {len(lines)} predictions.")
 
 
 def _six_digits(number: float) -> float:
@@ -54,7 +61,15 @@ def _six_digits(number: float) -> float:
 def _write(file: IO[str], head: list[str], lines: list[list[Any]]) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows([f"{v:g}" if isinstance(v, float) else v for v in line] for line in lines)
+    writer.writerows(map(_cell, line) for line in lines)
+
+
+def _cell(value: str | float) -> str:
+    """A class that a spreadsheet would compute, such as =1+1, is marked as text; no number is."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    is_formula = value.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
 
 
 def show(
@@ -75,10 +90,10 @@ def show(
         said = {"estimator": type(loaded).__name__, "importances": found}
         say_json({**said, "privacy": loaded.privacy_.to_dict(), "run": loaded.run_.to_dict()})
         return
-    print(f"{type(loaded).__name__}: {loaded.privacy_.promise}\n")
-    print(_bars(found))
+    tell(f"{type(loaded).__name__}: {loaded.privacy_.promise}\n")
+    tell(_bars(found))
     if is_one_tree(loaded):
-        print(f"\n{show_tree(loaded, depth)}")
+        tell(f"\n{show_tree(loaded, depth)}")
     if not quiet:
         say(f"\n{loaded.privacy_}")
 
@@ -116,7 +131,7 @@ def explain(
         say_json(said)
         return
     for number, words in enumerate(said, 1):
-        print(f"{number}. {words}")
+        tell(f"{number}. {words}")
 
 
 def evaluate(
@@ -127,7 +142,18 @@ def evaluate(
     epsilon: Annotated[float, typer.Option(help="The promise to these records.")],
     delta: Annotated[float, typer.Option(help="0 has the smallest noise here.")] = 0.0,
     target: Annotated[str | None, typer.Option(help="The column with the truth.")] = None,
-    by: Annotated[str | None, typer.Option(help="A column: each of its values by itself.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="A column: each of its values by itself; a number with cuts: age=40,65."),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(
+            help="About how many records there are, if that is public: groups that noise would "
+            "hide are refused before anything is charged.",
+            min=1,
+        ),
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="A file in which all adds up.")] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Also put it into the model's file, for its page.")
@@ -139,16 +165,18 @@ def evaluate(
     from hedgerow.estimators import model_file
     from hedgerow.estimators.evaluation import evaluate as measured
     from hedgerow.estimators.files import rows_of_sites
+    from hedgerow.estimators.grouping import column_and_cuts
     from hedgerow.estimators.saving import load
 
     loaded = load(model)
+    groups = None if by is None else column_and_cuts(by, loaded.schema_.names)
     rows, truth, whose = rows_of_sites(data, loaded.schema_, target)
-    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "by": by, "ledger": ledger}
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "by": groups, "ledger": ledger}
     with warnings_as_lines(quiet):
-        found = measured(loaded, rows, truth, **asked, **whose)
+        found = measured(loaded, rows, truth, records=records, **asked, **whose)
     if keep:
         model_file.add(model, "evaluation", found.to_dict())
     if json:
         say_json(found.to_dict())
     else:
-        print(found if quiet else f"{found}\n\n{found.privacy_}")
+        tell(found if quiet else f"{found}\n\n{found.privacy_}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, warnings_as_lines
+from hedgerow.cli.console import Json, Quiet, on_terminal, say_json, tell, warnings_as_lines
 
 
 def plan(
@@ -19,6 +20,9 @@ def plan(
     stand_in: Annotated[
         str | None, typer.Option(help="Public rows that resemble yours (.csv, .parquet).")
     ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Do not ask: the rows of the stand-in are public.")
+    ] = False,
     target: Annotated[
         str | None, typer.Option(help="The column of the stand-in to predict.")
     ] = None,
@@ -31,6 +35,7 @@ def plan(
     from hedgerow.values.schema import Schema
 
     known = Schema.from_toml(schema)
+    public = public or (stand_in is not None and _is_public(stand_in))
     with warnings_as_lines(quiet):
         found = planned(
             known,
@@ -39,13 +44,20 @@ def plan(
             delta=delta,
             parties=parties,
             stand_in=None if stand_in is None else _public_rows(stand_in, known, target),
+            public=public,
             repeats=repeats,
             progress=on_terminal(quiet or json),
         )
     if json:
         say_json(found.to_dict())
     else:
-        print(found.estimator if quiet else found)
+        tell(found.estimator if quiet else found)
+
+
+def _is_public(source: str) -> bool:
+    """A person's word; where nobody can be asked there is none."""
+    words = f"A plan tells of the rows in {source} without noise. Can everybody have them?"
+    return sys.stdin.isatty() and typer.confirm(words)
 
 
 def _public_rows(source: str, schema: Any, target: str | None) -> tuple[Any, Any]:

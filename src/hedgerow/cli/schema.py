@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, warnings_as_lines
+from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, tell, warnings_as_lines
+from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
     from hedgerow.values.schema import Schema
@@ -25,22 +26,25 @@ def draft(
     rows: Annotated[str, typer.Argument(help="A .csv or .parquet file.")],
     target: OptionalTarget = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")] = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Types, round ranges and values as rows show them, to be corrected and confirmed."""
     from hedgerow.values.schema import Schema
 
+    if output is not None:
+        check_output(output, rows, force=force)
     with warnings_as_lines(quiet):
         drafted = Schema.draft(rows, target)
     if json:
         say_json(drafted.to_dict())
     elif output is None:
-        print(drafted.to_toml(), end="")
+        tell(drafted.to_toml(), end="")
     else:
         output.write_text(drafted.to_toml(), encoding="utf-8")
         if not quiet:
-            print(
+            tell(
                 f"{output}: {len(drafted.features)} columns, {len(drafted.unconfirmed)} to confirm."
             )
 
@@ -65,9 +69,9 @@ def check(
         say_json({**told_of, "problems": found})
     elif not quiet:
         for source, report in told.items():
-            print(f"{source}\n{report}\n")
+            tell(f"{source}\n{report}\n")
         fine = f"Nothing to complain of; digest {known.digest[:16]}." if known else ""
-        print("\n".join(found) or fine)
+        tell("\n".join(found) or fine)
     if found:
         raise typer.Exit(FOUND_SOMETHING)
 
@@ -114,11 +118,18 @@ def confirm(
     Enter confirms; new values replace those shown ("0 110", or "north, south"); "-" leaves it open.
     """
     from hedgerow.cli.confirming import confirmed
+    from hedgerow.errors import SpecError
     from hedgerow.values.schema import Mark, Schema
 
+    shown = schema.read_bytes() if schema.is_file() else b""
     known = Schema.from_toml(schema)
-    print("Known without looking at the rows? Enter = yes, new values replace, - = not yet.")
+    tell("Known without looking at the rows? Enter = yes, new values replace, - = not yet.")
     settled = confirmed(known, Mark(by, datetime.date.today().isoformat()))
+    if schema.read_bytes() != shown:
+        raise SpecError(
+            f"{schema} was changed while it was being confirmed; nothing was written. Confirm what "
+            "it says now."
+        )
     schema.write_text(settled.to_toml(), encoding="utf-8")
     left = len(settled.unconfirmed)
-    print(f"{schema}: {f'{left} still open' if left else 'all confirmed'}.")
+    tell(f"{schema}: {f'{left} still open' if left else 'all confirmed'}.")

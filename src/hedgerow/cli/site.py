@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hedgerow.cli.console import tell
+from hedgerow.cli.writing import Force, check_output
+
 if TYPE_CHECKING:
     from hedgerow.secagg.keys import Identity
     from hedgerow.site.audit import AuditLine
@@ -50,7 +53,7 @@ def init(
 
     made = StateFolder.create(state, name, anchor)
     _show_identity(made.name, made.identity())
-    print(f"\nNow write down what this site allows: {made.policy_file}")
+    tell(f"\nNow write down what this site allows: {made.policy_file}")
 
 
 @app.command()
@@ -67,12 +70,12 @@ def check(
     from hedgerow.agreement.study_file import StudyFile
 
     rows, report = find(StudyFile.read(study), _rows_at(data, target, person, sql, push_down))
-    print(report)
-    print(f"rows that can be used: {rows}")
+    tell(report)
+    tell(f"rows that can be used: {rows}")
     for complaint in report.complaints:
-        print(f"look at this: {complaint}")
+        tell(f"look at this: {complaint}")
     if not rows:
-        print(f"look at this: no row can be used; compare the column {target!r} with the classes")
+        tell(f"look at this: no row can be used; compare the column {target!r} with the classes")
     raise typer.Exit(1 if report.complaints or not rows else 0)
 
 
@@ -105,17 +108,17 @@ def approve(
     place = _rows_at(data, target, person, sql, push_down)
     place = _called(folder, place, coordinator, authority)
     for what, words in approving.what_leaves(agreed):
-        print(f"{what:>14}  {words}")
+        tell(f"{what:>14}  {words}")
     audit = Audit(folder.audit_file)
     approving.require_allowed(folder, agreed, audit)
     costs = approving.lifetime_words(folder, agreed.study)
-    print(f"{'costs':>14}  {costs} of this site's lifetime")
+    tell(f"{'costs':>14}  {costs} of this site's lifetime")
     approving.check(agreed, place)
     if not yes and not typer.confirm("Compare the hash with the other sites. Approve?"):
         approving.decline(agreed, audit)
         raise typer.Abort
-    approving.approve(folder, study, place, audit)
-    print(f"approved: {agreed.study.name}, {agreed.study.account}")
+    approving.approve(folder, agreed, place, audit)
+    tell(f"approved: {agreed.study.name}, {agreed.study.account}")
 
 
 @app.command()
@@ -130,7 +133,7 @@ def revoke(state: State, study: Wanted, yes: Yes = False) -> None:
     name = find_study(folder, study).path.name
     if not yes:
         typer.confirm(f"{name} ends here for good and cannot be approved again. End?", abort=True)
-    print(f"revoked: {end(folder, name, Audit(folder.audit_file))}")
+    tell(f"revoked: {end(folder, name, Audit(folder.audit_file))}")
 
 
 @app.command()
@@ -162,9 +165,9 @@ def join(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     with (
-        _told(folder, as_json, watch) as tell,
+        _told(folder, as_json, watch) as heard_by,
         closing(
-            Serving(folder, tell=tell, socket=socket, group=socket_group, stopped=stopped)
+            Serving(folder, tell=heard_by, socket=socket, group=socket_group, stopped=stopped)
         ) as serving,
     ):
         serving.run()
@@ -182,7 +185,7 @@ def status(state: State) -> None:
     with ledger_of(folder) as ledger, ledger.current() as books:
         if books.lifetime is not None:
             words = f"{printed_cost(books.committed)} of {printed_cost(books.lifetime.limit)}"
-            print(f"{'lifetime':>14}  {books.lifetime.measure.value} {words} is given away")
+            tell(f"{'lifetime':>14}  {books.lifetime.measure.value} {words} is given away")
         rows = [
             (
                 a.name or "-",
@@ -196,7 +199,7 @@ def status(state: State) -> None:
         ]
     _table(("study", "hash", "state", "spent", "cap", "counted in"), rows)
     for line in list(lines_of(folder.audit_file))[-5:]:
-        print(in_words(line))
+        tell(in_words(line))
 
 
 @app.command()
@@ -208,7 +211,7 @@ def backup(
     from hedgerow.site.state import StateFolder
 
     copy(StateFolder.open(state), target)
-    print(f"{target} holds a copy, the site's key included; keep it as you keep the key.")
+    tell(f"{target} holds a copy, the site's key included; keep it as you keep the key.")
 
 
 @app.command()
@@ -233,9 +236,9 @@ def restore(
         )
     _, known = bring_back(copy, state, anchor, receipts)
     if known:
-        print(f"restored; {'receipts tell all that' if receipts else 'nothing'} was lost.")
+        tell(f"restored; {'receipts tell all that' if receipts else 'nothing'} was lost.")
     else:
-        print(
+        tell(
             "restored; studies that were open count as fully spent. Ask coordinators for the "
             "receipts they hold of this site, or revoke these studies and approve new ones."
         )
@@ -250,13 +253,14 @@ def rotate_key(state: State) -> None:
     folder = StateFolder.open(state)
     new, retired = rotate(folder)
     _show_identity(folder.name, new)
-    print(f"The old key and its ledger are in {retired}; keep them.")
+    tell(f"The old key and its ledger are in {retired}; keep them.")
 
 
 @app.command()
 def request(
     state: State,
     out: Annotated[Path | None, typer.Option(help="The file to send to the coordinator.")] = None,
+    force: Force = False,
 ) -> None:
     """Asks a coordinator for a certificate; the key that it is for stays here."""
     from hedgerow.privacy.ledger.store import write_private
@@ -269,8 +273,9 @@ def request(
         write_private(key_file, key_bytes(new_key()))
     made = Request.make(folder.name, folder.identity(), load_key(key_file))
     path = out or Path(f"{folder.name}.request.json")
+    check_output(path, *folder.secrets, key_file, force=force)
     path.write_text(made.to_text(), encoding="utf-8")
-    print(f"{path}: send it to the coordinator, who answers with a certificate.")
+    tell(f"{path}: send it to the coordinator, who answers with a certificate.")
 
 
 @app.command()
@@ -293,7 +298,7 @@ def certify(
     make_private(place)
     write_private(place / "site.crt", own)
     write_private(place / "authority.crt", authority)
-    print(f"kept: this site may call coordinators of the authority {place.name}.")
+    tell(f"kept: this site may call coordinators of the authority {place.name}.")
 
 
 @app.command("lock-flare")
@@ -307,7 +312,7 @@ def lock_flare(
     from hedgerow.transport.flare_locks import lock
 
     for path in lock(kit, socket):
-        print(path)
+        tell(path)
 
 
 # ------------------------------------------------------------------------------------------ showing
@@ -349,9 +354,9 @@ def _called(
 
 
 def _show_identity(name: str, identity: Identity) -> None:
-    print(f"{'site':>14}  {name}")
-    print(f"{'public key':>14}  {identity.public.hex()}")
-    print(f"{'fingerprint':>14}  {identity.fingerprint}")
+    tell(f"{'site':>14}  {name}")
+    tell(f"{'public key':>14}  {identity.public.hex()}")
+    tell(f"{'fingerprint':>14}  {identity.fingerprint}")
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
@@ -359,7 +364,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
     widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
     for line in lines:
         first, *rest = (cell.ljust(w) for cell, w in zip(line, widths, strict=True))
-        print("  ".join([first, *rest]).rstrip())
+        tell("  ".join([first, *rest]).rstrip())
 
 
 @contextmanager
@@ -376,7 +381,7 @@ def _told(folder: StateFolder, as_json: bool, watch: bool) -> Iterator[Callable[
     from hedgerow.site.log import LOG
 
     with live_view(folder.name, SiteTeller()) as view:
-        print(f"watch the site at {view.address}", file=sys.stderr, flush=True)
+        tell(f"watch the site at {view.address}", file=sys.stderr, flush=True)
 
         def both(line: AuditLine) -> None:
             terminal(line)
@@ -396,7 +401,7 @@ def _teller(as_json: bool) -> Callable[[AuditLine], None]:
     from hedgerow.site.audit import in_words, untold
 
     if as_json:
-        return lambda line: print(json.dumps(line, ensure_ascii=False), flush=True)
+        return lambda line: tell(json.dumps(line), flush=True)
     if sys.stdout.isatty():
-        return lambda line: print(in_words(line), flush=True)
+        return lambda line: tell(in_words(line), flush=True)
     return untold

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import STOPPED, say
+from hedgerow.cli.console import STOPPED, say, tell
+from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
     from hedgerow.agreement.run_folder import RunFolder
@@ -97,7 +98,7 @@ def init(
         sites=dict(drafting.site(one) for one in site or _asked_sites()),
         public_seed=secrets.randbelow(2**31) if seed is None else seed,
     )
-    print(f"{folder / 'study.toml'}: read it, then send it to every site.")
+    tell(f"{folder / 'study.toml'}: read it, then send it to every site.")
     _shown([("study", agreed.study.name), ("hash", agreed.study.account)])
 
 
@@ -168,7 +169,7 @@ def stop(folder: Folder) -> None:
     if not found.is_held():
         raise SpecError(f"nobody runs the study in {folder} now; there is nothing to stop.")
     found.stop_file.touch()
-    print("the run ends after its round; `hedgerow study resume` goes on with it.")
+    tell("the run ends after its round; `hedgerow study resume` goes on with it.")
 
 
 @app.command()
@@ -176,6 +177,7 @@ def sign(
     folder: Folder,
     request: Annotated[Path, typer.Argument(help="What `hedgerow site request` wrote.")],
     out: Annotated[Path | None, typer.Option(help="The file to send back.")] = None,
+    force: Force = False,
 ) -> None:
     """Certifies a site of the roster for HTTPS; its key never leaves it."""
     from hedgerow.agreement.run_folder import RunFolder
@@ -187,9 +189,10 @@ def sign(
     keys = dict(zip(agreed.names, agreed.roster.sites, strict=True))
     authority = Authority.open(found.authority)
     path = out or Path(f"{asked.name}.certificate.pem")
+    check_output(path, request, found.study_file, found.key_file, found.authority, force=force)
     path.write_bytes(authority.sign(asked, keys.get(asked.name)))
-    print(f"{path}: send it back. Tell the site this fingerprint by telephone:")
-    print(authority.fingerprint)
+    tell(f"{path}: send it back. Tell the site this fingerprint by telephone:")
+    tell(authority.fingerprint)
 
 
 @app.command()
@@ -205,7 +208,7 @@ def receipts(
     if site not in names:
         raise SpecError(f"{site!r} is no site of this study; use one of {sorted(names)}.")
     for line in receipts_of(folder, names.index(site)):
-        print(line)
+        tell(line)
 
 
 # ----------------------------------------------------------------------------------------- running
@@ -226,12 +229,12 @@ def _run(
     folder = RunFolder(path)
     with (
         _carrier(folder, listen, hosts, kit, user) as carrier,
-        _told(folder, as_json, watch) as tell,
+        _told(folder, as_json, watch) as heard_by,
     ):
         try:
-            model = train(folder, carrier, resume=resume, listen=tell, show_trees=watch)
+            model = train(folder, carrier, resume=resume, listen=heard_by, show_trees=watch)
         except KeyboardInterrupt:
-            print("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
+            tell("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
             raise typer.Exit(STOPPED) from None
     if not as_json:
         _show_result(folder, model)
@@ -287,7 +290,7 @@ def _told(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
     from hedgerow.agreement.telling import RunTeller
 
     with live_view(folder.agreed().study.name, RunTeller()) as view:
-        print(f"watch the run at {view.address}", file=sys.stderr, flush=True)
+        tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
 
         def both(event: dict[str, Any]) -> None:
             terminal(event)
@@ -303,14 +306,14 @@ def _listener(as_json: bool) -> Listen:
     from hedgerow.agreement.watching import event_in_words, ignore
 
     if as_json:
-        return lambda event: print(json.dumps(event, ensure_ascii=False), flush=True)
+        return lambda event: tell(json.dumps(event), flush=True)
     if sys.stdout.isatty():
-        return lambda event: print(event_in_words(event), flush=True)
+        return lambda event: tell(event_in_words(event), flush=True)
     return ignore
 
 
 def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:
-    print(f"{folder.model_file} holds the model, with this statement:\n")
+    tell(f"{folder.model_file} holds the model, with this statement:\n")
     say(str(model.privacy_))
 
 
@@ -335,4 +338,4 @@ def _asked_sites() -> list[str]:
 
 def _shown(lines: Iterable[tuple[str, Any]]) -> None:
     for title, words in lines:
-        print(f"{title:>16}  {words}")
+        tell(f"{title:>16}  {words}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json
+from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, tell
 from hedgerow.cli.models import ModelPath
 
 
@@ -19,14 +19,19 @@ def verify(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Checks a model's form, hashes and sums and, with its study, everybody's signatures."""
-    from hedgerow.agreement.verifying import verified
+    """Checks a model's form, hashes and sums and, with its study, everybody's signatures.
+
+    Exit code 1 if a check failed; one that was not made says so, and why.
+    """
+    from hedgerow.agreement.verifying import verdict, verified
 
     checks = verified(model, roster)
     if json:
-        say_json([{"what": c.what, "right": c.is_right, "words": c.words} for c in checks])
+        told = [{"what": c.what, "outcome": c.outcome.value, "words": c.words} for c in checks]
+        say_json({"verdict": verdict(checks), "checks": told})
     elif not quiet:
         for check in checks:
-            print(f"{'right' if check.is_right else 'WRONG':>6}  {check.what:<14} {check.words}")
-    if not all(check.is_right for check in checks):
+            tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
+        tell(verdict(checks))
+    if any(check.has_failed for check in checks):
         raise typer.Exit(FOUND_SOMETHING)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hedgerow.cli.console import tell
+
 
 def warm() -> None:
     """Compile all loops now, so that no first fit waits for them; says where they are kept."""
     from hedgerow.kernels import warming
 
     warming.warm()
-    print(f"All loops are ready, kept in {warming.place() or 'this process alone'}.")
+    tell(f"All loops are ready, kept in {warming.place() or 'this process alone'}.")

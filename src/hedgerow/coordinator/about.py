@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hedgerow.errors import SpecError
+from hedgerow.values.visible import has_hidden
+
 
 @dataclass(frozen=True)
 class Curator:
@@ -24,6 +27,15 @@ class About:
     region: str | None = None
     sector: str | None = None
     publication_date: str | None = None
+
+    def __post_init__(self) -> None:
+        """Pages and terminals show it, whoever wrote it; line breaks are its own."""
+        for title, words in self.lines():
+            if has_hidden(words.replace("\n", " ")):
+                raise SpecError(
+                    f"{title} of the model is {words!r}; use no control characters or marks of "
+                    "direction."
+                )
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> About:

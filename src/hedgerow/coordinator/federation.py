@@ -31,6 +31,7 @@ from hedgerow.queries import (
     SumQuery,
 )
 from hedgerow.study.describe import charges_of, entry_charges
+from hedgerow.study.size import cut
 from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
 
@@ -96,8 +97,17 @@ class Federation:
         return self.study.variance(query)
 
     def ask(self, asked: Sequence[Query]) -> list[Reply]:
-        """A round that fails is asked again while the study's reserve pays; its charge stays."""
+        """In one round, or in as many as a list takes that is longer than a bundle may be.
+
+        Each part is charged in its own round, before sites compute it, and repeated alone if it
+        fails; where one cannot be asked, those before it stay charged.
+        """
         queries = [self.study.as_asked(query) for query in asked]
+        parts = cut(queries, travels=self.study.parties > 1)
+        return [reply for part in parts for reply in self._asked_until_answered(part)]
+
+    def _asked_until_answered(self, queries: Sequence[Query]) -> list[Reply]:
+        """A round that fails is asked again while the study's reserve pays; its charge stays."""
         for _ in range(MOST_TRIES - 1):
             try:
                 return self._round(queries)

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
 from hedgerow.coordinator.spending import Asked, paid, worst_path
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.budget import Cost, Placement
 from hedgerow.privacy.accounting.coalition import Coalition, cost_against
+from hedgerow.privacy.accounting.guarantee import (
+    Drawn,
+    Guarantee,
+    Protected,
+    Unit,
+    apart,
+    together,
+    unit_words,
+    why_not_apart,
+)
 from hedgerow.privacy.accounting.meaning import Meaning
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.study.terms import Study
 
 
-def unit(study: Study, persons_told: bool = False) -> str:
-    """What is protected. Where persons are told each site counts for itself."""
-    most = study.records_per_person
-    if persons_told:
-        whose = f"one person{_at_one_site(study)}"
-        if study.placement is Placement.LABEL:
-            return f"the labels of {whose}, {most} at most (features are not protected)"
-        return f"{whose}, of whose records {most} at most are kept"
-    match study.placement is Placement.LABEL, most > 1:
-        case False, False:
-            return "one record"
-        case False, True:
-            return f"one person with up to {most} records"
-        case True, False:
-            return "the label of one record (features are not protected)"
-        case _:
-            return f"the labels of one person's up to {most} records (features are not protected)"
+def guarantee_of(
+    study: Study,
+    persons_told: bool = False,
+    *,
+    epsilon: Cost | None = None,
+    drawn: Drawn | None = None,
+) -> Guarantee:
+    """What a run of the study keeps: all it is allowed, or `epsilon` if less is known to be.
+
+    `persons_told` says that sites know whose each record is; `drawn` which records it is of.
+    """
+    at_one_site = persons_told and study.parties > 1
+    is_open = study.placement is Placement.NOWHERE or bool(study.schema.unconfirmed)
+    protected = Protected.LABEL if study.placement is Placement.LABEL else Protected.RECORD
+    return Guarantee(
+        unit=Unit(most=study.records_per_person, counted=persons_told, at_one_site=at_one_site),
+        protected=Protected.NOTHING if is_open else protected,
+        epsilon=math.inf if is_open else study.epsilon if epsilon is None else epsilon,
+        delta=study.delta,
+        drawn=drawn,
+    )
 
 
 def neighbours(study: Study, persons_told: bool = False) -> str:
@@ -49,6 +64,42 @@ def neighbours(study: Study, persons_told: bool = False) -> str:
     else:
         what = "one record of one site" if study.placement is Placement.SILO else "one record"
     return f"two data sets that are alike but for {what}, which only one of them has"
+
+
+def together_words(parts: Sequence[Guarantee]) -> str:
+    """What releases that may be of the same records keep, and why that may be nothing."""
+    whole = together(*parts)
+    if {Protected.LABEL, Protected.RECORD} <= {part.protected for part in parts}:
+        return f"{whole.promise}: some protect labels alone, with features in the open"
+    return whole.promise
+
+
+LEFT_OUT = "these records were drawn to be left out of training by secrets of their holders"
+OTHER_UNITS = (
+    "if any of these records was trained on, nothing is promised of both together: the promises "
+    "are to different units, {}."
+)
+
+
+def evaluation_words(trained: Sequence[Guarantee], evaluated: Guarantee) -> str:
+    """What training and evaluation keep together: `trained` are the fits that were evaluated."""
+    units = dict.fromkeys(unit_words(one.unit) for one in (*trained, evaluated))
+    if evaluated.drawn is None and len(units) > 1:
+        return OTHER_UNITS.format(" and ".join(units))
+    added = together_words([*trained, evaluated])
+    if evaluated.drawn is None:
+        return f"if any of these records was trained on, what both promise adds for it: {added}."
+    whole, who = together(*trained), LEFT_OUT
+    if len(trained) > 1:
+        who = (
+            f"{who}; the others were trained on by each of {len(trained)} fits, which together "
+            f"keep {together_words(trained)}"
+        )
+    reason = why_not_apart(whole, evaluated)
+    if reason is not None:
+        return f"{who}. But {reason}: training and evaluation together keep {added}."
+    kept = apart(whole, evaluated).promise
+    return f"{who}. No record paid for both, so training and evaluation together keep {kept}."
 
 
 def _at_one_site(study: Study) -> str:

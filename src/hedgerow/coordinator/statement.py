@@ -22,7 +22,15 @@ from hedgerow.coordinator.spending import (
 from hedgerow.coordinator.total import Total
 from hedgerow.coordinator.unprotected import unprotected
 from hedgerow.privacy.accounting import conversions, rounding
-from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement, exact
+from hedgerow.privacy.accounting.guarantee import (
+    INFINITY,
+    Drawn,
+    Guarantee,
+    guarantee_of_words,
+    shown,
+    unit_words,
+)
 from hedgerow.privacy.accounting.meaning import Meaning, meaning_of
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.study.describe import CHOICES
@@ -36,17 +44,14 @@ ACCOUNTANTS = {
     Measure.GDP: "Gaussian-DP filter: mu squared adds along a record's path",
 }
 RANDOMNESS = "operating system's generator, expanded by AES-256-CTR; integers only"
-INFINITY = "infinity"
-"""How JSON says it; the format has no number for it."""
-
-ALONE = "every fit of a search over parameters is a fit of its own; their epsilons add."
+ALONE = "every fit of a search over parameters is a fit of its own; their epsilons and deltas add."
 TOGETHER = (
     "all fits counts each fit of the ledger with all it was allowed, as if of the same records: "
     "epsilons add, deltas add, and what inexact draws add to delta comes on top.",
     "fits that do not name this ledger are not in it.",
 )
 HELD_OUT = "one record in {}, by a secret draw of its own, was left out of training."
-EVALUATED = "no record paid for both training and evaluation: the promise is that of either alone."
+EVALUATED = "no record paid for both training and evaluation: together they keep {}."
 OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 
@@ -58,13 +63,11 @@ class PrivacyStatement:
     is that of what this run did release; it is smaller where budget was left.
     """
 
-    epsilon: float
-    delta: float
+    guarantee: Guarantee
     promised_epsilon: float
     spent_epsilon: float
     spent_fraction: float | None
     unspent: tuple[Part, ...]
-    unit: str
     neighbours: str
     accountant: str
     mechanisms: tuple[Part, ...]
@@ -96,18 +99,34 @@ class PrivacyStatement:
         return f"Privacy statement (this {self.covers} only)"
 
     @property
+    def epsilon(self) -> float:
+        return self.guarantee.numbers[0]
+
+    @property
+    def delta(self) -> float:
+        return self.guarantee.numbers[1]
+
+    @property
+    def unit(self) -> str:
+        return unit_words(self.guarantee.unit, self.guarantee.protected)
+
+    @property
     def promise(self) -> str:
-        return f"epsilon = {printed(self.epsilon)}, delta = {printed(self.delta)}"
+        return self.guarantee.promise
 
     # ------------------------------------------------------------------------------------ faces
     def to_dict(self) -> dict[str, Any]:
         """For JSON; `from_dict` gives the equal statement back."""
-        facts: dict[str, Any] = _plain(asdict(self))
-        return facts
+        total = None if self.total is None else self.total.to_dict()
+        parts = {"guarantee": self.guarantee.to_dict(), "total": total}
+        facts = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
+        found: dict[str, Any] = _plain(facts | asdict(self) | parts)
+        return found
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> PrivacyStatement:
         facts: dict[str, Any] = {k: math.inf if v == INFINITY else v for k, v in d.items()}
+        facts["guarantee"] = _guarantee(d, *(facts.pop(k) for k in ("epsilon", "delta", "unit")))
         facts["unspent"] = tuple(Part(**part) for part in d["unspent"])
         facts["mechanisms"] = tuple(Part(**part) for part in d["mechanisms"])
         facts["spending"] = tuple(Spending(**line) for line in d["spending"])
@@ -116,7 +135,7 @@ class PrivacyStatement:
         facts["caveats"] = tuple(d["caveats"])
         facts["unprotected"] = tuple(d["unprotected"])
         facts["meaning"] = Meaning.from_dict(d["meaning"])
-        facts["total"] = Total.from_dict(d["total"]) if d.get("total") else None
+        facts["total"] = Total.from_dict(d["total"], d["unit"]) if d.get("total") else None
         facts["about"] = About.from_dict(d["about"]) if d.get("about") else None
         return PrivacyStatement(**facts)
 
@@ -192,6 +211,17 @@ class PrivacyStatement:
         return [f"nodes handed down {self.saved_fraction:.1%} of their budget, on average"]
 
 
+def _guarantee(d: dict[str, Any], epsilon: float, delta: float, unit: str) -> Guarantee:
+    """Older statements have no more than the numbers and the words; later ones repeat them."""
+    if "guarantee" not in d:
+        cost = math.inf if epsilon == math.inf else exact(epsilon)
+        return guarantee_of_words(unit, cost, exact(delta))
+    kept = Guarantee.from_dict(d["guarantee"])
+    if (*kept.numbers, unit_words(kept.unit, kept.protected)) != (epsilon, delta, unit):
+        raise ValueError(f"its statement says epsilon {epsilon} and keeps {kept.promise}")
+    return kept
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
@@ -220,6 +250,7 @@ def statement(
     total: Total | None = None,
     instead: str | None = None,
     schema_source: str | None = None,
+    drawn: Drawn | None = None,
 ) -> PrivacyStatement:
     """The statement of a finished run; `spent` is the largest total over the sites' ledgers.
 
@@ -229,23 +260,23 @@ def statement(
     record is, and kept no more of a person than the study says; `total` is what all fits of a
     shared ledger promise; `instead` says what was trained where noise left no choice;
     `schema_source` tells of the schema as it was given, whose digest its file has too: the study's
-    own has the recipe's grid.
+    own has the recipe's grid; `drawn` which records it is of, if secret draws left others out.
     """
     no_noise = study.placement is Placement.NOWHERE
     inferred = bool(study.schema.unconfirmed)
-    epsilon = _epsilon(study, spent)
+    cost = _epsilon(study, spent)
+    epsilon = shown(cost)
+    kept = promise.guarantee_of(study, persons_told, epsilon=cost, drawn=drawn)
     path = [] if no_noise else worst_path(asked)
     tested = [query for query in asked if study.is_held_out(query.region)]
     trained = [query for query in asked if not study.is_held_out(query.region)]
     path_trained = worst_path(trained) if tested else path
     return PrivacyStatement(
-        epsilon=math.inf if inferred else epsilon,
-        delta=rounding.float_above(study.delta),
+        guarantee=kept,
         promised_epsilon=math.inf if no_noise else rounding.float_above(study.epsilon),
         spent_epsilon=math.inf if no_noise else _epsilon_of(study, spent),
         spent_fraction=None if no_noise else float(spent / study.total),
         unspent=() if no_noise else _unspent(study, spent, asked),
-        unit=promise.unit(study, persons_told),
         neighbours=promise.neighbours(study, persons_told),
         accountant="none" if no_noise else ACCOUNTANTS[study.measure],
         mechanisms=by_mechanism(path, study.total) if path else (),
@@ -265,7 +296,7 @@ def statement(
             *_warnings(study, epsilon, inferred, parties_met, simulated, asked),
             *_of_persons(study, persons_told),
             *([HELD_OUT.format(study.hold_out)] if study.hold_out else []),
-            *([EVALUATED] if tested else []),
+            *([EVALUATED.format(kept.promise)] if tested else []),
             *(TOGETHER if total else [ALONE]),
             OUTSIDE,
         ),
@@ -287,15 +318,15 @@ def _meaning(study: Study, spent: Cost, inferred: bool, slack: Fraction) -> Mean
     return meaning_of(study.measure, math.inf if unbounded else cost, study.graph_delta + 2 * slack)
 
 
-def _epsilon(study: Study, spent: Cost) -> float:
+def _epsilon(study: Study, spent: Cost) -> Cost:
     """What the whole run keeps: the budget that no run can exceed, not what this one happened to
     spend. Only labels pay a price that is fixed beforehand.
     """
     if study.placement is Placement.NOWHERE:
         return math.inf
     if study.placement is Placement.LABEL:
-        return _epsilon_of(study, spent)
-    return rounding.float_above(study.epsilon)
+        return exact(_epsilon_of(study, spent))
+    return study.epsilon
 
 
 def _epsilon_of(study: Study, cost: Cost) -> float:

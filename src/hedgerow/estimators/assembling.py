@@ -24,8 +24,9 @@ from hedgerow.estimators.parameters import checked
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+from hedgerow.privacy.accounting.guarantee import Drawn
 from hedgerow.recipes import evaluation
-from hedgerow.recipes.recipe import Recipe, Trained, check_needs, spelled_out
+from hedgerow.recipes.recipe import Recipe, Trained, check_needs, check_size, spelled_out
 from hedgerow.report.evaluation import Evaluation
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.study.consortium import Sparse
@@ -62,6 +63,8 @@ class Circumstances:
     parties_met: bool = False
     persons_told: bool = False
     total: Total | None = field(default=None)
+    drawn: Drawn | None = None
+    """Which records it is of, where secret draws left others for an evaluation of its own."""
 
 
 def agree(
@@ -108,6 +111,7 @@ def agree(
         slot=terms.slot,
     )
     check_needs(recipe, schema, study.placement, study.parties)
+    check_size(recipe, study)
     return study, recipe
 
 
@@ -182,6 +186,7 @@ def train(
         total=circumstances.total,
         instead=trained.instead,
         schema_source=_given_schema(estimator, study).provenance,
+        drawn=circumstances.drawn,
     )
     if measured is not None:
         estimator.evaluation_ = Evaluation(

@@ -5,7 +5,7 @@ No algorithm lives here. Strings stop at this door.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.coordinator.promise import unit
+from hedgerow.coordinator.promise import guarantee_of
 from hedgerow.coordinator.record import RunRecord
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.coordinator.total import Total
@@ -36,10 +36,16 @@ from hedgerow.estimators.checking import (
 from hedgerow.estimators.common import PRIVATE, CommonParameters
 from hedgerow.estimators.documenting import ATTRIBUTES, CLASSES_ATTRIBUTE
 from hedgerow.estimators.holders import (
+    MANY_SITES,
+    TRAINED_ON,
+    HeldOutDraws,
     declared_parties,
     draws_of_holders,
+    held_out_draws,
+    names_of_holders,
     split_by_party,
     split_persons,
+    warn_of_time,
 )
 from hedgerow.estimators.ledger import Ledger
 from hedgerow.estimators.parameters import checked
@@ -57,6 +63,7 @@ from hedgerow.estimators.sources import (
 )
 from hedgerow.kernels.threads import using
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.guarantee import Protected
 from hedgerow.privacy.ledger.charges import ChargeLedger
 from hedgerow.privacy.noise.response import BloomReports
 from hedgerow.recipes.recipe import Recipe
@@ -68,7 +75,7 @@ from hedgerow.report.reading import ColumnShape, importance_parts, shape
 from hedgerow.site.member import Held
 from hedgerow.site.reading import encoding, inferring
 from hedgerow.site.reading.report import DataReport, report_of, warn_of
-from hedgerow.site.rows import Draws, Rows
+from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import Codes
@@ -99,7 +106,7 @@ class PrivateEstimator(CommonParameters):
     feature_names_in_: NDArray[np.object_]
     evaluation_: Evaluation
     signed_: dict[str, Any] | None
-    _held_out_draws: list[Draws] | None
+    _held_out_draws: HeldOutDraws | None
 
     def _recipe(self, schema: Schema) -> Recipe:
         raise NotImplementedError
@@ -181,7 +188,10 @@ class PrivateEstimator(CommonParameters):
                 _encoded(part, who, study.schema) for part, who in zip(parts, persons, strict=True)
             ]
         met = party is not None and names is None
-        self._fit_read(study, recipe, read, parties_met=met, persons_told=person is not None)
+        called = names_of_holders(party, names)
+        self._fit_read(
+            study, recipe, read, called, parties_met=met, persons_told=person is not None
+        )
         name_columns(self, X)
         self._name_classes(are_codes)
         return self
@@ -196,6 +206,7 @@ class PrivateEstimator(CommonParameters):
             got.study,
             got.recipe,
             got.parts,
+            got.names,
             parties_met=got.parties_met,
             persons_told=columns.person is not None,
         )
@@ -221,23 +232,26 @@ class PrivateEstimator(CommonParameters):
         study: Study,
         recipe: Recipe,
         read: Sequence[encoding.Encoded],
+        names: Sequence[str],
         *,
         parties_met: bool = False,
         persons_told: bool = False,
     ) -> None:
-        """Trains on rows that are read already, one part for each holder."""
+        """Trains on rows that are read already, one part for each holder, by the holder's name."""
+        warn_of_time(study.parties, recipe.largest(study.schema).rounds)
         self.data_report_ = report_of(read, study.schema)
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
         draws = draws_of_holders(study)
         holders = [Rows(part, study.schema, own) for part, own in zip(read, draws, strict=True)]
-        self._held_out_draws = draws if study.hold_out else None
+        kept = held_out_draws(study, names, draws, persons_told)
         circumstances = Circumstances(
             parties_met=parties_met,
             persons_told=persons_told,
             total=self._reserve(study, persons_told=persons_told),
+            drawn=None if kept is None else kept.part(TRAINED_ON),
         )
-        self._fit_held(study, recipe, holders, circumstances)
+        self._fit_held(study, recipe, holders, circumstances, kept)
 
     def _fit_held(
         self,
@@ -245,10 +259,16 @@ class PrivateEstimator(CommonParameters):
         recipe: Recipe,
         holders: Sequence[Held],
         circumstances: Circumstances,
+        kept: HeldOutDraws | None = None,
     ) -> None:
-        with using(self.n_jobs or 1), bar(self.progress, recipe.rounds(study.schema)) as listener:
+        """`kept` goes with the new model alone: a fit that fails leaves both as they were."""
+        rounds = recipe.largest(study.schema).rounds_of(study.parties)
+        many = study.parties > MANY_SITES
+        show = self.progress or (many and sys.stderr.isatty())
+        with using(self.n_jobs or 1), bar(show, rounds, at_once=many) as listener:
             federation = in_process.open_federation(study, holders, listener)
             train(self, study, recipe, federation, circumstances)
+        self._held_out_draws = kept
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         given: Schema | str | None = checked(self).schema
@@ -267,18 +287,14 @@ class PrivateEstimator(CommonParameters):
     def _reserve(self, study: Study, persons_told: bool) -> Total | None:
         """Charges all that this fit may spend to the shared ledger, if it names one."""
         ledger: Ledger | None = checked(self).ledger
-        promised = study.placement is not Placement.NOWHERE and not study.schema.unconfirmed
-        search = search_around(study.epsilon) if promised else None
+        guarantee = guarantee_of(study, persons_told)
+        is_kept = guarantee.protected is not Protected.NOTHING
+        search = search_around(guarantee) if is_kept else None
         if ledger is None:
             warn_of_search(search)
             return None
-        return ledger.reserve(
-            study.epsilon if promised else math.inf,
-            study.delta,
-            unit=unit(study, persons_told),
-            name=type(self).__name__,
-            to_come=0 if search is None else search.left - 1,
-        )
+        to_come = 0 if search is None else search.left - 1
+        return ledger.reserve(guarantee, name=type(self).__name__, to_come=to_come)
 
     def _label_reports(
         self, schema: Schema, epsilon: Fraction, placement: Placement | None

@@ -14,7 +14,15 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
-from hedgerow.site.reading.columns import as_column, distinct
+from hedgerow.site.reading.columns import distinct, is_number, numbers
+from hedgerow.site.reading.containers import (
+    as_column,
+    cells_of,
+    is_listed,
+    is_row,
+    objects_of,
+    unmasked,
+)
 from hedgerow.site.reading.sources import as_table
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import Token, spelled, token_of
@@ -26,8 +34,7 @@ def checked_rows(X: Any) -> Any:
     X = as_table(X)
     if hasattr(X, "columns"):
         return X
-    if isinstance(X, list | tuple):  # NumPy would make text of all numbers beside one text
-        X = np.array(X, dtype=object)
+    X = cells_of(X) if is_listed(X) and any(map(is_row, X)) else unmasked(X)
     return check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
 
 
@@ -73,7 +80,7 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
     """One label a row."""
     if y is None:
         raise DataError("fit requires y to be passed, but the target y is None; give labels.")
-    labels = np.asarray(y)
+    labels = _as_labels(y)
     if labels.ndim == 0:
         raise DataError(
             f"y is {y!r}, and not a label for each row; give labels, as an array or a column. A "
@@ -85,15 +92,29 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
             DataConversionWarning,
         )
         labels = labels[:, 0]
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+    known = labels if labels.dtype.kind != "O" else _as_numbers(labels)
+    if known.dtype.kind == "f" and not np.isfinite(known).all():
         raise DataError(
             "y holds NaN or infinity, which is no label; remove those rows, or correct them."
         )
-    if not regression and labels.dtype.kind in "iufb":
-        check_classification_targets(labels)
-    if isinstance(y, list | tuple) and labels.ndim == 1:
-        return np.fromiter(y, dtype=object, count=len(y))  # each as it is, whatever the others are
+    if not regression and known.dtype.kind in "iufb":
+        check_classification_targets(known)
     return labels
+
+
+def _as_labels(y: Any) -> NDArray[Any]:
+    """Each as it is, whatever the others are."""
+    if not is_listed(y):
+        return np.asarray(unmasked(y))
+    return cells_of(y) if y and all(map(is_row, y)) else objects_of(y)
+
+
+def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:
+    """Objects that are numbers, all of them, as such; others as they are."""
+    if labels.ndim != 1 or not is_number(labels):
+        return labels
+    values, strange = numbers(labels)
+    return labels if strange else values
 
 
 def check_task(schema: Schema, regression: bool, name: str) -> None:

@@ -7,41 +7,39 @@ part. All candidates are trained on the others, and one query over those held ou
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from hedgerow.errors import QualityWarning, SpecError, warn
+from hedgerow.errors import PrivacyWarning, QualityWarning, SpecError, warn
 from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.checking import check_task, checked_labels, checked_rows
+from hedgerow.estimators.evaluated_rows import HolderRows
 from hedgerow.estimators.evaluation import compared
 from hedgerow.estimators.holders import (
+    HeldOutDraws,
     declared_parties,
+    names_of_holders,
     secret_draws,
     split_by_party,
     split_persons,
     taken,
 )
 from hedgerow.estimators.parameters import checked
-from hedgerow.privacy.accounting.budget import exact
-from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.guarantee import Unit, check_one_unit
 from hedgerow.recipes import evaluation as recipe
 from hedgerow.report.evaluation import Evaluation
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Rows
+from hedgerow.site.reading.containers import is_listed, objects_of, unmasked
 from hedgerow.values.joining import joint_schema
-from hedgerow.values.regions import HeldOut
 from hedgerow.values.schema import Schema
 
-DRAWN = (
-    "these records were drawn to be left out of training by secrets of their holders; the others "
-    "were trained on by {fits}, whose epsilons add up to {total}. No record paid for both, so "
-    "training and comparison together keep the larger of {total} and the epsilon above."
+OF_TWO_KINDS = (
+    "some candidates protect labels alone and others whole records, so that all of them together "
+    "promise nothing (epsilon = infinity); choose among candidates of one kind."
 )
 
 
@@ -65,7 +63,8 @@ def choose(
     Parameters
     ----------
     candidates : sequence of estimators
-        Not yet fitted, each with its schema and its own epsilon. Their epsilons add up.
+        Not yet fitted, each with its schema and its own epsilon, all with one
+        `records_per_person`. Their epsilons and deltas add up.
     X, y : rows and labels
         As for `fit`.
     epsilon, delta : float
@@ -101,19 +100,27 @@ def choose(
     names = declared_parties(party, parties)
     if party is not None and names is None:
         raise SpecError("party says who holds each row; name all sites too: parties=[...].")
-    held_out = _held_out(X, labels, joint, hold_out, (party, names, person))
+    most = _one_unit(candidates, person is not None)
+    called = names_of_holders(party, names)
+    left_by = HeldOutDraws.over(
+        called,
+        secret_draws(recipe.NAME, len(called)),
+        one_in=hold_out,
+        by_person=person is not None,
+        schema=joint.digest,
+        records_per_person=most,
+    )
+    held_out = _held_out(X, labels, joint, left_by, (party, names, person))
     told = {"party": party, "person": person}
 
     def part(keep: NDArray[np.bool_]) -> tuple[tuple[Any, Any], dict[str, Any]]:
         rows = np.flatnonzero(keep)
         whose = {name: _some(given, rows) for name, given in told.items()}
-        return (taken(X, rows), np.asarray(y)[rows]), {**whose, "parties": names}
+        mine = labels[rows].tolist() if is_listed(y) else labels[rows]  # as they were given
+        return (taken(X, rows), mine), {**whose, "parties": names}
 
     rows, whose = part(~held_out)
     fitted = [clone(one).fit(*rows, **whose) for one in candidates]
-    total = printed(_sum_of(fitted))
-    fits = "one fit" if len(fitted) == 1 else f"each of {len(fitted)} fits"
-    most = max(one.records_per_person for one in candidates)
     rows, whose = part(held_out)
     models = {
         f"{number}. {title}": stage
@@ -127,7 +134,7 @@ def choose(
         {"epsilon": epsilon, "delta": delta, "most": most},
         confidence=confidence,
         ledger=ledger,
-        note=DRAWN.format(fits=fits, total=total),
+        left_by=left_by,
         names=tuple(models),
     )
 
@@ -153,32 +160,32 @@ def _check_stages(stages: Sequence[int], candidates: Sequence[Any]) -> None:
         )
 
 
+def _one_unit(candidates: Sequence[Any], counted: bool) -> int:
+    """Records of a person, the same for all; promises to different units do not add up."""
+    read = [checked(one) for one in candidates]
+    check_one_unit(*(Unit(most=one.records_per_person, counted=counted) for one in read))
+    if len({one.placement is Placement.LABEL for one in read}) > 1:
+        warn(OF_TWO_KINDS, PrivacyWarning)
+    return int(read[0].records_per_person)
+
+
 def _held_out(
-    X: Any, labels: NDArray[Any], schema: Schema, one_in: int, who: tuple[Any, Any, Any]
+    X: Any, labels: NDArray[Any], schema: Schema, by: HeldOutDraws, who: tuple[Any, Any, Any]
 ) -> NDArray[np.bool_]:
     """(n,) which rows are held out, by the secrets of their holders."""
     party, names, person = who
     numbers = split_by_party(np.arange(len(labels)), labels, party, names)
     persons = split_persons(person, labels, party, names)
     found = np.zeros(len(labels), bool)
-    draws = secret_draws(recipe.NAME, len(numbers))
-    for (rows, mine), whose, own in zip(numbers, persons, draws, strict=True):
+    for (name, own), (rows, mine), whose in zip(by.secrets.items(), numbers, persons, strict=True):
         if len(rows):
-            read = encode(taken(X, rows), schema, y=mine, person=whose, check=True)
-            fold = Rows(read, schema, own).fold(HeldOut(one_in))
-            found[rows] = fold == 0
+            part = HolderRows(name=name, X=taken(X, rows), y=mine, person=whose)
+            found[rows] = part.is_held_out(schema, own, by.one_in)
     return found
 
 
-def _sum_of(fitted: Sequence[Any]) -> float:
-    """Of all epsilons; infinite if one of them promises nothing."""
-    if any(math.isinf(one.privacy_.epsilon) for one in fitted):
-        return math.inf
-    return float_above(sum((exact(one.epsilon) for one in fitted), Fraction(0)))
-
-
 def _some(given: Any, rows: NDArray[np.intp]) -> Any:
-    return None if given is None else np.asarray(given, dtype=object)[rows]
+    return None if given is None else objects_of(unmasked(given))[rows]
 
 
 def _stages(fitted: Any, stages: Sequence[int]) -> dict[str, Any]:

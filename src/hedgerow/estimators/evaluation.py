@@ -10,21 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.coordinator.federation import Federation
-from hedgerow.coordinator.promise import unit
+from hedgerow.coordinator.promise import evaluation_words, guarantee_of
 from hedgerow.coordinator.statement import PrivacyStatement, statement
-from hedgerow.errors import SpecError
-from hedgerow.estimators.checking import (
-    by_schema_names,
-    checked_labels,
-    checked_rows,
-    names_of_codes,
-)
-from hedgerow.estimators.holders import (
-    declared_parties,
-    secret_draws,
-    split_by_party,
-    split_persons,
-)
+from hedgerow.errors import SignalWarning, SpecError, warn
+from hedgerow.estimators.evaluated_rows import common_draws, evaluated_rows, rows_of_holders
+from hedgerow.estimators.grouping import GroupColumn, group_column
+from hedgerow.estimators.holders import HELD_OUT, TRAINED_ON, HeldOutDraws
 from hedgerow.estimators.ledger import as_ledger
 from hedgerow.learning.evaluation import (
     calibration,
@@ -36,26 +27,23 @@ from hedgerow.learning.evaluation import (
 from hedgerow.learning.flow import run
 from hedgerow.privacy.accounting.budget import Placement, exact
 from hedgerow.privacy.accounting.conversions import check_promise, warn_if_weak
+from hedgerow.privacy.accounting.guarantee import Drawn, Guarantee
 from hedgerow.recipes import evaluation as recipe
-from hedgerow.recipes.evaluation import EvaluationTables
+from hedgerow.recipes.evaluation import EvaluationTables, GroupedBy
 from hedgerow.report.evaluation import Evaluation, Measured
 from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Rows
 from hedgerow.study.terms import Study
 from hedgerow.transport import in_process
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.joining import joint_schema, on_joint_grid
 from hedgerow.values.models import Model
-from hedgerow.values.regions import HeldOut
 from hedgerow.values.schema import Schema
 
-OF_HELD_OUT = (
-    "these records were drawn to be left out of training by secrets of their holders: no record "
-    "paid for both, so model and evaluation together keep the larger of both epsilons."
-)
 USUAL_CONFIDENCE = 0.95
-OF_OTHERS = "if any of these records was trained on, the epsilons of both add for it."
+NOT_ASKED = (
+    "groups of {!r} were not asked, and their part of epsilon was not spent: by what was released "
+    "of all records, noise would hide them. Ask for fewer groups, or for a larger epsilon."
+)
 
 
 def evaluate(
@@ -68,10 +56,11 @@ def evaluate(
     party: Any = None,
     parties: Any = None,
     person: Any = None,
-    by: str | None = None,
+    by: str | Mapping[str, Sequence[float]] | None = None,
+    records: int | None = None,
     choose: Sequence[Any] = (),
     confidence: float = USUAL_CONFIDENCE,
-    records_per_person: int = 1,
+    records_per_person: int | None = None,
     ledger: Any = None,
 ) -> Evaluation:
     """Measures a model on records that it was not trained on, by one private query.
@@ -83,8 +72,9 @@ def evaluate(
     Parameters
     ----------
     model : estimator
-        Fitted. If it was fitted with `hold_out`, give the same rows: those that were held out are
-        found again by the holders' secrets. Otherwise all rows given are evaluated.
+        Fitted. If it was fitted with `hold_out`, give the same rows, with the same `parties` in
+        any order and with `person` as before: those that were held out are found again by the
+        holders' secrets, and anything else is refused. Otherwise all rows given are evaluated.
     X, y : rows and labels
         As for `fit`.
     epsilon, delta : float
@@ -92,15 +82,21 @@ def evaluate(
         epsilon (delta = 0) has the smallest noise.
     party, parties, person : as for `fit`
         Who holds each row, who takes part, and whose record it is.
-    by : str or None, default=None
-        A column of the schema: each of its values is evaluated by itself, for the same price.
+    by : str, dict or None, default=None
+        A column of the schema: each of its values is evaluated by itself, all of them for half of
+        epsilon; the other half is for all records. A number is cut into four by its declared edges
+        or range, or where `by={"age": [40, 65]}` says. Where what is released of all records shows
+        that noise would hide an even group, groups are not asked and a warning says so.
+    records : int or None, default=None
+        About how many records will be evaluated, if that is public: if noise would hide an even
+        group of so many, `by` is refused before anything is charged.
     choose : sequence of estimators, default=()
         Others to compare with, in the same query; the noise grows with their number. `chosen` of
         the result is the best of all. `hedgerow.choose` also trains them, on other records.
     confidence : float, default=0.95
         Of the intervals.
-    records_per_person : int, default=1
-        How many records one person may have.
+    records_per_person : int or None, default=None
+        How many records one person may have; None is as many as the model was fitted for.
     ledger : str, Path, Ledger or None, default=None
         A file in which this adds up with fits.
 
@@ -117,6 +113,7 @@ def evaluate(
         {"party": party, "parties": parties, "person": person},
         {"epsilon": epsilon, "delta": delta, "most": records_per_person},
         by=by,
+        records=records,
         confidence=confidence,
         ledger=ledger,
     )
@@ -128,42 +125,76 @@ def compared(
     told: Mapping[str, Any],
     promise: Mapping[str, Any],
     *,
-    by: str | None = None,
+    by: str | Mapping[str, Sequence[float]] | None = None,
+    records: int | None = None,
     confidence: float = 0.95,
     ledger: Any = None,
-    note: str | None = None,
+    left_by: HeldOutDraws | None = None,
     names: tuple[str, ...] = (),
 ) -> Evaluation:
-    """All candidates by one query; `told` says whose rows these are, `note` who trained on them."""
+    """All candidates by one query; `told` says whose rows these are.
+
+    `left_by` are the draws that left exactly these rows out of all trainings, if some did.
+    """
     schema = _joint_schema(candidates)
+    column = group_column(by, candidates[0])
+    schema = schema if column is None else column.on_grid(schema)
     models = [on_joint_grid(one.model_, one.schema_, schema) for one in candidates]
-    X = by_schema_names(checked_rows(rows[0]), schema)
-    y, _ = names_of_codes(checked_labels(rows[1], schema.target is not None), schema)
-    party, person = told["party"], told["person"]
-    sites = declared_parties(party, told["parties"])
-    parts = split_by_party(X, y, party, sites)
-    persons = split_persons(person, y, party, sites)
-    study = _study(schema, len(parts), **promise)
-    held = _held_out(candidates, schema, parts, persons)
+    parts = rows_of_holders(rows, told, schema)
+    study = _study(schema, len(parts), **{**promise, "most": _most(candidates, promise["most"])})
+    by_person = told["person"] is not None
+    held = evaluated_rows(candidates, study, parts, by_person)
+    left_by = left_by or common_draws(candidates)
+    drawn = None if left_by is None else left_by.part(HELD_OUT)
+    guarantee = guarantee_of(study, by_person, drawn=drawn)
+    note = evaluation_words(_trainings(candidates, left_by), guarantee)
+    grouped = _grouped(column, schema)
+    if grouped is not None and records is not None:
+        _check_groups(records, models, grouped, study)
     total = None
     if ledger is not None:
-        what = unit(study, person is not None)
-        total = as_ledger(ledger).reserve(study.epsilon, study.delta, unit=what, name=recipe.NAME)
+        total = as_ledger(ledger).reserve(guarantee, name=recipe.NAME)
     federation = in_process.open_federation(study, held)
-    grid = None if by is None else schema.grids[schema.index(by)]
-    tables = recipe.with_all(run(recipe.flow(models, schema, grid), federation))
+    asked = recipe.flow(models, schema, grouped, variance=federation.variance)
+    tables = run(asked, federation)
+    if grouped is not None and len(tables) == 1:
+        warn(NOT_ASKED.format(grouped.grid.feature), SignalWarning)
     measured = tuple(
         tuple(_measured(table, k, one, schema, confidence) for table in tables)
         for k, one in enumerate(models)
     )
-    note = note or (OF_HELD_OUT if _is_held_out(candidates) else OF_OTHERS)
     sources = {one.privacy_.schema_source for one in candidates}
     source = sources.pop() if len(sources) == 1 else schema.provenance
-    said = _statement(study, federation, note, person is not None, total, source)
+    said = _statement(study, federation, note, by_person, total, source, drawn)
     best = max(range(len(candidates)), key=lambda k: _goodness(measured[k][0]))
     digests = tuple(one.model_.score.digest for one in candidates)
     classes = schema.classes or ()
     return Evaluation(measured, confidence, said, digests, candidates[best], names, classes)
+
+
+def _grouped(column: GroupColumn | None, schema: Schema) -> GroupedBy | None:
+    if column is None:
+        return None
+    return GroupedBy(schema.grids[schema.index(column.name)], column.cuts)
+
+
+def _check_groups(records: int, models: Sequence[Model], by: GroupedBy, study: Study) -> None:
+    if not isinstance(records, int) or records < 1:
+        raise SpecError(f"records is {records!r}; say about how many there are, 1 or more.")
+    if not recipe.can_tell_groups(records, models, study.schema, by, study):
+        raise SpecError(
+            f"noise would hide {by.size} groups of about {records / by.size:.0f} records each: "
+            f"nothing could be told of {by.grid.feature!r}. Nothing was charged; ask for fewer "
+            "groups (cuts such as age=40,65), or for a larger epsilon."
+        )
+
+
+def _trainings(models: Sequence[Any], left_by: HeldOutDraws | None) -> list[Guarantee]:
+    """Of each fit once, however many stages of it are compared."""
+    fits = {id(one.privacy_): one.privacy_.guarantee for one in models}.values()
+    if left_by is None:
+        return list(fits)
+    return [replace(fit, drawn=left_by.part(TRAINED_ON)) for fit in fits]
 
 
 def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:
@@ -177,12 +208,6 @@ def _joint_schema(models: Sequence[Any]) -> Schema:
     for one in models:
         check_is_fitted(one, "model_")
     return joint_schema([one.schema_ for one in models])
-
-
-def _is_held_out(models: Sequence[Any]) -> bool:
-    """Whether the first model held records out, and so did all others: by the same draws."""
-    kept = getattr(models[0], "_held_out_draws", None)
-    return kept is not None and all(one._held_out_draws is kept for one in models[1:])
 
 
 def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) -> Study:
@@ -205,32 +230,10 @@ def _study(schema: Schema, parties: int, epsilon: Any, delta: Any, most: int) ->
     )
 
 
-def _held_out(models: Sequence[Any], schema: Schema, parts: Any, persons: Any) -> list[Rows]:
-    """All rows, or of a model with `hold_out` those that its holders' secrets kept from it.
-
-    A record is drawn by its codes on the model's own grid; on a finer one, records that are equal
-    there would no longer be alike, and one record more could change which of them are held out.
-    """
-    model = models[0]
-    kept = getattr(model, "_held_out_draws", None)
-    if kept is not None and not _is_held_out(models):
-        raise SpecError(
-            "the model held records out of training, and another one may have been trained on "
-            "them; compare them on new rows, or let hedgerow.choose train them all."
-        )
-    if kept is not None and len(kept) != len(parts):
-        raise SpecError(
-            f"{len(kept)} holders held records out of training and {len(parts)} are named here; "
-            "give the same rows with the same parties."
-        )
-    draws = kept or secret_draws(recipe.NAME, len(parts))
-    rows = [
-        Rows(encode(X, schema, y=y, person=who, check=len(y) > 0), schema, own)
-        for (X, y), who, own in zip(parts, persons, draws, strict=True)
-    ]
-    if kept is None:
-        return rows
-    return [one.part(HeldOut(int(model.hold_out)), 0) for one in rows]
+def _most(models: Sequence[Any], given: int | None) -> int:
+    """Records of a person: as many as the models were fitted for, if nobody says otherwise."""
+    fitted = max(one.privacy_.guarantee.unit.most for one in models)
+    return fitted if given is None else given
 
 
 def _measured(
@@ -281,6 +284,7 @@ def _statement(
     persons_told: bool,
     total: Any,
     schema_source: str,
+    drawn: Drawn | None,
 ) -> PrivacyStatement:
     said = statement(
         study,
@@ -291,5 +295,6 @@ def _statement(
         persons_told=persons_told,
         total=total,
         schema_source=schema_source,
+        drawn=drawn,
     )
     return replace(said, covers="evaluation", caveats=(note, *said.caveats))

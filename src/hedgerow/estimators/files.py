@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import PrivateEstimator
 from hedgerow.estimators.evaluation import evaluate
 from hedgerow.estimators.predicting import told_codes
 from hedgerow.estimators.sources import Columns, schema_for, the_other_column
+from hedgerow.site.reading.containers import objects_of
 from hedgerow.site.reading.sources import Source, open_table
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.schema import Schema
@@ -49,7 +49,6 @@ def fit_and_evaluate_files(
         rows,
         labels,
         epsilon=estimator.epsilon,
-        records_per_person=estimator.records_per_person,
         ledger=estimator.ledger,
         **whose,
     )
@@ -64,12 +63,11 @@ def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:
 
 
 def first_rows(source: Source, schema: Schema, count: int) -> Any:
-    """The first rows of a source as a table of the schema's columns."""
+    """(count, F) the first rows of a source as objects, in the schema's order of columns."""
     columns = next(iter(open_table(source, schema.names).chunks(schema.names, count)), None)
     if columns is None:
         raise DataError(f"{source} holds no rows; give at least one.")
-    arrays = [pa.array(column[:count]) for column in columns]
-    return pa.table(dict(zip(schema.names, arrays, strict=True)))
+    return np.stack([objects_of(column[:count]) for column in columns], axis=1)
 
 
 def rows_of_sites(
@@ -90,16 +88,9 @@ def rows_of_sites(
 def whole_table(source: Source, names: Sequence[str]) -> Any:
     """(n, columns) of a source as objects."""
     parts = [
-        np.stack([_objects(column) for column in columns], axis=1)
+        np.stack([objects_of(column) for column in columns], axis=1)
         for columns in open_table(source, names).chunks(names, 65_536)
     ]
     if not parts:
         raise DataError(f"{source} holds no rows; give at least one.")
     return np.concatenate(parts)
-
-
-def _objects(column: Any) -> Any:
-    values = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,9 +13,15 @@ from typing import Any
 
 from hedgerow.coordinator.total import Total
 from hedgerow.errors import BudgetExceeded, SpecError
-from hedgerow.privacy.accounting import rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure, exact
 from hedgerow.privacy.accounting.conversions import check_promise
+from hedgerow.privacy.accounting.guarantee import (
+    Guarantee,
+    guarantee_of_words,
+    shown,
+    together,
+    unit_words,
+)
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.privacy.ledger.events import Approved, Event, LifetimeSet
 from hedgerow.privacy.ledger.rules import Books
@@ -56,22 +62,20 @@ class Ledger:
         elif self.delta != USUAL_LIMIT:
             raise SpecError(f"delta is {self.delta} and epsilon None; limit both, or neither.")
 
-    def reserve(
-        self, epsilon: Cost, delta: Fraction, *, unit: str, name: str, to_come: int = 0
-    ) -> Total:
+    def reserve(self, guarantee: Guarantee, *, name: str, to_come: int = 0) -> Total:
         """Charges one fit; durable on return. Raises BudgetExceeded with nothing charged.
 
-        `unit` is what the promise protects: one ledger adds up one kind only. `to_come` are fits
-        that a search will make after this one: there must be room for them too, for half a search
-        spends its budget and finds nothing.
+        One ledger adds up guarantees of one kind only. `to_come` are fits that a search will make
+        after this one: there must be room for them too, for half a search spends its budget and
+        finds nothing.
         """
         with open_alone(self._file) as ledger:
-            self._begin(ledger, unit)
+            self._begin(ledger, unit_words(guarantee.unit, guarantee.protected))
             with ledger.current() as books:
                 self._lower(ledger, books)
-                self._require_room(books, epsilon, delta, 1 + to_come)
+                self._require_room(books, [guarantee] * (1 + to_come))
                 fit = os.urandom(16).hex()
-                ledger.approve(fit, Measure.PURE, epsilon, name, delta)
+                ledger.approve(fit, Measure.PURE, guarantee.epsilon, name, guarantee.delta)
                 return _total(books, ledger)
 
     def total(self) -> Total:
@@ -134,13 +138,13 @@ class Ledger:
             )
         ledger.set_lifetime(Measure.PURE, limit, failing, known.unit)
 
-    def _require_room(self, books: Books, epsilon: Cost, delta: Fraction, fits: int) -> None:
-        known = _lifetime(books)
-        whole, failing = books.committed + fits * epsilon, books.failing + fits * delta
-        if not (whole <= known.limit and failing <= known.delta):
+    def _require_room(self, books: Books, to_make: Sequence[Guarantee]) -> None:
+        known, fits = _lifetime(books), len(to_make)
+        whole = together(_spent(books), *to_make)
+        if not (whole.epsilon <= known.limit and whole.delta <= known.delta):
             raise BudgetExceeded(
                 f"{'this fit' if fits == 1 else f'this search, with {fits} fits to make,'} would "
-                f"bring the ledger {self.path} to {_promise(whole, failing)} over "
+                f"bring the ledger {self.path} to {whole.promise} over "
                 f"{len(books.accounts) + fits} fits; its limit is "
                 f"{_promise(known.limit, known.delta)}. Nothing was charged and nothing released. "
                 "Ask for less."
@@ -173,20 +177,16 @@ def _lifetime(books: Books) -> LifetimeSet:
     return books.lifetime
 
 
+def _spent(books: Books) -> Guarantee:
+    """All fits of the ledger together."""
+    return guarantee_of_words(_lifetime(books).unit, books.committed, Fraction(books.failing))
+
+
 def _total(books: Books, ledger: SqliteLedger) -> Total:
     seq, head = ledger.head()
-    return Total(
-        epsilon=_number(books.committed),
-        delta=_number(books.failing),
-        fits=len(books.accounts),
-        entry=seq,
-        head=head.hex(),
-    )
+    fits = len(books.accounts)
+    return Total(guarantee=_spent(books), fits=fits, entry=seq, head=head.hex())
 
 
 def _promise(epsilon: Cost, delta: Cost) -> str:
-    return f"epsilon = {printed(_number(epsilon))}, delta = {printed(_number(delta))}"
-
-
-def _number(cost: Cost) -> float:
-    return rounding.float_above(cost) if isinstance(cost, Fraction) else math.inf
+    return f"epsilon = {printed(shown(epsilon))}, delta = {printed(shown(delta))}"

@@ -22,7 +22,7 @@ class _MedianForest(PrivateEstimator):
         default=1,
         rule=whole(1),
         text="Trees. One tree on all rows was better than several on parts of them, see "
-        "docs/results/diprime.",
+        "docs/results/consul.md.",
     )
     max_depth: int | None = parameter(
         default=None,
@@ -88,7 +88,7 @@ class MedianForestClassifier(_MedianForest, PrivateClassifier):
     """Trees of private medians: DiPriMe, Consul and Williamson 2020, made sound; for classes.
 
     Made sound means: everything that leaves a site is charged for all that it tells. Where the
-    paper pays for one median and looks at several, each is paid (docs/decisions/0050).
+    paper pays for one median and looks at several, each is paid (studies/notes/trees.md#0050).
 
     Examples
     --------

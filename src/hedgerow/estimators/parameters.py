@@ -7,7 +7,7 @@
 `@estimator` makes the class a dataclass, so that `__init__` and its signature are written from
 the declarations (scikit-learn reads parameters from there, type checkers and editors do too), and
 completes the docstring. `checked` gives the values of an instance, once they keep their rules.
-Why: docs/decisions/0070-parameters-are-declared-once.md.
+Why: docs/design/methods.md.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 the one that people can read."""
 BY_RULE = "It was the best on most real data of so many columns; made-up rows cannot tell."
 FEW_COLUMNS = 4
-"""Up to so many a forest was the best of them (docs/results/planned)."""
+"""Up to so many a forest was the best of them (docs/results/ours.md)."""
 FACTORS = (0.25, 1.0, 4.0)
 """Of the epsilon that was asked for, for the curve of quality."""
 NOTHING_HELPS = (
@@ -144,6 +144,7 @@ def plan(
     delta: float = DEFAULT_DELTA,
     parties: int = 1,
     stand_in: tuple[Any, Any] | None = None,
+    public: bool = False,
     estimators: Sequence[str] = (),
     repeats: int = 2,
     progress: bool = False,
@@ -163,6 +164,9 @@ def plan(
     stand_in : (X, y) or None, default=None
         Public rows that resemble those of the fit; they decide which estimator is recommended. None
         makes some up from the schema, and takes what was the best on data of so many columns.
+    public : bool, default=False
+        Whether the rows of `stand_in` are public. A plan adds no noise: what it tells of rows, and
+        what is chosen by it, nobody's promise covers. Rows that nobody says are public are refused.
     estimators : sequence of str, default=()
         Names in hedgerow, to be compared on the stand-in; our own three if left out.
     repeats : int, default=2
@@ -182,6 +186,11 @@ def plan(
         raise SpecError(
             f"parties is {parties!r}; a rehearsal takes 1 to {MOST_PLANNED_SITES} sites. Under "
             "'shares' the noise of more is about the same."
+        )
+    if stand_in is not None and public is not True:
+        raise SpecError(
+            "stand_in holds rows of which nobody has said that they are public, and a plan would "
+            "tell of them without noise; say public=True (--public) if they are, or leave them out."
         )
     check_outcome(schema, "a plan")
     kind = "Regressor" if schema.target is not None else "Classifier"
@@ -222,7 +231,7 @@ def plan(
 
 
 def _source(stand_in: object) -> str:
-    return "the public rows you named" if stand_in else "rows made up from the schema"
+    return "the rows you named, public as you said" if stand_in else "rows made up from the schema"
 
 
 def _sizes(n: int) -> list[int]:

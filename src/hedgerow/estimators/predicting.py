@@ -8,7 +8,6 @@ reading of columns, and both give the same codes.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from hedgerow.kernels.threads import blocks, each
 from hedgerow.kernels.trees import add_values
 from hedgerow.site.reading import encoding
+from hedgerow.site.reading.columns import code_of, number_of
 from hedgerow.site.reading.report import report_of, warn_of
 from hedgerow.values.arrays import Codes
 from hedgerow.values.grids import ColumnKind, Grid
@@ -27,7 +27,8 @@ from hedgerow.values.tokens import Unusable, token_of
 PLAIN = frozenset({float, int, bool, str, type(None)})
 ENOUGH_TO_JUDGE = 100
 """Fewer rows than this have strange values by chance."""
-EXACT_UP_TO = 2**53  # integers that floating-point numbers tell apart
+LISTED_AS_THEY_ARE = "biufOU"
+"""NumPy's letters of what stays itself in a list; a date of nanoseconds becomes their number."""
 
 
 def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
@@ -77,18 +78,16 @@ def _of_frame(frame: Any, names: tuple[str, ...]) -> list[Any] | None:
 
 def _of_array(rows: Any) -> list[Any] | None:
     is_table = isinstance(rows, np.ndarray) and rows.ndim == 2
-    return rows[0].tolist() if is_table else None
+    return rows[0].tolist() if is_table and rows.dtype.kind in LISTED_AS_THEY_ARE else None
 
 
 def _code(grid: Grid, value: Any) -> int | None:
     """The cell of a plain value; None for one that is not plain, or that the schema refuses."""
     if type(value) not in PLAIN:
         return None
-    if value is None or value != value:
-        return grid.missing
     if grid.kind is ColumnKind.NUMERIC:
-        is_number = type(value) is float or (type(value) is int and abs(value) <= EXACT_UP_TO)
-        return bisect_right(grid.edges, value) if is_number else None
+        is_number = type(value) is not str or number_of(value) is not None
+        return code_of(value, grid) if is_number else None
     token = token_of(value)
     is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))
     return grid.category_code(token) if is_read else None

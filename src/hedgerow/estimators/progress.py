@@ -1,4 +1,4 @@
-"""A progress bar over rounds and rehearsals. Nothing is drawn of what is over in two seconds."""
+"""A progress bar over rounds and rehearsals; as a rule, nothing of what is over in two seconds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _T = TypeVar("_T")
 
 
 @contextmanager
-def bar(show: bool, expected: int | None) -> Iterator[Listener]:
-    """Listens to rounds; draws them if asked to."""
-    with _drawn(show, "rounds", expected) as told:
+def bar(show: bool, expected: int | None, *, at_once: bool = False) -> Iterator[Listener]:
+    """Listens to rounds; draws them if asked to, `at_once` where even the first takes long."""
+    with _drawn(show, "rounds", expected, at_once) as told:
 
         def listen(event: Progress) -> None:
             told(event.round if event.done else None)
@@ -42,7 +42,9 @@ def counted_steps(show: bool, what: str, expected: int) -> Iterator[Callable[[_T
 
 
 @contextmanager
-def _drawn(show: bool, what: str, expected: int | None) -> Iterator[Callable[[int | None], None]]:
+def _drawn(
+    show: bool, what: str, expected: int | None, at_once: bool = False
+) -> Iterator[Callable[[int | None], None]]:
     """A bar that is told how many are done; None is only a sign of life."""
     if not show:
         yield lambda done: None
@@ -62,11 +64,13 @@ def _drawn(show: bool, what: str, expected: int | None) -> Iterator[Callable[[in
     task = drawing.add_task(what, total=expected)
 
     def told(done: int | None) -> None:
-        if time.monotonic() - began > WORTH_A_BAR_SECONDS:
+        if at_once or time.monotonic() - began > WORTH_A_BAR_SECONDS:
             drawing.start()
         if done is not None:
             drawing.update(task, completed=done)
 
+    if at_once:
+        told(0)
     try:
         yield told
     finally:

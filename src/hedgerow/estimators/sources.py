@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import DataError, SpecError
 from hedgerow.estimators.assembling import agree
 from hedgerow.estimators.checking import check_task, warn_of_marks
-from hedgerow.estimators.holders import draws_of_holders
+from hedgerow.estimators.holders import UNNAMED, draws_of_holders, warn_of_crowds
 from hedgerow.estimators.parameters import checked
 from hedgerow.kernels.threads import using
 from hedgerow.recipes.recipe import Recipe
@@ -47,6 +47,8 @@ class ReadRows:
     recipe: Recipe
     parts: Sequence[Encoded]
     """Of each holder."""
+    names: Sequence[str]
+    """What the holders are called: by the column that names them, or by their number."""
     parties_met: bool
     """Whether the rows themselves told who takes part."""
 
@@ -125,12 +127,14 @@ def read_sources(
     if columns.party is None:
         study, recipe = agree(estimator, schema, len(sources))
         parts = [_read(estimator, source, study.schema, label, columns) for source in sources]
-        return ReadRows(study=study, recipe=recipe, parts=parts, parties_met=False)
+        names = numbered(len(sources))
+        return ReadRows(study=study, recipe=recipe, parts=parts, names=names, parties_met=False)
     (source,) = sources
     grid = estimator._recipe(schema).grid(schema)
-    parts = by_holder(_read(estimator, source, grid, label, columns), columns.parties)
+    parts, names = by_holder(_read(estimator, source, grid, label, columns), columns.parties)
     study, recipe = agree(estimator, schema, len(parts))
-    return ReadRows(study=study, recipe=recipe, parts=parts, parties_met=columns.parties is None)
+    met = columns.parties is None
+    return ReadRows(study=study, recipe=recipe, parts=parts, names=names, parties_met=met)
 
 
 def schema_for(estimator: PrivateEstimator) -> Schema:
@@ -169,12 +173,18 @@ def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
 
 
 # ---------------------------------------------------------------------------------------- holders
-def by_holder(encoded: Encoded, parties: Sequence[Any] | None) -> list[Encoded]:
-    """The rows of each holder, in the order of `parties`; without names, of those met, sorted."""
+def numbered(sources: int) -> list[str]:
+    """Names of holders that are sources of their own; the only one has none."""
+    return [str(k) for k in range(sources)] if sources > 1 else [UNNAMED]
+
+
+def by_holder(encoded: Encoded, parties: Sequence[Any] | None) -> tuple[list[Encoded], list[str]]:
+    """The rows of each holder and its name, in the order of `parties`; or of those met, sorted."""
     if encoded.holders is None:
         raise DataError("there is no row, so nobody holds any; give at least one.")
     met, holder = encoded.holders
     names = sorted(met) if parties is None else [str(token_of(name)) for name in parties]
+    warn_of_crowds(len(names), len(holder))
     place = {name: k for k, name in enumerate(names)}
     for name in met:
         if name not in place:
@@ -187,7 +197,8 @@ def by_holder(encoded: Encoded, parties: Sequence[Any] | None) -> list[Encoded]:
     ends = np.searchsorted(sorted_by[order], np.arange(1, len(names)))
     first, *others = [_taken(encoded, rows) for rows in np.split(order, ends)]
     kinds = ("clamped", "unknown", "missing", "reach", "skipped")
-    return [replace(first, **{kind: getattr(encoded, kind) for kind in kinds}), *others]
+    whole = replace(first, **{kind: getattr(encoded, kind) for kind in kinds})
+    return [whole, *others], names
 
 
 def _taken(encoded: Encoded, rows: NDArray[np.int32]) -> Encoded:

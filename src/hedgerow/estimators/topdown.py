@@ -50,7 +50,7 @@ class TopDownTreeClassifier(PrivateClassifier):
     """A best-first tree: DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, made sound.
 
     Made sound means: everything that leaves a site is charged for all that it tells, also where
-    the paper's own account forgets some of it (docs/decisions/0020).
+    the paper's own account forgets some of it (docs/design/methods.md).
 
     Examples
     --------

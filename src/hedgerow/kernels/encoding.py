@@ -37,9 +37,9 @@ def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, Codes, float]:
     in a lower bucket is a lower number, and only the cut in a value's own bucket is in doubt.
     """
     cuts = as_input(edges, np.float64)
-    if len(cuts) + 2 > N_CODES or not (np.diff(cuts) > 0).all():
+    if len(cuts) + 2 > N_CODES or not (cuts[1:] > cuts[:-1]).all():
         raise SpecError(f"{len(cuts)} edges; give at most {N_CODES - 2}, rising.")
-    width = float(cuts[-1] - cuts[0]) if len(cuts) > 1 else 0.0
+    width = float(cuts[-1]) - float(cuts[0]) if len(cuts) > 1 else 0.0  # may be infinite
     if not 1e-300 < width < 1e300:
         return cuts, as_input((), np.uint8), 0.0
     scale = (N_BUCKETS - 1) / width

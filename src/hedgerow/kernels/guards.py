@@ -1,6 +1,8 @@
 """What a compiled loop does not look at: it reads and writes where it is told.
 
-A sum of labels or statistics passes here before its loop begins.
+A sum of labels or statistics passes here before its loop begins. What is wrong with all rows is an
+error of whoever calls; what is wrong with one record must be none, since an error after a charge
+would tell of it: that record is left out.
 """
 
 from __future__ import annotations
@@ -8,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.errors import DataError
-from hedgerow.kernels.dispatch import Array, as_input
-from hedgerow.values.arrays import Codes, Int32
+from hedgerow.kernels.dispatch import Array
+from hedgerow.values.arrays import BoolArray, Codes, Int32
 
 
 def check_selection(rows: Int32, n_rows: int) -> None:
@@ -24,10 +26,16 @@ def check_one_each(values: Array, n_rows: int) -> None:
         )
 
 
-def class_codes(labels: Codes, n_classes: int) -> Codes:
-    """The labels as a loop wants them: none beyond the classes."""
-    if labels.size and not 0 <= labels.min() <= labels.max() < n_classes:
-        raise DataError(
-            f"labels are {labels.min()} to {labels.max()}; use 0 to {n_classes - 1}, one per class."
-        )
-    return as_input(labels, np.uint8)
+def unknown_labels(labels: Codes, n_classes: int) -> BoolArray | None:
+    """(n,) which records have a label that is no class; None if there are none, as should be."""
+    if not labels.size or 0 <= labels.min() <= labels.max() < n_classes:
+        return None
+    return np.asarray((labels < 0) | (labels >= n_classes))
+
+
+def rows_without(left_out: BoolArray, rows: Int32 | None) -> Int32:
+    """The rows of a selection, but for those that are left out."""
+    if rows is None:
+        return np.flatnonzero(~left_out).astype(np.int32)
+    check_selection(rows, len(left_out))
+    return rows[~left_out[rows]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Array, Kernel, as_input
-from hedgerow.kernels.guards import check_one_each, class_codes
+from hedgerow.kernels.guards import check_one_each, unknown_labels
 from hedgerow.values.arrays import Codes, Int32, IntArray, Words
 from hedgerow.values.layers import Layer, NodeTests
 
@@ -19,7 +19,7 @@ def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
     assert layer.taken is not None
     feature, left = _tests(layer.taken, codes)
     out = np.empty(standing.size, np.int32)
-    args = as_input(standing, np.int32), feature, left, as_input(layer.children, np.int32)
+    args = _at_nodes(standing, len(feature)), feature, left, as_input(layer.children, np.int32)
     NEXT_NODES.run(*args, as_input(codes, np.uint8), out)
     return out
 
@@ -27,8 +27,15 @@ def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:
 def count_sides(
     tests: NodeTests, standing: Int32, codes: Codes, labels: Codes, n_classes: int
 ) -> IntArray:
-    """(m, 2 N, C) rows on either side of each of m tests of every node, by class."""
-    return _by_side(COUNT_SIDES, tests, standing, codes, class_codes(labels, n_classes), n_classes)
+    """(m, 2 N, C) rows on either side of each of m tests of every node, by class.
+
+    A label that is no class counts nowhere.
+    """
+    left_out = unknown_labels(labels, n_classes)
+    if left_out is not None:
+        check_one_each(standing, len(labels))
+        standing, labels = np.where(left_out, -1, standing), np.where(left_out, 0, labels)
+    return _by_side(COUNT_SIDES, tests, standing, codes, as_input(labels, np.uint8), n_classes)
 
 
 def sum_sides(tests: NodeTests, standing: Int32, codes: Codes, stats: IntArray) -> IntArray:
@@ -42,12 +49,17 @@ def _by_side(
     check_one_each(values, codes.shape[1])
     check_one_each(standing, codes.shape[1])
     (n_nodes, m), (feature, left) = tests.feature.shape, _tests(tests, codes)
-    if standing.size and standing.max() >= n_nodes:
-        raise SpecError(f"rows stand at node {standing.max()}; tests came for {n_nodes} nodes.")
     out = np.zeros((m, 2 * n_nodes, channels), np.int64)
-    args = as_input(standing, np.int32), feature, left, as_input(codes, np.uint8), values
+    args = _at_nodes(standing, n_nodes), feature, left, as_input(codes, np.uint8), values
     kernel.run(*args, out)
     return out
+
+
+def _at_nodes(standing: Int32, n_nodes: int) -> Array:
+    """Where rows stand; at none of the nodes if at one that no test came for."""
+    if standing.size and standing.max() >= n_nodes:
+        standing = np.where(standing < n_nodes, standing, -1)
+    return as_input(standing, np.int32)
 
 
 def _tests(tests: NodeTests, codes: Codes) -> tuple[Array, Words]:
@@ -61,7 +73,7 @@ def _next_nodes_plain(
     standing: Int32, feature: Array, left: Words, children: Int32, codes: Codes, out: Int32
 ) -> None:
     out[:] = -1
-    rows = np.flatnonzero((standing >= 0) & (feature[standing] >= 0))
+    rows = _tested(standing, feature)
     at = standing[rows]
     out[rows] = children[at, _sides_plain(codes[feature[at], rows], left[at])]
 
@@ -70,7 +82,7 @@ def _sum_sides_plain(
     standing: Int32, feature: Array, left: Words, codes: Codes, stats: Array, out: IntArray
 ) -> None:
     for j, mine in enumerate(out):
-        rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
+        rows = _tested(standing, feature[:, j])
         at = standing[rows]
         side = _sides_plain(codes[feature[at, j], rows], left[at, j])
         np.add.at(mine, 2 * at + side, stats[rows])
@@ -80,11 +92,17 @@ def _count_sides_plain(
     standing: Int32, feature: Array, left: Words, codes: Codes, labels: Array, out: IntArray
 ) -> None:
     for j, mine in enumerate(out):
-        rows = np.flatnonzero((standing >= 0) & (feature[standing, j] >= 0))
+        rows = _tested(standing, feature[:, j])
         at = standing[rows].astype(np.intp)
         side = _sides_plain(codes[feature[at, j], rows], left[at, j])
         place = (2 * at + side) * mine.shape[1] + labels[rows]
         mine += np.bincount(place, minlength=mine.size).reshape(mine.shape)
+
+
+def _tested(standing: Int32, feature: Array) -> Array:
+    """The rows at a node that has a test; a layer may have no node at all."""
+    rows = np.flatnonzero(standing >= 0)
+    return rows[feature[standing[rows]] >= 0]
 
 
 def _sides_plain(cells: Array, left: Words) -> Array:

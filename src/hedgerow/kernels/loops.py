@@ -27,7 +27,7 @@ def sum_cells_loop(
     """Adds the stats (k, C) of rows to out (P, N, B, C); without channels each row counts one.
 
     Two features at once: an addition need not wait for the last one in the same feature. False
-    if a code is not below B; by then it was counted, elsewhere in `out` or in the room behind it.
+    if a code is not below B: it was not counted, and others may not have been.
     """
     one, other = np.empty(BLOCK, codes.dtype), np.empty(BLOCK, codes.dtype)
     starts, words = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.int64)
@@ -39,9 +39,9 @@ def sum_cells_loop(
         for j in range(0, pairs.size, 2):
             a = _cells(codes[pairs[j]], rows, lo, hi, one)
             b = _cells(codes[pairs[j + 1]], rows, lo, hi, other)
-            _add_two(a, b, at, mine, words, held, lanes[j : j + 2], out[j : j + 2])
             if max(_highest(a), _highest(b)) >= out.shape[2]:
                 return False
+            _add_two(a, b, at, mine, words, held, lanes[j : j + 2], out[j : j + 2])
     _unpack(lanes, out)
     return True
 

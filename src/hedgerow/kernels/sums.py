@@ -8,16 +8,15 @@ channels. Codes are uint8, feature-major (F, n); interval numbers may stand in a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
-from hedgerow.errors import DataError, SpecError
+from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Array, Kernel, as_input
-from hedgerow.kernels.guards import check_one_each, check_selection, class_codes
+from hedgerow.kernels.guards import check_one_each, check_selection, rows_without, unknown_labels
 from hedgerow.kernels.loops import sum_cells_loop
 from hedgerow.values.arrays import Codes, GroupCodes, Int32, IntArray
 
@@ -35,10 +34,16 @@ def count_cells(
 ) -> IntArray:
     """(N, f, B, C) rows of each node in each bin of the f features, by class.
 
-    A class within a node is a smaller node, in which every row counts as one.
+    A class within a node is a smaller node, in which every row counts as one. A label that is no
+    class counts nowhere.
     """
+    left_out = unknown_labels(labels, n_classes)
+    if left_out is not None:
+        check_one_each(labels, codes.shape[1])
+        nodes = [rows_without(left_out, rows) for rows in ([None] if nodes is None else nodes)]
+        labels = np.where(left_out, 0, labels)
     layout = _laid_out(nodes, codes.shape[1])
-    classes = layout.picked(class_codes(labels, n_classes))
+    classes = layout.picked(as_input(labels, np.uint8))
     parts = layout.node_of * np.int32(n_classes) + classes
     n_parts = layout.n_nodes * n_classes
     out = _by_cell(codes, layout.rows, parts, n_parts, features, one_each(parts), n_bins)
@@ -49,7 +54,10 @@ def count_cells(
 def sum_cells(
     codes: GroupCodes, nodes: Selections, features: ArrayLike, stats: IntArray, n_bins: int
 ) -> IntArray:
-    """(N, f, B, C) sums of `stats` (n, C) over each node in each bin of the f features."""
+    """(N, f, B, C) sums of `stats` (n, C) over each node in each bin of the f features.
+
+    A code that is no bin of a feature adds nothing there.
+    """
     layout = _laid_out(nodes, codes.shape[1])
     mine = layout.picked(as_input(stats, np.int64))
     out = _by_cell(codes, layout.rows, layout.node_of, layout.n_nodes, features, mine, n_bins)
@@ -124,18 +132,13 @@ def _by_cell(
     if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(codes):
         raise SpecError(f"features are {wanted.tolist()}; the codes have {len(codes)} columns.")
     pairs = paired(wanted)
-    out = _zeros((pairs.size, n_nodes, n_bins, max(stats.shape[1], 1)), codes.dtype)
+    out = np.zeros((pairs.size, n_nodes, n_bins, max(stats.shape[1], 1)), np.int64)
     chosen = as_input(_NOBODY if rows is None else rows, np.int32)
     args = as_input(codes, codes.dtype), chosen, as_input(node_of, np.int32), pairs, stats, out
     if not SUM_CELLS.run(*args):
-        raise DataError(f"a code is {n_bins} or more; there are {n_bins} bins.")
+        out[:] = 0
+        _sum_cells_plain(*args)
     return out[: wanted.size]
-
-
-def _zeros(shape: tuple[int, int, int, int], code: DTypeLike) -> IntArray:
-    """Sums, with room behind them for any code: a wrong one is then reported, not obeyed."""
-    size, spare = math.prod(shape), (np.iinfo(np.dtype(code)).max + 1) * shape[3]
-    return np.zeros(size + spare, dtype=np.int64)[:size].reshape(shape)
 
 
 def _sum_cells_plain(
@@ -143,9 +146,11 @@ def _sum_cells_plain(
 ) -> bool:
     for j, feature in enumerate(pairs if node_of.size else ()):
         cells = codes[feature][rows] if rows.size else codes[feature]
-        if cells.max() >= out.shape[2]:
-            return False
-        add_group(cells, node_of, stats, out[j])
+        if cells.max() < out.shape[2]:
+            add_group(cells, node_of, stats, out[j])
+        else:
+            known = cells < out.shape[2]
+            add_group(cells[known], node_of[known], stats[known], out[j])
     return True
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Array, Kernel, as_input
-from hedgerow.kernels.guards import check_one_each, check_selection, class_codes
+from hedgerow.kernels.guards import check_one_each, check_selection, rows_without, unknown_labels
 from hedgerow.kernels.loops import add_values_loop, sum_leaves_loop
 from hedgerow.kernels.sums import add_group, one_each, paired
 from hedgerow.values.arrays import Codes, FloatArray, Int32, IntArray
@@ -31,8 +31,12 @@ def leaf_sums(trees: Packed, codes: Codes, stats: IntArray, rows: Int32 | None =
 def leaf_counts(
     trees: Packed, codes: Codes, labels: Codes, n_classes: int, rows: Int32 | None = None
 ) -> IntArray:
-    """(T, L, C) rows in each leaf by class."""
-    codes, classes = _picked(rows, codes, class_codes(labels, n_classes))
+    """(T, L, C) rows in each leaf by class; a label that is no class counts nowhere."""
+    left_out = unknown_labels(labels, n_classes)
+    if left_out is not None:
+        check_one_each(labels, codes.shape[1])
+        rows, labels = rows_without(left_out, rows), np.where(left_out, 0, labels)
+    codes, classes = _picked(rows, codes, as_input(labels, np.uint8))
     out = _by_leaf(trees, codes, classes, n_classes, one_each(classes))
     return np.ascontiguousarray(out[..., 0].swapaxes(1, 2))
 

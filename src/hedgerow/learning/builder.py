@@ -30,7 +30,7 @@ from hedgerow.learning.flow import Flow, together
 from hedgerow.learning.frontier import Frontier
 from hedgerow.values.grown import Grown, LeafValue
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
-from hedgerow.values.trees import Tree
+from hedgerow.values.trees import MOST_LEAVES, Tree
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,17 @@ def grow(
     fresh, pending = [root], dict[Node, Choice]()
     ends, saved, n_splits = list[Node](), list[float](), 0
     while fresh:
-        goes_on = plan.frontier.is_open(n_splits)
-        open_nodes = [n for n in fresh if goes_on and n.depth < plan.max_depth]
-        ends += [n for n in fresh if not (goes_on and n.depth < plan.max_depth)]
-        asking = {n: plan.choose(n, rng) for n in open_nodes}
+        # A tree has only so many leaves: a node that could not be split any more is not asked.
+        room = MOST_LEAVES - 1 - n_splits if plan.frontier.is_open(n_splits) else 0
+        able = [n for n in fresh if n.depth < plan.max_depth]
+        ends += [n for n in fresh if n.depth >= plan.max_depth] + able[room:]
+        asking = {n: plan.choose(n, rng) for n in able[:room]}
         chosen = yield from together(asking)  # one round for all of them
         saved += [_saved_part(c) for c in chosen.values()]
         ends += [_after(n, c) for n, c in chosen.items() if isinstance(c, Stop)]
         pending |= {n: c for n, c in chosen.items() if isinstance(c, Choice)}
         fresh = []
-        for node in plan.frontier.take(pending, n_splits):
+        for node in plan.frontier.take(pending, n_splits)[:room]:
             choice = pending.pop(node)
             fresh += [node.child(choice, side) for side in (0, 1)]
             n_splits += 1

@@ -109,7 +109,7 @@ def two_class_measures(
         "brier": (lambda c: _mean(c, _squares(middles)), unit),
         "share_of_second_class": (lambda c: _mean(c, np.tile([0.0, 1.0], (len(c), 1))), unit),
     }
-    if not _stand_out(counts, variance):
+    if not stand_out(counts, variance):
         return {name: EstimatedMeasure(math.nan, *ends) for name, (_, ends) in measures.items()}
     return {
         name: estimate(measure, counts, variance, confidence, ends)
@@ -117,8 +117,8 @@ def two_class_measures(
     }
 
 
-def _stand_out(counts: FloatArray, variance: float) -> bool:
-    """Whether each column of counts, added up, stands out of the noise."""
+def stand_out(counts: FloatArray, variance: float) -> bool:
+    """Whether each column of counts, added up, stands out of the noise: then something is told."""
     noise = math.sqrt(variance * len(counts))
     return bool((counts.sum(axis=0) > CLASS_STANDS_OUT * noise).all())
 
@@ -212,7 +212,7 @@ def many_class_measures(
 ) -> dict[str, EstimatedMeasure]:
     """(C B, C) counts by the class that is named, its probability, and the true class."""
     table, noise = right_and_wrong(counts, variance)
-    if not _stand_out(counts.reshape(-1, 1), variance):
+    if not stand_out(counts.reshape(-1, 1), variance):
         return {"accuracy": EstimatedMeasure(math.nan, 0.0, 1.0)}
     accuracy = lambda c: _second_share(c.sum(axis=0))  # noqa: E731
     return {"accuracy": estimate(accuracy, table, noise, confidence, (0.0, 1.0))}
@@ -267,7 +267,7 @@ def number_measures(
         1.0 - squares[2].high / max(spread.low, 1e-12),
         min(1.0, 1.0 - squares[0].low / max(spread.high, 1e-12)),
     )
-    if not _stand_out(errors[:, None], variance):
+    if not stand_out(errors[:, None], variance):
         limits = {"r2": (-math.inf, 1.0)}
         return {n: EstimatedMeasure(math.nan, *limits.get(n, (0.0, width))) for n in found}
     return found

@@ -11,14 +11,6 @@ PAPERS = {
     "liu": "Liu et al. 2020",
     "consul": "Consul and Williamson 2020",
 }
-RESULTS = {
-    "gubler": "gubler",
-    "wang": "topdown",
-    "maddock": "boosted",
-    "liu": "extra-trees",
-    "consul": "diprime",
-}
-"""Folders under docs/results."""
 
 
 class NamedMethod(NamedTuple):
@@ -39,7 +31,7 @@ class NamedMethod(NamedTuple):
 
     @property
     def page(self) -> str:
-        return f"docs/results/{RESULTS[self.paper]}/README.md"
+        return f"docs/results/{self.paper}.md"
 
 
 METHODS = (

@@ -200,7 +200,8 @@ def _misfit_of_candidate(some: Candidate, schema: Schema) -> str | None:
         case Cuts():
             return some.misfit(schema)
         case Chain():
-            return next(filter(None, (misfit_of_split(t, schema) for t in some.tests)), None)
+            reasons = (misfit_of_split(test, schema) for test in some.tests)
+            return next(filter(None, reasons), None) if some.tests else "a chain has no test"
     return misfit_of_split(some, schema)
 
 

@@ -5,13 +5,14 @@ Not a way to train. Sites admit it as they admit a recipe: by what it asks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.evaluation import PROBABILITY_EDGES
+from hedgerow.learning.evaluation import PROBABILITY_EDGES, stand_out
 from hedgerow.learning.flow import Flow
 from hedgerow.queries import (
     Answer,
@@ -21,12 +22,14 @@ from hedgerow.queries import (
     QueryKinds,
     ResidualCells,
     ScoreCells,
+    Summed,
     SumQuery,
     TargetCells,
     sums,
 )
+from hedgerow.study.terms import Study
 from hedgerow.values.arrays import FloatArray
-from hedgerow.values.grids import Grid
+from hedgerow.values.grids import ColumnKind, Grid
 from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.regions import EVERYONE, Region, Step
 from hedgerow.values.schema import Schema
@@ -34,6 +37,8 @@ from hedgerow.values.schema import Schema
 NAME = "evaluation"
 ALL_GROUPS = "all"
 """What the records of all groups together are called."""
+ALL_SHARE = Fraction(1, 2)
+"""Their own part of the budget, where groups are asked too: sums over groups add up the noise."""
 ERROR_CELLS, COARSE_TARGET_CELLS = 40, 24
 SMALLEST_ERROR = 1e-3
 """Of the target's range: the end of the first cell of errors."""
@@ -54,35 +59,97 @@ def asks(schema: Schema) -> QueryKinds:
     return sums(Count, ResidualCells, TargetCells)
 
 
-def regions_by(grid: Grid | None) -> dict[str, Region]:
-    """A region for each cell of a column, disjoint: cell after cell is parted from the rest.
+@dataclass(frozen=True)
+class GroupedBy:
+    """A column whose groups are evaluated one by one; a number is cut at public places."""
 
-    A record is in one of them, so that all together cost what one costs.
-    """
-    if grid is None:
-        return {ALL_GROUPS: EVERYONE}
-    found: dict[str, Region] = {}
-    way: Region = EVERYONE
-    for cell in range(grid.n_cells - 1):
-        test = grid.split_values([cell])
-        found[grid.describe(1 << cell)] = (*way, Step(test, 0))
-        way = (*way, Step(test, 1))
-    return {**found, grid.describe(1 << grid.missing): way}
+    grid: Grid
+    cuts: tuple[float, ...] = ()
+
+    def regions(self) -> dict[str, Region]:
+        """Disjoint: group after group is parted from the rest.
+
+        A record is in one of them, so that all together cost what one costs.
+        """
+        found: dict[str, Region] = {}
+        way: Region = EVERYONE
+        *others, last = self._cells()
+        for cells in others:
+            test = self.grid.split_values(cells)
+            found[self._words(cells)] = (*way, Step(test, 0))
+            way = (*way, Step(test, 1))
+        return {**found, self._words(last): way}
+
+    @property
+    def size(self) -> int:
+        """How many groups there are, but for records of which nothing is known."""
+        return len(self._cells()) - 1
+
+    def _cells(self) -> list[list[int]]:
+        """Cells of each group, missing values last."""
+        known = range(self.grid.missing)
+        if self.grid.kind is not ColumnKind.NUMERIC:
+            return [[cell] for cell in (*known, self.grid.missing)]
+        starts = np.array([-np.inf, *self.grid.edges])
+        group = np.searchsorted(self.cuts, starts, side="right")
+        groups = [np.flatnonzero(group == k).tolist() for k in range(len(self.cuts) + 1)]
+        return [*groups, [self.grid.missing]]
+
+    def _words(self, cells: Sequence[int]) -> str:
+        return self.grid.describe(sum(1 << cell for cell in cells))
 
 
 def flow(
-    models: Sequence[Model], schema: Schema, by: Grid | None, within: Region = EVERYONE
+    models: Sequence[Model],
+    schema: Schema,
+    by: GroupedBy | None,
+    within: Region = EVERYONE,
+    variance: Callable[[Summed], float] | None = None,
 ) -> Flow[list[EvaluationTables]]:
-    """All groups of the records in a region, in one round."""
-    regions = {name: within + region for name, region in regions_by(by).items()}
-    asked = [q for region in regions.values() for q in _queries(models, schema, region)]
+    """The records of a region in one round, with all of the budget.
+
+    With groups, all records have a part of their own. What was released of them tells whether any
+    group would stand out of its noise; if not, groups are not asked and their part is not spent.
+    """
+    if by is None:
+        return (yield from _asked(models, schema, {ALL_GROUPS: within}, Fraction(1)))
+    assert variance is not None
+    (whole,) = yield from _asked(models, schema, {ALL_GROUPS: within}, ALL_SHARE)
+    regions = {name: within + region for name, region in by.regions().items()}
+    noise = variance(_queries(models, schema, within, 1 - ALL_SHARE)[0])
+    if not _are_told(whole.values[0] / by.size, noise, schema):
+        return [whole]
+    return [whole, *(yield from _asked(models, schema, regions, 1 - ALL_SHARE))]
+
+
+def can_tell_groups(
+    records: int, models: Sequence[Model], schema: Schema, by: GroupedBy, study: Study
+) -> bool:
+    """Whether so many records, the same number in every group and class, would stand out."""
+    query = _queries(models, schema, EVERYONE, 1 - ALL_SHARE)[0]
+    table = query.shape[1:]
+    planned = np.full(table, records / by.size / math.prod(table))
+    return _are_told(planned, study.variance(query), schema)
+
+
+def _are_told(counts: FloatArray, variance: float, schema: Schema) -> bool:
+    is_two = schema.classes is not None and len(schema.classes) == 2
+    return stand_out(counts if is_two else counts.reshape(-1, 1), variance)
+
+
+def _asked(
+    models: Sequence[Model], schema: Schema, regions: Mapping[str, Region], share: Fraction
+) -> Flow[list[EvaluationTables]]:
+    asked = [q for region in regions.values() for q in _queries(models, schema, region, share)]
     replies = yield asked
     answers = [reply for reply in replies if isinstance(reply, Answer)]
     each = len(asked) // len(regions)
     return [_tables(name, answers[k * each : (k + 1) * each]) for k, name in enumerate(regions)]
 
 
-def _queries(models: Sequence[Model], schema: Schema, region: Region) -> list[SumQuery]:
+def _queries(
+    models: Sequence[Model], schema: Schema, region: Region, share: Fraction
+) -> list[SumQuery]:
     if schema.classes is not None:
         by = ScoreCells(
             tuple(model.score for model in models),
@@ -91,26 +158,17 @@ def _queries(models: Sequence[Model], schema: Schema, region: Region) -> list[Su
             len(schema.classes),
             PROBABILITY_EDGES,
         )
-        return [SumQuery(region, ClassCounts(len(schema.classes)), by, Fraction(1))]
-    share = Fraction(1, len(models) + 1)
+        return [SumQuery(region, ClassCounts(len(schema.classes)), by, share)]
+    each = share / (len(models) + 1)
     edges = error_edges(schema)
     groups: list[Groups] = [ResidualCells(predictor(model), edges) for model in models]
     groups.append(TargetCells(coarse_target_edges(schema)))
-    return [SumQuery(region, Count(), one, share) for one in groups]
+    return [SumQuery(region, Count(), one, each) for one in groups]
 
 
 def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:
     values = [group for answer in answers for group in answer.values]
     return EvaluationTables(name, tuple(values), answers[0].variance)
-
-
-def with_all(tables: Sequence[EvaluationTables]) -> list[EvaluationTables]:
-    """Before the groups, all of them together: their counts add up, and so does their noise."""
-    if len(tables) == 1:
-        return list(tables)
-    values = zip(*(table.values for table in tables), strict=True)
-    summed = tuple(np.sum(groups, axis=0) for groups in values)
-    return [EvaluationTables(ALL_GROUPS, summed, sum(table.variance for table in tables)), *tables]
 
 
 def error_edges(schema: Schema) -> tuple[float, ...]:

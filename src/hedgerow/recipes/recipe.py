@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any, Protocol
@@ -18,6 +18,8 @@ from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.learning.flow import Flow, Quote
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import ClassCounts, Count, QueryKinds
+from hedgerow.study.size import Size
+from hedgerow.study.terms import Study
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.noise import ScoreNoise
@@ -87,8 +89,8 @@ class Recipe(Protocol):
         """The schema on the public grid that its flow works with."""
         ...
 
-    def rounds(self, schema: Schema) -> int | None:
-        """The most rounds its flow takes, where that is known before it runs."""
+    def largest(self, schema: Schema) -> Size:
+        """The most that its flow asks, whatever the rows are: of a round, of a query, in all."""
         ...
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
@@ -138,6 +140,50 @@ def check_needs(recipe: Recipe, schema: Schema, placement: Placement, parties: i
             f"{recipe.name!r} cannot run under placement {placement.name.lower()!r}; use one of "
             f"{names}."
         )
+
+
+def check_size(recipe: Recipe, study: Study) -> None:
+    """Refuses a study whose flow could ask what no site answers, before anything is charged."""
+    excess = _excess(recipe, study)
+    if excess is not None:
+        raise SpecError(
+            f"{recipe.name!r} may ask for {excess}. Nothing was charged; {_way_out(recipe, study)}."
+        )
+
+
+def _excess(recipe: Recipe, study: Study) -> str | None:
+    rounds = None if study.graph is None else study.graph.rounds - bool(study.asks_held_out)
+    return recipe.largest(study.schema).excess(travels=study.parties > 1, rounds=rounds)
+
+
+def _way_out(recipe: Recipe, study: Study) -> str:
+    """The parameters of which one lower value is enough, each with its largest such value."""
+    numbers = {f.name: getattr(recipe, f.name) for f in fields(recipe)}  # type: ignore[arg-type]
+    found = [
+        f"{name} to {most} (it is {given})"
+        for name, given in numbers.items()
+        if type(given) is int and (most := _largest_that_fits(recipe, study, name, given))
+    ]
+    return f"lower {' or '.join(found)}" if found else "use fewer columns, bins or classes"
+
+
+def _largest_that_fits(recipe: Recipe, study: Study, name: str, given: int) -> int:
+    """0 if none does; sizes do not shrink when a number grows."""
+    low, high = 0, given
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fits(recipe, study, {name: middle}):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _fits(recipe: Recipe, study: Study, change: dict[str, Any]) -> bool:
+    try:
+        return _excess(replace(recipe, **change), study) is None  # type: ignore[type-var]
+    except SpecError:
+        return False  # the recipe has other needs of this number
 
 
 def _told(recipe: Recipe, schema: Schema) -> bool:

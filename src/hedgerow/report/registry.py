@@ -9,7 +9,6 @@ of publication have no word for that and are left out, so that the registry's ow
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from hedgerow.coordinator.about import About, Curator
 from hedgerow.coordinator.promise import meaning_words
 from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.accounting.guarantee import Protected
 from hedgerow.values.schema import Schema
 
 NOT_STATED = "not stated"
@@ -123,9 +123,9 @@ def _description(model: Stated) -> str:
 
 def _variant(said: PrivacyStatement) -> str:
     """Whose labels or records are meant stands in the unit."""
-    if math.isinf(said.epsilon):
+    if said.guarantee.protected is Protected.NOTHING:
         return "Custom"
-    return "Pure DP" if said.delta == 0 else "Approximate DP"
+    return "Pure DP" if said.guarantee.delta == 0 else "Approximate DP"
 
 
 def _domain(schema: Schema) -> str:
@@ -138,8 +138,9 @@ def _domain(schema: Schema) -> str:
 
 def _loss(said: PrivacyStatement) -> dict[str, Any]:
     meaning = ". ".join(meaning_words(said.meaning, said.unit)) + "."
-    bound = {"privacy_parameters": {"epsilon": said.epsilon, "delta": said.delta}}
-    if math.isinf(said.epsilon):
+    epsilon, delta = said.guarantee.numbers
+    bound = {"privacy_parameters": {"epsilon": epsilon, "delta": delta}}
+    if said.guarantee.protected is Protected.NOTHING:
         bound, meaning = {}, f"Epsilon is infinite: nothing is bounded. {meaning}"
     return {
         "privacy_unit": said.unit,

@@ -13,6 +13,7 @@ from hedgerow.errors import PartyRefused
 
 class Code(Enum):
     NOT_APPROVED = "NotApproved"
+    STUDY_CLOSED = "StudyClosed"
     POLICY_REFUSED = "PolicyRefused"
     BUDGET_REFUSED = "BudgetRefused"
     BAD_MESSAGE = "BadMessage"

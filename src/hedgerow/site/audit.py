@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import LedgerUnavailable
+from hedgerow.values.visible import visible
 
 AuditLine = dict[str, Any]
 LONGEST_REASON = 2_000
@@ -100,4 +101,4 @@ def in_words(line: AuditLine) -> str:
             said = f"round {line['round']} opened with {line['members']} sites"
         case _:
             said = event + (f": {line['what']}" if "what" in line else "")
-    return f"{when[11:19]}  {study:<16}  {said}"
+    return visible(f"{when[11:19]}  {study:<16}  {said}")

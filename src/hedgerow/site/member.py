@@ -15,12 +15,12 @@ from operator import itemgetter
 
 import numpy as np
 
-from hedgerow.errors import UnsupportedQuery
+from hedgerow.errors import ComputationFailed, UnsupportedQuery
 from hedgerow.kernels.noise import invert
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.noise import sampling, selection
-from hedgerow.privacy.noise.randomness import SecretRandomness, uniform_below
+from hedgerow.privacy.noise.randomness import SecretRandomness
 from hedgerow.privacy.noise.response import Bits, BloomReports
 from hedgerow.queries import (
     BoundQuery,
@@ -36,7 +36,6 @@ from hedgerow.queries import (
 from hedgerow.site.answer import Answering
 from hedgerow.site.blocks import answering
 from hedgerow.site.elsewhere.holding import AnsweringElsewhere, Elsewhere
-from hedgerow.site.log import LOG
 from hedgerow.site.parts import TRAINED_ON, InParts
 from hedgerow.site.policy import Policy
 from hedgerow.site.rows import Rows
@@ -70,6 +69,7 @@ class Member:
         policy.check(study)
         self.study = study
         self._permanent: Bits | None = None
+        self._closed_because = ""
         self.answering: Answering | InParts | AnsweringElsewhere = (
             rows.answering(study) if isinstance(rows, Elsewhere) else self._of_memory(rows)
         )
@@ -96,6 +96,31 @@ class Member:
         return charges_of(bundle, self.study)
 
     def respond(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
+        """After the charge: the whole answer, or none and never one again.
+
+        Admission leaves no way to fail that depends on a row, and kernels leave out a record that
+        they cannot place. Should there be one all the same, it must not be asked for twice.
+        """
+        self.require_open()
+        try:
+            return self._computed(bundle, secret)
+        except Exception as error:
+            raise self.closed_by(error) from error
+
+    def require_open(self) -> None:
+        if self._closed_because:
+            raise ComputationFailed(self._closed_because)
+
+    def closed_by(self, error: Exception) -> ComputationFailed:
+        """From here on nothing is answered; the reason is for the site's own log."""
+        self._closed_because = (
+            f"study {self.study.name!r} is closed at this site: an answer that was charged could "
+            f"not be computed ({type(error).__name__}). Nothing was released and the charge stays. "
+            "Find the cause in the log, then approve a new study."
+        )
+        return ComputationFailed(self._closed_because)
+
+    def _computed(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
         """Noise is drawn whole, before rows are touched, for every coordinate of every site."""
         summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
         noise = self._noise(summed, secret)
@@ -108,25 +133,6 @@ class Member:
             self._pick(q, secret) for q in bundle if isinstance(q, SelectQuery | LocalChoice)
         )
         return Response(vector, picks)
-
-    def respond_in_any_case(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
-        """After the charge: whatever rows do to the computation, an answer of the same length.
-
-        Admission leaves no way to fail that depends on a row. Should there be one all the same,
-        answering or not must not tell: noise alone answers, and choices are drawn blindly.
-        """
-        try:
-            return self.respond(bundle, secret)
-        except Exception as error:
-            LOG.error("computed nothing; noise answered", exc_info=error)
-            return self._noise_alone(bundle, secret)
-
-    def _noise_alone(self, bundle: Sequence[Query], secret: SecretRandomness) -> Response:
-        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
-        parts = self._noise(summed, secret)
-        chosen = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
-        picks = tuple(uniform_below(query.n_candidates, secret) for query in chosen)
-        return Response(np.concatenate([np.zeros(0, np.int64), *parts]), picks)
 
     def _noise(self, queries: Sequence[Summed], secret: SecretRandomness) -> list[IntArray]:
         """For each query; those in a row that have one law draw together."""

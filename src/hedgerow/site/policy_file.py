@@ -12,11 +12,13 @@ from typing import Any
 
 from hedgerow.errors import SpecError
 from hedgerow.privacy.accounting import conversions
-from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement, written_number
 from hedgerow.site.policy import FEWEST_PARTIES, Policy
 
 ANY = "any"
 UNLIMITED = "unlimited"
+
+CLOSED = Policy()
 
 TEMPLATE = f"""\
 # What this site allows, whoever asks. What does not stand here is refused.
@@ -25,7 +27,16 @@ recipes = []          # names of methods, such as ["histogram_tree"], or "{ANY}"
 features = []         # columns that studies may use, or "{ANY}"
 placements = []       # where noise may be drawn: "shares", "silo", "label", "nowhere" (no noise!)
 epsilon_per_study = "0"
+delta_per_study = "0" # 0 admits studies in pure epsilon alone
 fewest_parties = {FEWEST_PARTIES}
+
+# Ceilings that hold as they stand here also where their lines are missing.
+fewest_colluders = {CLOSED.min_colluders}
+colluders_per_study = {CLOSED.max_colluders}
+records_per_person = {CLOSED.max_records_per_person}
+rounds_per_study = {CLOSED.max_rounds}
+bytes_per_study = {CLOSED.max_bytes}  # of answers that leave
+disk_per_study = {CLOSED.max_disk}    # bytes that its rounds keep or write down here
 
 [lifetime]            # all studies of this site together
 epsilon = "0"         # or "{UNLIMITED}", for records that are no secret
@@ -36,14 +47,25 @@ delta = "0"           # 0 admits studies in pure epsilon alone
 """
 
 HOW_TO_OPEN = (
-    "write into policy.toml which recipes, features and placements it allows, epsilon_per_study, "
-    "and under [lifetime] epsilon and delta (a delta above 0, unless all studies have delta = 0)"
+    "write into policy.toml which recipes, features and placements it allows, epsilon_per_study "
+    "and delta_per_study, and under [lifetime] epsilon and delta (deltas above 0, unless all "
+    "studies have delta = 0)"
 )
 
+_COUNTS = {
+    "fewest_parties": "min_parties",
+    "fewest_colluders": "min_colluders",
+    "colluders_per_study": "max_colluders",
+    "records_per_person": "max_records_per_person",
+    "rounds_per_study": "max_rounds",
+    "bytes_per_study": "max_bytes",
+    "disk_per_study": "max_disk",
+}
+"""Whole numbers of the file, by what a policy calls them."""
 _FIELDS = {
-    "recipes", "features", "placements", "epsilon_per_study", "fewest_parties", "lifetime",
-    "trusted_sites",
-}  # fmt: skip
+    *("recipes", "features", "placements", "epsilon_per_study", "delta_per_study"),
+    *("lifetime", "trusted_sites", *_COUNTS),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +82,7 @@ class SitePolicy:
     def read(cls, path: Path) -> SitePolicy:
         try:
             return _policy(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, SpecError) as error:
+        except (OSError, ValueError, RecursionError, SpecError) as error:
             raise SpecError(f"{path}: {error}") from None
 
     @property
@@ -93,7 +115,8 @@ def _policy(raw: dict[str, Any]) -> SitePolicy:
             features=_names(raw, "features"),
             placements=frozenset(_placements(raw)),
             max_epsilon=_number("epsilon_per_study", raw.get("epsilon_per_study", "0")),
-            min_parties=_whole(raw.get("fewest_parties", FEWEST_PARTIES)),
+            max_delta=_number("delta_per_study", raw.get("delta_per_study", "0")),
+            **{own: _whole(name, raw[name]) for name, own in _COUNTS.items() if name in raw},
         ),
         lifetime_epsilon=math.inf if whole == UNLIMITED else _number("lifetime epsilon", whole),
         lifetime_delta=_number("lifetime delta", lifetime.get("delta", "0")),
@@ -138,18 +161,10 @@ def _placements(raw: Mapping[str, Any]) -> Iterator[Placement]:
 
 def _number(name: str, value: Any) -> Fraction:
     """Texts and integers are exact; a float is not what somebody typed."""
-    try:
-        if isinstance(value, bool | float):
-            raise ValueError
-        found = Fraction(value)
-    except (ValueError, TypeError, ZeroDivisionError):
-        raise SpecError(f'{name} is {value!r}; write a number in quotes, such as "1.5".') from None
-    if found < 0:
-        raise SpecError(f"{name} is {value}; use 0 or more.")
-    return found
+    return written_number(str(value) if type(value) is int else value, name)
 
 
-def _whole(value: Any) -> int:
+def _whole(name: str, value: Any) -> int:
     if type(value) is not int or value < 1:
-        raise SpecError(f"fewest_parties is {value!r}; write a whole number, 1 or more.")
+        raise SpecError(f"{name} is {value!r}; write a whole number, 1 or more.")
     return value

@@ -236,6 +236,11 @@ class StateFolder:
         return self.root / "run"
 
     @property
+    def secrets(self) -> tuple[Path, ...]:
+        """What no command may write over."""
+        return self.identity_file, self.vault_file, self.settings_file, self.policy_file
+
+    @property
     def socket(self) -> Path:
         return self.run / "socket"
 

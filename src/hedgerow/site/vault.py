@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from hedgerow.errors import LedgerBroken, LedgerUnavailable, SpecError
+from hedgerow.errors import ComputationFailed, LedgerBroken, LedgerUnavailable, SpecError
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, Receipt
 from hedgerow.privacy.ledger.events import cost_of_text, short_text
 from hedgerow.privacy.ledger.head_file import Anchor
@@ -30,6 +30,7 @@ from hedgerow.privacy.ledger.store import (
 from hedgerow.secagg.envelope import LedgerHead, MessageKind, SignedHeader
 from hedgerow.secagg.keys import COORDINATOR, Identity, is_signed
 from hedgerow.secagg.memory import StoredRound
+from hedgerow.site.policy import Volume
 from hedgerow.site.study_memory import ROUNDS_KEPT, PeerHeads, StudyMemory, round_name
 from hedgerow.site.vault_layout import VaultTables, bring_up_to_date, check_version
 
@@ -113,14 +114,33 @@ class Vault:
         """The message to send, once its charge, its round id and itself are durable.
 
         `mask` gets the ledger's end after the charge and makes the record of the round. On any
-        error nothing may be sent and, unless the disk failed at the very last, nothing is kept.
+        error nothing may be sent and, unless the disk failed at the very last, nothing is kept;
+        but a computation that failed stays charged, and its study is closed with that charge.
         """
         with self._store.transaction():
             receipt = self.ledger.reserve(charges, round_name(run_id, round))
-            record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
-            _check_record(record, run_id, round, receipt)
-            self.memory(receipt.study).store(record)
-        return record.message
+            try:
+                record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
+            except ComputationFailed as error:
+                failure = error
+                self.close_study(receipt.study)
+            else:
+                _check_record(record, run_id, round, receipt)
+                self.memory(receipt.study).store(record)
+                return record.message
+        raise failure
+
+    def take(self, study: str, record: StoredRound, line: int) -> Volume:
+        """What the study has taken with one more round, of which `line` bytes are written down.
+
+        For `mask`, so that it is counted if and only if the round is kept. The ledger's entry says
+        what the line says; stored answers are as many as are kept.
+        """
+        with self._store.transaction():
+            row = self._tables.volumes.get(study) or (study, 0, 0, 0)
+            taken = row[1] + 1, row[2] + len(record.message), row[3] + 2 * line
+            self._tables.volumes.put(study, *taken)
+        return Volume(taken[0], taken[1], taken[2] + ROUNDS_KEPT * len(record.to_bytes()))
 
     def secret(self, study: str) -> bytes:
         """32 bytes for the study's secret draws per record; durable before they are first seen.

@@ -32,6 +32,11 @@ _SECOND = (
     "CREATE TABLE peers (peer BLOB PRIMARY KEY, seq INTEGER, head BLOB, receipt BLOB, code BLOB)",
     "CREATE TABLE secrets (study TEXT PRIMARY KEY, value BLOB, code BLOB)",
 )
+_THIRD = (
+    *_SECOND,
+    "CREATE TABLE volumes (study TEXT PRIMARY KEY, rounds INTEGER, sent INTEGER, "
+    "written INTEGER, code BLOB)",
+)
 
 
 class VaultTables:
@@ -45,9 +50,10 @@ class VaultTables:
         self.outbox = table("outbox", "study run round record", 3)
         self.peers = table("peers", "peer seq head receipt", 1)
         self.secrets = table("secrets", "study value", 1)
+        self.volumes = table("volumes", "study rounds sent written", 1)
 
     def check(self) -> None:
-        for table in (self.runs, self.outbox, self.peers, self.secrets):
+        for table in (self.runs, self.outbox, self.peers, self.secrets, self.volumes):
             table.check()
 
 
@@ -73,7 +79,16 @@ def _second_layout(store: Store, tables: VaultTables) -> None:
         tables.peers.put(key, seq, head, b"")
 
 
-LAYOUT_STEPS: tuple[Callable[[Store, VaultTables], None], ...] = (_first_layout, _second_layout)
+def _third_layout(store: Store, tables: VaultTables) -> None:
+    """What each study has taken is counted; of rounds before, nothing is."""
+    _require_layout(store, _SECOND)
+    store.create(_THIRD[-1])
+
+
+LAYOUT_STEPS: tuple[Callable[[Store, VaultTables], None], ...] = (
+    *(_first_layout, _second_layout),
+    _third_layout,
+)
 
 
 def bring_up_to_date(store: Store, tables: VaultTables) -> None:
@@ -84,7 +99,7 @@ def bring_up_to_date(store: Store, tables: VaultTables) -> None:
             step(store, tables)
         if missing:
             store.execute(f"PRAGMA user_version = {len(LAYOUT_STEPS)}")
-        _require_layout(store, _SECOND)
+        _require_layout(store, _THIRD)
 
 
 def check_version(store: Store) -> None:

@@ -22,9 +22,9 @@ from hedgerow.queries import (
     Query,
     Statistic,
     Summed,
-    SumQuery,
     kind_of,
 )
+from hedgerow.study.limits import MOST_CANDIDATES, MOST_INTEGERS, MOST_QUERIES, length_of
 from hedgerow.study.remembered import once_a_query
 from hedgerow.study.terms import Study
 from hedgerow.values.layers import Layer, NodeTests
@@ -33,9 +33,6 @@ from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Split, Step
 from hedgerow.values.strict import Strict
 from hedgerow.values.trees import Tree
 
-MOST_QUERIES = 4096
-MOST_INTEGERS = 1 << 26
-MOST_CANDIDATES = 1 << 20
 MOST_SHARE_DIGITS = 10**64
 LARGEST_CLAMPED = 1 << 51
 """Below it the clamp of a record's integers is exact in floating point."""
@@ -128,11 +125,6 @@ def _cannot_be_priced(study: Study, query: Query) -> str | None:
     except (HedgerowError, OverflowError, ArithmeticError) as error:
         return str(error)
     return None
-
-
-def length_of(bundle: Sequence[Query]) -> int:
-    """Integers that leave each site."""
-    return sum(math.prod(q.shape) for q in bundle if isinstance(q, SumQuery | BoundQuery))
 
 
 def _too_long(bundle: Sequence[Query]) -> str | None:

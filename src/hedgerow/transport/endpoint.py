@@ -2,8 +2,9 @@
 
 The order of a round: who asks and whether it fits the run; what is asked, and whether the study
 admits it; the charge; then rows, noise and masks; one transaction; and only then bytes leave.
-Nothing before the charge looks at a row, and nothing after it can refuse: an answer that cannot
-be computed is noise. Outside, a refusal is a constant code; the reason is in the site's own log.
+Nothing before the charge looks at a row, and no row can make anything fail after it. Should an
+answer not be computed all the same, the charge stays and the study is closed here for good.
+Outside, a refusal is a constant code; the reason is in the site's own log.
 A reply to a round leaves at the end of the study's slot, so that its time does not tell of rows.
 """
 
@@ -16,6 +17,7 @@ from typing import Protocol
 
 from hedgerow.errors import (
     BudgetExceeded,
+    ComputationFailed,
     LedgerError,
     LedgerRolledBack,
     LedgerUnavailable,
@@ -57,7 +59,10 @@ class Safe(Protocol):
         round: int,
         mask: Callable[[LedgerHead], StoredRound],
     ) -> bytes:
-        """Charges, masks and keeps a round in one transaction; the message may then leave."""
+        """Charges, masks and keeps a round in one transaction; the message may then leave.
+
+        If `mask` raises ComputationFailed the charge is kept and the study is closed.
+        """
         ...
 
 
@@ -117,6 +122,7 @@ class Endpoint:
 
     def step(self, kind: MessageKind | None, message: bytes) -> bytes:
         """The answer, or an exception that stays at the site."""
+        self.member.require_open()
         match kind:
             case MessageKind.JOIN:
                 return self.site.join(message, self._entered)
@@ -155,8 +161,11 @@ class Endpoint:
         """The charge comes first; rows are read only once it stands."""
 
         def mask(head: LedgerHead) -> StoredRound:
-            response = self.member.respond_in_any_case(bundle, SecretRandomness())
-            return self.site.mask(begun, response.summed, head, response.picks)
+            response = self.member.respond(bundle, SecretRandomness())
+            try:
+                return self.site.mask(begun, response.summed, head, response.picks)
+            except Exception as error:
+                raise self.member.closed_by(error) from error
 
         charges = self.member.charges(bundle)
         return self.safe.release(charges, begun.run_id, begun.round, mask)
@@ -176,6 +185,8 @@ def code_of(error: BaseException) -> Code:
     match error:
         case PartyRefused():
             return Code(error.code)
+        case ComputationFailed():
+            return Code.STUDY_CLOSED
         case BudgetExceeded():
             return Code.BUDGET_REFUSED
         case LedgerRolledBack():

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 
 from hedgerow.errors import EngineLost, SpecError
 from hedgerow.site.log import LOG
+from hedgerow.transport.door import Door
 from hedgerow.transport.limits import LONGEST_ANSWER, LONGEST_LETTER
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ PATH = "/v1/next"
 LETTER = "Hedgerow-Letter"
 HOLD_SECONDS = 25.0
 """Shorter than the minute after which proxies and firewalls drop a silent connection."""
-HANDSHAKE_SECONDS = 10.0
 BODY_SECONDS = 60.0
 """For a whole answer to arrive once its first byte has."""
 FIRST_CALL_PAUSE, LONGEST_CALL_PAUSE = 0.1, 5.0
@@ -47,19 +47,6 @@ HUNG_UP = "has ended, as it should; it is called again until it is back"
 
 
 # --------------------------------------------------------------------------- the coordinator's end
-class _Handshake(ssl.SSLObject):
-    """A caller without a certificate of the authority is turned away, and that is written down."""
-
-    def do_handshake(self) -> None:
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError as error:
-            LOG.warning("a caller was turned away at the door: %s", error.reason or error)
-            raise
-
-
 @dataclass
 class _Letter:
     content: bytes
@@ -132,19 +119,12 @@ class HttpsCarrier:
     async def _open(self, tls: ssl.SSLContext, host: str, port: int) -> int:
         from aiohttp import web
 
-        tls.sslobject_class = _Handshake
         app = web.Application(client_max_size=LONGEST_ANSWER)
         app.router.add_post(PATH, self._next)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        self._door = await self._loop.create_server(
-            self._runner.server,  # type: ignore[arg-type]
-            host,
-            port,
-            ssl=tls,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS,
-        )
-        return int(self._door.sockets[0].getsockname()[1])
+        self._door = Door(tls, self._runner.server)  # type: ignore[arg-type]
+        return self._door.open(host, port)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -156,21 +136,18 @@ class HttpsCarrier:
 
     async def _shut(self) -> None:
         """Sends everybody home who waits for a letter."""
-        self._door.close()
+        await self._door.close()
         self._ends = True
         for desk in self._desks.values():
             desk.letter = None
             desk.calls += 1
             desk.news.set()
         await self._runner.cleanup()
-        self._hang_up_on_strangers()
+        self._hang_up()
         await asyncio.sleep(0)
 
-    def _hang_up_on_strangers(self) -> None:
-        """Whoever is still in the middle of a handshake is nobody's connection yet."""
-        if hasattr(self._door, "abort_clients"):  # from Python 3.13 on
-            self._door.abort_clients()
-            return
+    def _hang_up(self) -> None:
+        """On whoever is in the middle of a handshake, or takes long to say goodbye."""
         for transport in list(getattr(self._loop, "_transports", {}).values()):
             transport.abort()
 

@@ -56,6 +56,7 @@ class OneHolder:
 
     def round(self, number: int, bundle: Sequence[Query]) -> Collected:
         """The same order as over a wire: admitted, charged, computed. Nothing is serialised."""
+        self.member.require_open()
         reason = why_not(self.study, bundle)
         if reason is not None:
             raise UnsupportedQuery(f"{reason}; a recipe may ask what it says that it asks.")

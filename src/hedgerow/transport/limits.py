@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hedgerow.study.admission import MOST_INTEGERS
-from hedgerow.transport.wire import MOST_BYTES
+from hedgerow.study.limits import MOST_BYTES, MOST_INTEGERS
 
 _BESIDE = 1 << 20
 """Room for headers, signatures, and a sealed share from every site."""

@@ -22,7 +22,7 @@ from hedgerow.secagg.coordinator import Coordinator, SecureSum
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
 from hedgerow.secagg.opening import BadShares, Opened
-from hedgerow.study.admission import length_of
+from hedgerow.study.limits import length_of
 from hedgerow.study.terms import Study
 from hedgerow.transport.attendance import Attendance
 from hedgerow.transport.journal import NO_JOURNAL, Answered, AskedRound, Journal, Void
@@ -78,6 +78,7 @@ class SecureLink(Attendance):
             return self._under_way
         asked = self.journal.under_way()
         if asked is None or asked.round != number:
+            self._needs_epoch |= self.sender.is_full  # names are forgotten with their epoch
             self._renew(bundle)
             encoded = self.sender.encode(bundle)
             everyone = tuple(sorted(self.present))

@@ -7,12 +7,13 @@ any other study is refused. Everything is noted in the audit log, refusals with 
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.errors import PartyRefused
+from hedgerow.errors import ComputationFailed, PartyRefused
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.accounting.rounding import float_above, printed
 from hedgerow.privacy.ledger.charges import Charge
@@ -28,6 +29,7 @@ from hedgerow.secagg.site import Site
 from hedgerow.site.audit import Audit, reason_of
 from hedgerow.site.log import LOG
 from hedgerow.site.member import Held, Member
+from hedgerow.site.policy import Policy
 from hedgerow.site.policy_file import SitePolicy
 from hedgerow.site.vault import Vault
 from hedgerow.study.terms import Study
@@ -44,6 +46,7 @@ class Service:
         self._identity, self._vault, self._policy = identity, vault, policy
         self.audit = audit
         self._endpoints: dict[bytes, Endpoint] = {}
+        self._closed: frozenset[bytes] = frozenset()
         self._changing = threading.Lock()
 
     def open(self, study: Study, rows: Held) -> None:
@@ -63,12 +66,24 @@ class Service:
             self._vault.memory(study.account),
             pins=self._pins,
         )
-        safe = AuditedSafe(self._vault, self.audit, study)
+        safe = AuditedSafe(self._vault, self.audit, study, self._policy.policy)
         endpoint = AuditedEndpoint(
             member, site, safe, lambda: self._vault.head(study.account), self.audit
         )
         with self._changing:
             self._endpoints = self._endpoints | {study.hash: endpoint}
+
+    def require_open(self, study: Study) -> None:
+        """Raises if a study that was approved is closed by now; its letters are told so."""
+        is_open = self._vault.ledger.is_open(study.account)
+        own = frozenset({study.hash})
+        self._closed = self._closed - own if is_open else self._closed | own
+        if not is_open:
+            raise ComputationFailed(
+                f"study {study.name!r} is closed in this site's ledger: an answer that was charged "
+                "could not be computed, and the audit log says why. Find the cause, revoke the "
+                "study, then approve a new one."
+            )
 
     def close(self, study_hash: bytes) -> None:
         """Serves a study no more: its letters are refused, and nothing could open its rounds."""
@@ -92,6 +107,8 @@ class Service:
         except Exception as error:
             return self._refused(code_of(error), reason_of(error))
         endpoint = self._endpoints.get(study)
+        if endpoint is None and study in self._closed:
+            return self._refused(Code.STUDY_CLOSED, f"study {study.hex()} is closed here")
         if endpoint is None:
             return self._refused(Code.NOT_APPROVED, f"study {study.hex()} is not approved here")
         return endpoint.handle(letter)
@@ -155,10 +172,13 @@ class AuditedEndpoint(Endpoint):
 
 
 class AuditedSafe:
-    """A vault that writes the line of a round before the round may leave."""
+    """A vault that writes the line of a round before the round may leave, and counts what it takes.
 
-    def __init__(self, vault: Vault, audit: Audit, study: Study) -> None:
-        self._vault, self._audit, self._study = vault, audit, study
+    A round beyond a ceiling is neither charged nor kept. Its size follows from queries alone.
+    """
+
+    def __init__(self, vault: Vault, audit: Audit, study: Study, policy: Policy) -> None:
+        self._vault, self._audit, self._study, self._policy = vault, audit, study, policy
 
     def enter(self, charges: Sequence[Charge]) -> None:
         self._vault.enter(charges)
@@ -172,10 +192,18 @@ class AuditedSafe:
     ) -> bytes:
         def noted(head: LedgerHead) -> StoredRound:
             record = mask(head)
-            self._audit.note("round", **manifest(self._study, charges, run_id, round, head))
+            said = manifest(self._study, charges, run_id, round, head)
+            volume = self._vault.take(self._study.account, record, len(json.dumps(said)))
+            self._policy.check_volume(self._study, volume)
+            self._audit.note("round", **said)
             return record
 
-        return self._vault.release(charges, run_id, round, noted)
+        try:
+            return self._vault.release(charges, run_id, round, noted)
+        except ComputationFailed as error:
+            named = {"study": self._study.account, "name": self._study.name}
+            note_quietly(self._audit, "closed", **named, round=round, what=reason_of(error))
+            raise
 
 
 def manifest(

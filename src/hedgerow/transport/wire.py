@@ -19,7 +19,7 @@ from hedgerow import queries
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.queries import Query
 from hedgerow.secagg.codes import Code
-from hedgerow.study.admission import MOST_QUERIES
+from hedgerow.study.limits import MOST_BYTES, MOST_QUERIES
 from hedgerow.transport.strict_json import pack_blobs, parse, parse_rational, unpack_blobs
 from hedgerow.values import losses, models, regions
 from hedgerow.values.fitting import MOST_STEPS
@@ -34,7 +34,6 @@ from hedgerow.values.layers import (
 )
 from hedgerow.values.trees import Tree
 
-MOST_BYTES = 1 << 26
 MOST_NAMES = 1 << 18
 
 _VALUES: dict[str, type[Any]] = {
@@ -103,6 +102,15 @@ class Sender:
         before = len(self.blobs)
         questions = canonical([self._plain(query) for query in bundle])
         return Bundle(questions, pack_blobs(list(self.blobs.values())[before:]))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the epoch has named half of what a site may remember, or be told at once.
+
+        The other half is for the next bundle, whose weight keeps it within that.
+        """
+        told = sum(map(len, self.blobs.values()))
+        return 2 * len(self.blobs) > MOST_NAMES or 2 * told > MOST_BYTES
 
     def everything(self) -> bytes:
         """All definitions of the epoch, for a site that says it lacks some."""

@@ -30,6 +30,21 @@ def frozen(array: _Array) -> _Array:
     return array
 
 
+SIGNIFICANT_BITS = 24
+
+
+def canonical(values: ArrayLike) -> FloatArray:
+    """The values to 24 significant bits: the last bits differ from processor to processor.
+
+    Every number that a learner releases is rounded where it is made, so that a run asks the same
+    questions and gives the same model wherever it is computed.
+    """
+    mantissa, exponent = np.frexp(np.asarray(values, np.float64))
+    return np.asarray(
+        np.ldexp(np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS)
+    )
+
+
 def int32(values: ArrayLike, at: IntArray | slice = slice(None)) -> Int32:
     """A closed array of the values, or of those at these places."""
     return frozen(np.asarray(values).astype(np.int32)[at])

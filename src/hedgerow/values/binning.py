@@ -34,7 +34,7 @@ class Binning:
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(repr(self.bins).encode()).hexdigest()[:16]
+        return hashlib.sha256(repr(self.bins).encode()).hexdigest()
 
     @cached_property
     def luts(self) -> NDArray[np.uint8]:

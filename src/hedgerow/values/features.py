@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
@@ -23,11 +24,16 @@ from hedgerow.values.grids import (
 )
 from hedgerow.values.problems import Problems, all_of
 from hedgerow.values.tokens import Token, Unusable, spelled, token_of
+from hedgerow.values.visible import has_hidden
 
 MAX_BINS = 255
 """A code is one byte, and the missing cell takes one of its 256 values."""
 MAX_VALUES = 254
 """One less, for `other`."""
+
+
+NUMERAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{0,40})?(e[-+]?[0-9]{1,3})?")
+"""As Python spells a float; its reader takes digits of other scripts, blanks and underlines too."""
 
 
 class Spacing(Enum):
@@ -64,6 +70,7 @@ class Mark:
             return
         if not isinstance(self.confirmed_by, str) or not self.confirmed_by.strip():
             raise SpecError(f"confirmed_by is {self.confirmed_by!r}; give a person's name.")
+        _check_visible("confirmed_by", self.confirmed_by)
         object.__setattr__(self, "confirmed_on", _day(self.confirmed_on))
 
     @property
@@ -216,7 +223,17 @@ class Target:
 def _named_column(name: object) -> str:
     if not isinstance(name, str) or not name or not _is_unicode(name):
         raise SpecError(f"a column is named {name!r}; use a text that is not empty.")
+    _check_visible("a column's name", name)
     return f"column {name!r}"
+
+
+def _check_visible(what: str, text: str) -> None:
+    """Names and categories are shown to people who decide by them, on terminals and pages."""
+    if has_hidden(text):
+        raise SpecError(
+            f"{what} is {text!r}; use no control characters, line breaks or marks of direction, "
+            "which would change what people are shown."
+        )
 
 
 def _is_unicode(text: str) -> bool:
@@ -225,8 +242,9 @@ def _is_unicode(text: str) -> bool:
 
 
 def _finite(where: str, what: str, value: object) -> float:
+    is_odd = isinstance(value, bool) or (isinstance(value, str) and not NUMERAL.fullmatch(value))
     try:
-        number = float("nan" if isinstance(value, bool) else value)  # type: ignore[arg-type]
+        number = float("nan" if is_odd else value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
@@ -300,4 +318,5 @@ def _spelled_value(where: str, what: str, value: object) -> str:
         raise SpecError(f"{where}: {what} names {value!r}, which is {means}; leave it out.")
     if not _is_unicode(text):
         raise SpecError(f"{where}: {what} holds {text!r}, which is not valid Unicode.")
+    _check_visible(f"{where}: one of the {what}", text)
     return text

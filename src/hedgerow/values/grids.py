@@ -86,7 +86,7 @@ class Grid:
         """Names the grid by all that decides a code: two tests are one only if this agrees."""
         edges = [repr(edge) for edge in self.edges]
         meaning = ["grid 1", self.feature, self.kind.value, edges, self.values, self.other]
-        return hashlib.sha256(canonical(meaning)).hexdigest()[:16]
+        return hashlib.sha256(canonical(meaning)).hexdigest()
 
     @cached_property
     def _code_of(self) -> dict[Token, int]:

@@ -62,7 +62,7 @@ class NodeTests:
         content = hashlib.sha256(repr(self.feature.shape).encode())
         content.update(np.ascontiguousarray(self.feature, "<i2").tobytes())
         content.update(np.ascontiguousarray(self.left, "<u8").tobytes())
-        return content.hexdigest()[:32]
+        return content.hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -132,7 +132,7 @@ class Layer:
             return "root"
         parts = f"{self.above.digest}/{self.taken.digest}/"
         packed = np.packbits(self.is_open).tobytes()
-        return hashlib.sha256(parts.encode() + packed).hexdigest()[:32]
+        return hashlib.sha256(parts.encode() + packed).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layer) and self.digest == other.digest

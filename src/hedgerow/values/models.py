@@ -64,7 +64,7 @@ class Additive:
         h = hashlib.sha256(repr((self.base, self.curves, self.clip)).encode())
         for tree in self.trees:
             h.update(tree.digest.encode())
-        return h.hexdigest()[:32]
+        return h.hexdigest()
 
     @cached_property
     def packed(self) -> Packed:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.arrays import FloatArray, canonical
 from hedgerow.values.runs import alike_runs, spread_over_cells
 from hedgerow.values.trees import Tree
 
@@ -47,7 +47,7 @@ class NoisyTree:
     deviations: FloatArray
 
     def scaled(self, weight: float) -> NoisyTree:
-        values = weight * self.tree.values
+        values = canonical(weight * self.tree.values)
         return NoisyTree(self.tree.with_values(values), abs(weight) * self.deviations)
 
 

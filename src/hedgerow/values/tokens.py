@@ -40,7 +40,7 @@ TRUTHS: Final = {"True": "1", "true": "1", "False": "0", "false": "0"}
 """As Python and NumPy write booleans among texts, and as Arrow and Polars do."""
 
 _WORDS: Final[dict[str, Token]] = {**TRUTHS, "nan": None}
-_MISSING_TYPES: Final = frozenset({"NoneType", "NAType", "NaTType"})
+_MISSING_TYPES: Final = frozenset({"NoneType", "NAType", "NaTType", "MaskedConstant"})
 _DIGITS: Final = frozenset("0123456789")
 _FRACTION: Final = re.compile(r"-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+)", re.ASCII)
 """With a point or an exponent; whole numbers are their own tokens."""
@@ -48,10 +48,10 @@ _FRACTION: Final = re.compile(r"-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+)", re.ASCII)
 
 def token_of(value: object) -> Token:
     """The token of one value, by itself."""
-    if isinstance(value, str | bytes):
-        return _token_of_text(plain_text(value))
-    number = real_of(value)
-    return number if isinstance(number, Unusable) else _token_of_number(number)
+    plain = plain_of(value)
+    if isinstance(plain, str):
+        return _token_of_text(plain)
+    return plain if isinstance(plain, Unusable) else _token_of_number(plain)
 
 
 def spelled(value: object) -> Token:
@@ -65,34 +65,48 @@ def spelled(value: object) -> Token:
 def is_whole(text: str) -> bool:
     """Whether a whole number prints itself so: '01' is a text."""
     digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and text == str(int(text))
+    return digits.isascii() and digits.isdigit() and (digits[0] != "0" or text == "0")
 
 
-def plain_text(value: str | bytes) -> str:
-    """Without spaces around it. NUL is a space, since NumPy drops it from the end of a text."""
-    return _text(value).replace("\0", " ").strip()
+def plain_of(value: object) -> str | int | float | Unusable:
+    """The text or the number that any value stands for, by itself; NaN if it is missing."""
+    if type(value) is float or type(value) is int:  # most are, and this is quick
+        return value
+    try:
+        return _plain_of(value)
+    except Exception:  # an object may raise anything; its record alone bears it
+        return Unusable.NO_VALUE
+
+
+def _plain_of(value: Any) -> str | int | float | Unusable:
+    if isinstance(value, str | bytes):
+        return _text(value).replace("\0", " ").strip()  # NumPy drops NUL from the end of a text
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked:
+        return _plain_of(value[()])
+    return _plain_of(value.as_py()) if hasattr(value, "as_py") else _real_of(value)
 
 
 def _text(value: str | bytes) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str.__str__(value)
+    if isinstance(value, bytes):
+        return bytes.decode(value, "utf-8", "replace")
+    return str.__str__(value)
 
 
-def real_of(value: object) -> int | float | Unusable:
-    """The number that a value other than text stands for; NaN if it is missing."""
+def _real_of(value: object) -> int | float | Unusable:
     if isinstance(value, int):
-        return int(value)
+        return int.__int__(value)
     if isinstance(value, float):
-        return float(value)
+        return float.__float__(value)
     if type(value).__name__ in _MISSING_TYPES:
         return math.nan
+    if isinstance(value, np.datetime64 | np.timedelta64):  # the latter takes itself for an integer
+        return math.nan if np.isnat(value) else Unusable.NO_VALUE
     if isinstance(value, Integral | np.bool_):
         return int(value)
     if isinstance(value, np.floating | Decimal | Rational):
         return nearest_float(value)
     if isinstance(value, complex | np.complexfloating) and value.imag == 0:
         return float(value.real)
-    if isinstance(value, np.datetime64 | np.timedelta64) and np.isnat(value):
-        return math.nan
     return Unusable.NO_VALUE
 
 

@@ -112,7 +112,7 @@ class Tree:
     def digest(self) -> str:
         """Names the content: equal trees have one digest, in every process."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def apply(self, codes: Codes) -> Int32:
         """(n,) number of each row's leaf."""

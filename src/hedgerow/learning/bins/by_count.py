@@ -2,7 +2,7 @@
 
 The grid is public (uniform and log ladders), so all that is bought is one flat histogram. Cells
 that do not stand out of the noise share what mass is left over by a public prior. How fine the
-grid is and how much a bin must hold follow from the noise (docs/decisions/0033).
+grid is and how much a bin must hold follow from the noise (studies/notes/boosting.md#0033).
 Departure from equal-mass quantiles: a cell that is heavy by itself (a spike) stays alone.
 """
 

@@ -3,7 +3,7 @@
 A prefix of a flat table adds the noise of all its bins, up to B of them. Told as runs of 1, 2, 4,
 ... bins it adds that of log2 B runs at most (Hay et al. 2010). The widths share the budget. Under
 Gaussian noise that makes each of b tables b times as variable, and prefixes win; under Laplace
-noise b^2 times, and they lose (docs/decisions/0051-medians-from-noisy-tables.md).
+noise b^2 times, and they lose (studies/notes/trees.md#0051).
 
 Categories have no runs: their table is asked at every width again, and the mean of b tables with b
 times the variance is as good as one. `missing` is a run of its own at every width.

@@ -108,7 +108,7 @@ class HistogramRules:
         """(g k, C) what each candidate of g features sends left and right."""
         width = family.left_sets.shape[1]
         histograms = tables.values[family.positions, :width]  # (g, B, C)
-        left = family.left_sets @ histograms  # (g, k, C)
+        left = left_masses(histograms, family.left_sets)  # (g, k, C)
         right = histograms.sum(axis=1)[:, None, :] - left
         channels = left.shape[2]
         return left.reshape(-1, channels), right.reshape(-1, channels)

@@ -41,6 +41,7 @@ from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.grids import ColumnKind
 from hedgerow.values.regions import Region, Split
+from hedgerow.values.trees import MOST_LEAVES
 
 MOST_HALVES = 32
 """Random halves of a feature's categories that are candidates at a node."""
@@ -255,6 +256,10 @@ def _balanced(table: FloatArray, cuts: BoolArray, impurity: Impurity) -> _Balanc
 
 
 # --------------------------------------------------------------------------------------- depth
+MOST_BOUGHT_DEPTH = MOST_LEAVES.bit_length() - 1
+"""Levels of a complete tree that has as many leaves as a tree may have."""
+
+
 def depth_for(rows: float, rows_per_leaf: float) -> int:
     """The deepest complete tree whose leaves can expect `rows_per_leaf` of so many rows each."""
-    return max(1, int(np.log2(max(rows / rows_per_leaf, 2.0))))
+    return min(max(1, int(np.log2(max(rows / rows_per_leaf, 2.0)))), MOST_BOUGHT_DEPTH)

@@ -58,9 +58,19 @@ def _xlog2(x: FloatArray) -> FloatArray:
     return np.asarray(np.where(x > TINY, x * np.log2(np.maximum(x, TINY)), 0.0))
 
 
-def left_masses(histogram: FloatArray, left_sets: NDArray[np.bool_]) -> FloatArray:
-    """(k, C) mass sent left by each of k candidate sets of bins; histogram is (B, C)."""
-    return np.asarray(left_sets[:, : len(histogram)] @ histogram)
+def left_masses(
+    histograms: FloatArray, left_sets: NDArray[np.bool_] | NDArray[np.float64]
+) -> FloatArray:
+    """(..., k, C) mass sent left by each of k candidate sets of bins, of (..., B, C) histograms.
+
+    Bin by bin: a matrix product adds in another order on another processor, and equal scores
+    would no longer be equal.
+    """
+    *tables, bins, channels = histograms.shape
+    masses = np.zeros((*tables, len(left_sets), channels))
+    for b in range(bins):
+        masses += left_sets[:, b, None] * histograms[..., b, None, :]
+    return masses
 
 
 def prefix_gains(

@@ -44,7 +44,7 @@ class SelectionRules:
 
     `consistency` makes the shortlisted tables of a node agree on their total. `index_share` is the
     part of a node's budget that choosing the index may spend; one pair of counts needs little. By
-    measurement: docs/decisions/0021-choices-and-counts.md.
+    measurement: studies/notes/trees.md#0021.
     """
 
     grids: Grids

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.learning.choosing.tables import Tables, consistent, totals
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.arrays import FloatArray, canonical
 from hedgerow.values.candidates import Grids
 from hedgerow.values.grids import ColumnKind
 from hedgerow.values.losses import sigmoid, softmax
@@ -43,7 +43,7 @@ class Shapes:
     @property
     def strengths(self) -> FloatArray:
         """Mean square of each curve over the records."""
-        return np.array(
+        return canonical(
             [
                 float((m @ (v**2)).mean() / max(m.sum(), 1.0))
                 for m, v in zip(self.masses, self.values, strict=True)
@@ -83,7 +83,7 @@ def shapes(grids: Grids, tables: Tables) -> Shapes:
     common, _ = totals(tables)
     agreed = consistent(tables)
     classes = np.maximum(common, LEAST_CLASS)
-    base = log_prior(classes)
+    base = canonical(log_prior(classes))
     values, masses, deviations = [], [], []
     for position, feature in enumerate(tables.features):
         counts = agreed.of(position)
@@ -132,10 +132,10 @@ def curve(
         _deviations(np.stack([slope[:, o], noise[:, o], spread[:, o]]), prior, mean)
         for o, prior in enumerate(priors)
     ]
-    offsets = np.asarray(offsets - mean @ offsets)
+    offsets = canonical(offsets - mean @ offsets)
     thin = np.sqrt(counts.shape[1] * variance) / np.maximum(rows, np.sqrt(variance) + 1e-9)
     turned = np.abs(offsets) * np.minimum(thin, 1.0)[:, None]
-    return offsets, np.hypot(np.stack(deviations, axis=1), turned)
+    return offsets, canonical(np.hypot(np.stack(deviations, axis=1), turned))
 
 
 def _deviations(known: FloatArray, prior: FloatArray, mean: FloatArray) -> FloatArray:

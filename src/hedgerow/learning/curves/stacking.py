@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.learning.curves.smoothing import Shapes
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Answer, CurveNewton, SumQuery, Whole
-from hedgerow.values.arrays import FloatArray
+from hedgerow.values.arrays import FloatArray, canonical
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss
 from hedgerow.values.regions import EVERYONE
@@ -38,7 +38,8 @@ class Stacked:
 def unstacked(shapes: Shapes) -> Stacked:
     """The start: all weights alike, small enough that the sum of curves does not explode."""
     total, n = float(shapes.strengths.sum()) + 1e-6, len(shapes.features)
-    return Stacked(np.full(n, min(LARGEST_START, 1.0 / np.sqrt(total))), 0.0, np.zeros(n))
+    weight = canonical(min(LARGEST_START, 1.0 / np.sqrt(total)))
+    return Stacked(np.full(n, weight), 0.0, np.zeros(n))
 
 
 def stack(shapes: Shapes, grids: Grids, share: Fraction) -> Flow[Stacked]:
@@ -49,7 +50,7 @@ def stack(shapes: Shapes, grids: Grids, share: Fraction) -> Flow[Stacked]:
     A step by G takes back the part G H of the noise of the steps before and adds its own.
     """
     total = float(shapes.strengths.sum()) + 1e-6
-    constant, radius = 0.5 * np.sqrt(1.5 * total), np.sqrt(1.25 * 1.5 * total)
+    constant, radius = canonical([0.5 * np.sqrt(1.5 * total), np.sqrt(1.25 * 1.5 * total)])
     curves = shapes.curves(grids, np.ones(len(shapes.features)))
     weights = np.append(unstacked(shapes).weights, 0.0)
     noise = np.zeros((len(weights), len(weights)))  # covariance
@@ -63,10 +64,10 @@ def stack(shapes: Shapes, grids: Grids, share: Fraction) -> Flow[Stacked]:
         )
         answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), share / ROUNDS))
         step, kept, own = newton_step(statistic, answer)
-        weights = np.clip(weights - step, LEAST_WEIGHT, MOST_WEIGHT)
+        weights = canonical(np.clip(weights - step, LEAST_WEIGHT, MOST_WEIGHT))
         noise = kept @ noise @ kept.T + own
     spread = np.sqrt(np.maximum(np.diagonal(noise), 0.0))
-    return Stacked(weights[:-1], float(weights[-1] * constant), spread[:-1])
+    return Stacked(weights[:-1], float(weights[-1] * constant), canonical(spread[:-1]))
 
 
 def newton_step(

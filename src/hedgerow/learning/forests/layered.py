@@ -20,11 +20,14 @@ from hedgerow.learning.choosing.random_cuts import DrawnColumns, Room, random_cu
 from hedgerow.learning.choosing.scores import TINY, Impurity
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Sides, Statistic, SumQuery
+from hedgerow.study.limits import MOST_INTEGERS
 from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
 from hedgerow.values.regions import Region, Split
 from hedgerow.values.schema import Schema
 from hedgerow.values.trees import MOST_LEAVES, Tree
+
+MOST_ASKED_TESTS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +81,23 @@ def grow_layers(
         best, wanted = best_tests(rules, tables, cuts)
         wanted &= np.cumsum(wanted) <= MOST_LEAVES - grown.n_leaves
         sides = tables[best[wanted], np.flatnonzero(wanted)].reshape(-1, tables.shape[-1])
-        layer = Layer(layer, cuts.picked(best, wanted), goes_on(rules, sides))
+        is_open = goes_on(rules, sides)
+        is_open &= np.cumsum(is_open) <= most_open(rules.asked, rules.statistic.channels)
+        layer = Layer(layer, cuts.picked(best, wanted), is_open)
         room = room.below(layer, columns)
         grown.layers.append(layer)
         grown.masses.append(sides)
     return grown
+
+
+def most_open(asked: int, channels: int) -> int:
+    """Open nodes of a level whose tests, so many of each, still go in one query.
+
+    Tests are packed in `MOST_ASKED_TESTS` at most; a table has two sides, and a label that is told
+    in bits has two of them a class and one more.
+    """
+    integers = 2 * asked * (2 * channels + 1)
+    return min(MOST_LEAVES, MOST_ASKED_TESTS // asked, MOST_INTEGERS // integers)
 
 
 def agreeing(values: FloatArray, cuts: NodeTests) -> tuple[FloatArray, FloatArray]:

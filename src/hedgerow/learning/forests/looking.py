@@ -6,8 +6,8 @@ by what the table says they would gain, less what noise and sampling alone would
 hides the tables, the draw is close to an even one and little is lost. Knows no row.
 
 Why half of the trees stay random, and why the others get two random tests besides: trees that only
-follow the tables resemble each other too much (docs/decisions/0034). What is random is drawn by
-what earlier trees gained (`remembering`).
+follow the tables resemble each other too much (studies/notes/boosting.md#0034). What is random is
+drawn by what earlier trees gained (`remembering`).
 
 Shapes: F features looked at, A and B groups of a pair, O outputs.
 """

@@ -9,8 +9,9 @@ random side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from hedgerow.values.arrays import BoolArray, FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.grids import ColumnKind
 from hedgerow.values.regions import EVERYONE, Region, Split, Step
-from hedgerow.values.trees import Tree
+from hedgerow.values.trees import MOST_LEAVES, Tree
 
 TreeDraw = Callable[[int, np.random.Generator], Tree]
 """(number of the tree, public randomness) -> a tree whose leaves say nothing yet."""
@@ -30,12 +31,18 @@ OUTER = 0.1  # an oblivious cut leaves at least about this part of the records o
 
 # ------------------------------------------------------------------------------- totally random
 def totally_random(grids: Grids, features: TreeFeatures, depth: int) -> TreeDraw:
-    """Every node splits at random, down to `depth` or until one bin is left."""
+    """Every node splits at random, down to `depth` or until one bin is left.
+
+    One that would have more leaves than a tree may have is drawn again, less deep.
+    """
 
     def draw(number: int, rng: np.random.Generator) -> Tree:
         mine = features(number, rng)
         live = {f: np.ones(grids.binning.n_bins[f], bool) for f in mine}
-        leaves = _random_leaves(grids, EVERYONE, live, depth, rng)
+        leaves = list(islice(_random_leaves(grids, EVERYONE, live, depth, rng), MOST_LEAVES + 1))
+        if len(leaves) > MOST_LEAVES:
+            less_deep = MOST_LEAVES.bit_length() - 1
+            leaves = list(_random_leaves(grids, EVERYONE, live, less_deep, rng))
         return Tree.build(grids.schema.names, {region: () for region in leaves})
 
     return draw
@@ -43,21 +50,21 @@ def totally_random(grids: Grids, features: TreeFeatures, depth: int) -> TreeDraw
 
 def _random_leaves(
     grids: Grids, region: Region, live: dict[int, BoolArray], depth: int, rng: np.random.Generator
-) -> list[Region]:
+) -> Iterator[Region]:
     if depth == 0:
-        return [region]
+        yield region
+        return
     for feature in rng.permutation(list(live)).tolist():
         left = random_left(grids, feature, live[feature], rng)
         if left is not None:
             break
     else:
-        return [region]
+        yield region
+        return
     split = grids.split(feature, left)
-    found = []
     for side, bins in enumerate((live[feature] & left, live[feature] & ~left)):
         below = {**live, feature: bins}
-        found += _random_leaves(grids, (*region, Step(split, side)), below, depth - 1, rng)
-    return found
+        yield from _random_leaves(grids, (*region, Step(split, side)), below, depth - 1, rng)
 
 
 def random_left(

@@ -2,7 +2,8 @@
 
 The sums of a tree's leaves tell more than the leaves' values: how much less the tree would gain
 without one of its tests. They were released already, so remembering that costs nothing. Features
-whose tests gain are drawn more often (a bandit that forgets; docs/decisions/0117). Knows no row.
+whose tests gain are drawn more often (a bandit that forgets; studies/notes/boosting.md#0117).
+Knows no row.
 
 Shapes: F features that may be drawn, L leaves of an oblivious tree, O outputs.
 """

@@ -19,14 +19,14 @@ import numpy as np
 
 from hedgerow.learning.flow import Flow, ask
 from hedgerow.queries import Answer, ClassCounts, PredictionCells, SumQuery
-from hedgerow.values.arrays import BoolArray, FloatArray
+from hedgerow.values.arrays import BoolArray, FloatArray, canonical
 from hedgerow.values.losses import sigmoid
 from hedgerow.values.models import Additive
 from hedgerow.values.regions import EVERYONE
 
 CALIBRATION_SHARE = Fraction(3, 100)
 MOST_CALIBRATION_SHARE, WEAK_CALIBRATION = Fraction(1, 10), 100.0
-"""What a rare class may get, and the signal below which it does: decision 153 has the measures."""
+"""What a rare class may get, and the signal below which it does: studies/notes/forests.md#0153."""
 SIDE = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0)
 EDGES = (*(-e for e in reversed(SIDE)), 0.0, *SIDE)
 EXPECTED_ERROR = 0.5  # deviation of shift and slope from what is expected before
@@ -88,8 +88,8 @@ def fitted(answer: Answer, expected: Line, known: ClassTotals) -> Line:
         gradient = jacobian.T @ (missed / spread) - pull @ (line - prior)
         line = line + np.clip(np.linalg.solve(curvature, gradient), -0.5, 0.5)
     moved = np.sqrt(np.linalg.solve(curvature, (jacobian / spread[:, None]).T)[1] ** 2 @ noise)
-    shift, steep = float(line[0]), float(max(line[1], 0.0))
-    return Line(shift, steep, float(moved) / steep if steep else 0.0)
+    shift, steep = canonical([line[0], max(line[1], 0.0)]).tolist()
+    return Line(shift, steep, float(canonical(moved / steep)) if steep else 0.0)
 
 
 def _stands_out(rows: FloatArray, intervals: int, answer: Answer) -> BoolArray:

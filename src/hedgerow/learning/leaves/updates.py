@@ -234,7 +234,7 @@ class PrintedSteps:
 
     A split is scored by the steps that are taken. Equation (5) has the steps of before the clip;
     with them a side of hardly a record, whose H is small by noise, has the best score of all
-    (docs/decisions/0142-a-split-is-scored-by-clipped-steps.md).
+    (studies/notes/boosting.md#0142).
     """
 
     loss: Loss

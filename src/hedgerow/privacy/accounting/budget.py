@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import reprlib
 from enum import Enum
 from fractions import Fraction
 from numbers import Rational, Real
@@ -13,6 +15,13 @@ MOST_SHOWN = 200
 """Characters of a value in an error."""
 Cost = Fraction | float
 """An exact rational >= 0 in the units of a measure, or `math.inf` for a release without noise."""
+
+
+DECIMAL = r"[0-9]{1,12}(\.[0-9]{1,40})?"
+WRITTEN = rf"{DECIMAL}|[0-9]{{1,20}}/[0-9]{{1,20}}"
+"""A number as a file has it in quotes: a plain decimal or a fraction, in digits of ASCII and of
+bounded length. Python's own readers take 1e100000000, and minutes for it."""
+_WRITTEN = re.compile(rf"{WRITTEN}|{DECIMAL}e-?[0-9]{{1,2}}")
 
 
 class Measure(Enum):
@@ -56,6 +65,17 @@ def shown(number: object) -> str:
     except (OverflowError, ValueError):
         return "a number beyond all floats"
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def written_number(text: object, name: str) -> Fraction:
+    """What a person wrote into a file of their own: a small exponent may follow, as in 1e-5."""
+    try:
+        if isinstance(text, str) and _WRITTEN.fullmatch(text):
+            return Fraction(text)
+    except ZeroDivisionError:
+        pass
+    found = reprlib.repr(text)
+    raise SpecError(f'{name} is {found}; write a number in quotes, such as "1.5"; use 0 or more.')
 
 
 def checked_cost(cost: Cost) -> Cost:

@@ -140,8 +140,9 @@ class StoredChain:
             )
 
     def anchored(self) -> dict[int, bytes]:
-        """Every head that the anchor was told of."""
-        return self._anchor.heads() if self._anchor else {}
+        """Every head of an entry that the anchor was told of."""
+        heads = self._anchor.heads() if self._anchor else {}
+        return {seq: head for seq, head in heads.items() if seq}
 
     def _stored_head(self, seq: int) -> bytes:
         found = self._store.execute("SELECT head FROM ledger WHERE seq = ?", seq)
@@ -151,6 +152,8 @@ class StoredChain:
         if self._anchor is None:
             return
         latest = self._anchor.latest()
+        if not latest and not self.end.seq:  # before the first entry: another process may see it
+            self._anchor.append(START.position)
         for head in latest.items():
             if self._met.get(head[0]) != head[1]:
                 self.meet(head)

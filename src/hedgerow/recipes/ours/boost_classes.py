@@ -20,6 +20,7 @@ after round 1 depend on the noisy number of records, which the additive filter a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,12 +30,12 @@ import numpy as np
 from hedgerow.learning.bins import by_count
 from hedgerow.learning.bins.public_grids import finer_schema
 from hedgerow.learning.choosing.tables import asked_tables
+from hedgerow.learning.curves import stacking
 from hedgerow.learning.curves.smoothing import Shapes, shapes
 from hedgerow.learning.curves.stacking import Stacked, stack, unstacked
 from hedgerow.learning.flow import Flow, Quote
-from hedgerow.learning.forests import random_trees
+from hedgerow.learning.forests import looking, random_trees
 from hedgerow.learning.forests.boosting import DrawnTrees, Rounds, Splitting, boost
-from hedgerow.learning.forests.looking import looking
 from hedgerow.learning.forests.remembering import RememberingTrees
 from hedgerow.learning.forests.unguided import (
     HOPELESS,
@@ -58,6 +59,9 @@ from hedgerow.queries import (
 from hedgerow.recipes.ours.forest import FOREST_INSTEAD, GuidedForest
 from hedgerow.recipes.ours.plain import is_harmful, shares_alone
 from hedgerow.recipes.recipe import Needs, Task, Trained
+from hedgerow.recipes.sizes import QUERY, Scale
+from hedgerow.study.size import Size
+from hedgerow.study.weight import NUMBER
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import LogLoss, Loss, SoftmaxLoss
@@ -130,9 +134,24 @@ class SmoothedBoost:
     def grid(self, schema: Schema) -> Schema:
         return finer_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        """Unknown: trees are grown only if the noisy number of records pays for them."""
-        return None
+    def largest(self, schema: Schema) -> Size:
+        """With all trees and looks, which only a strong signal pays for; or the blind forest."""
+        scale, loss = Scale(schema), loss_for(len(schema.classes or ()))
+        leaves, batches = scale.complete(self.max_depth + DEEPER), -(-self.n_trees // self.batch)
+        tests = self.max_depth + DEEPER  # one for each level
+        model = scale.model_bytes(self.n_trees, leaves, loss.outputs, tests)
+        dimension = scale.columns + 1
+        size = scale.total() * 2 + scale.tables(channels=1) + scale.tables(channels=scale.channels)
+        if len(schema.classes or ()) == 2:
+            channels = dimension * (dimension + 3) // 2
+            size += Size.of_step(integers=channels, bytes=QUERY + NUMBER * dimension + model) * (
+                stacking.ROUNDS
+            )
+        pairs = math.comb(looking.FEATURES, 2)
+        looks = scale.trees(pairs, looking.GROUPS**2, channels=loss.channels, shared=model)
+        trees = scale.trees(self.batch, leaves, channels=loss.channels, shared=model)
+        size += looks * min(looking.LOOKS, batches) + trees * batches
+        return size | GuidedForest().largest(schema)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         n_classes = len(schema.classes or ())
@@ -176,7 +195,7 @@ class SmoothedBoost:
         grids, features, loss = start.grids, start.features, loss_for(n_classes)
         if start.strength >= LOOK_FROM:
             deeper = RememberingTrees(grids, features, loss, self.max_depth + DEEPER)
-            return looking(grids, deeper, start.said, rounds)
+            return looking.looking(grids, deeper, start.said, rounds)
         if n_classes > 2:
             return RememberingTrees(grids, features, loss, self.max_depth)
         return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))

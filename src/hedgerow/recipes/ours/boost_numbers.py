@@ -12,7 +12,7 @@ from hedgerow.learning.bins.public_grids import fine_schema
 from hedgerow.learning.choosing.screening import root_tables
 from hedgerow.learning.flow import Flow, Quote, ask
 from hedgerow.learning.forests.guided import Shape, guided_skeletons, on_last_level, shapes_of
-from hedgerow.learning.goal import Goal, opening, opening_rounds
+from hedgerow.learning.goal import Goal, opening
 from hedgerow.learning.leaves.leaning import complete_means
 from hedgerow.learning.target_range import TargetShape
 from hedgerow.queries import (
@@ -29,6 +29,9 @@ from hedgerow.queries import (
 )
 from hedgerow.recipes.ours.forest import FOREST_INSTEAD, GuidedForest, root_weights
 from hedgerow.recipes.recipe import Needs, Task, Trained
+from hedgerow.recipes.sizes import QUERY, Scale
+from hedgerow.study.size import Size
+from hedgerow.study.weight import NUMBER
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.losses import SquaredLoss
 from hedgerow.values.models import Additive, Model, Output
@@ -41,6 +44,7 @@ LEAST_SIGNAL = 300.0
 TARGET_CLASSES = 8
 BOOST_BINS = 32
 BOOST_CELLS = 256
+MOST_TREES, MOST_DEPTH = 120, 7
 RESIDUAL_LOOKS = 6  # how often the size of the residuals is asked
 LOOK_SHARE = Fraction(3, 100)  # for all looks together
 RESIDUAL_CELLS = 64
@@ -60,10 +64,10 @@ class BoostConstants:
 
 def boost_constants(signal: float, is_pure: bool) -> BoostConstants:
     if is_pure:
-        return BoostConstants(20, 7, 5, Fraction(1, 5))
+        return BoostConstants(20, MOST_DEPTH, 5, Fraction(1, 5))
     if signal < 1000:
-        return BoostConstants(120, 5, 3, Fraction(1, 10))
-    return BoostConstants(120, 7, 5, Fraction(1, 10))
+        return BoostConstants(MOST_TREES, 5, 3, Fraction(1, 10))
+    return BoostConstants(MOST_TREES, MOST_DEPTH, 5, Fraction(1, 10))
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,18 @@ class RegressionBoost:
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        if self.n_trees is None:
-            return None
-        return opening_rounds(schema) + 1 + self.n_trees + min(RESIDUAL_LOOKS, self.n_trees)
+    def largest(self, schema: Schema) -> Size:
+        """Of the forest that a weak signal gets, or of the boosted trees."""
+        scale = Scale(schema)
+        n_trees, leaves = self.n_trees or MOST_TREES, scale.leaves(self.max_depth or MOST_DEPTH)
+        model = scale.model_bytes(n_trees, leaves, 1, scale.tests(BOOST_BINS))
+        look = Size.of_step(
+            integers=RESIDUAL_CELLS, bytes=QUERY + NUMBER * RESIDUAL_CELLS, shared=model
+        )
+        boosted = scale.opening() + scale.tables(channels=TARGET_CLASSES)
+        boosted += scale.trees(1, leaves, channels=2, shared=model) * n_trees
+        boosted += look * min(RESIDUAL_LOOKS, n_trees)
+        return GuidedForest(max_depth=self.max_depth).largest(schema) | boosted
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)

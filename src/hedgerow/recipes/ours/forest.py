@@ -34,10 +34,10 @@ from hedgerow.learning.goal import (
     goal_statistic,
     opening,
     opening_asks,
-    opening_rounds,
 )
 from hedgerow.learning.leaves.calibration import (
     CALIBRATION_SHARE,
+    EDGES,
     MOST_CALIBRATION_SHARE,
     WEAK_CALIBRATION,
     ClassTotals,
@@ -58,6 +58,8 @@ from hedgerow.queries import (
 )
 from hedgerow.recipes.ours.plain import is_harmful, levelling_of, shares_or_mean
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
+from hedgerow.recipes.sizes import QUERY, Scale
+from hedgerow.study.size import Size
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.models import Additive, Model, Output
 from hedgerow.values.noise import NoisyTree, ScoreNoise
@@ -72,6 +74,7 @@ NOISE_PENALTY, WEAK_PENALTY = 2.0, 0.5
 """Times the gain that noise alone would show, taken off a feature's gains before its chances are
 made. Where the signal is weak the larger one would leave nothing to go by."""
 LEAST_DEPTH, MOST_DEPTH = 3, 10
+MOST_TREES = 48
 MOST_LEAF_NOISE = 0.1
 """Part of a tree's rows that the noise of all its leaves may be: a number's trees end there."""
 BLIND_TREES = 4  # of a forest that is drawn without looking
@@ -97,7 +100,7 @@ class ForestConstants:
 
 def forest_constants(signal: float, is_pure: bool) -> ForestConstants:
     shallow, deep = (100, 1000) if is_pure else (30, 300)
-    n_trees = 48 if not is_pure and signal >= 30 else 8 if is_pure and signal < 30 else 16
+    n_trees = MOST_TREES if not is_pure and signal >= 30 else 8 if is_pure and signal < 30 else 16
     return ForestConstants(
         n_trees=n_trees,
         depth=6 if signal < shallow else 8 if signal < deep else 10,
@@ -157,8 +160,17 @@ class GuidedForest:
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        return opening_rounds(schema) + (2 if len(schema.classes or ()) > 2 else 3)
+    def largest(self, schema: Schema) -> Size:
+        scale = Scale(schema)
+        n_trees = self.n_trees or MOST_TREES
+        leaves, channels = scale.leaves(self.max_depth or MOST_DEPTH), scale.channels
+        size = scale.opening() + scale.tables(channels=channels)
+        tests = scale.tests(FOREST_BINS)
+        size += scale.trees(n_trees, leaves, channels=channels, tests=tests)
+        if len(schema.classes or ()) > 2:
+            return size
+        model = scale.model_bytes(n_trees, leaves, 1, tests)
+        return size + Size.of_step(integers=channels * (len(EDGES) + 1), bytes=QUERY + model)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)

@@ -19,7 +19,7 @@ from hedgerow.learning.forests.unguided import (
     is_hopeless,
 )
 from hedgerow.learning.frontier import LevelOrder
-from hedgerow.learning.goal import goal_statistic, opening, opening_asks, opening_rounds
+from hedgerow.learning.goal import goal_statistic, opening, opening_asks
 from hedgerow.learning.leaves.leaning import by_leaning_on_parents, lean_of
 from hedgerow.learning.leaves.levelling import LEVEL_ASKS
 from hedgerow.learning.leaves.per_leaf import unspent
@@ -27,6 +27,8 @@ from hedgerow.learning.leaves.pruning import merge_equal_labels
 from hedgerow.queries import Cells, Leaves, QueryKinds, Whole, sums
 from hedgerow.recipes.ours.plain import is_harmful, levelling_of, shares_or_mean
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
+from hedgerow.recipes.sizes import QUERY, Scale
+from hedgerow.study.size import Size
 from hedgerow.values.grown import Grown
 from hedgerow.values.models import Additive
 from hedgerow.values.schema import Schema
@@ -107,9 +109,19 @@ class ScreenedTree:
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        levelling = schema.target is not None
-        return opening_rounds(schema) + (self.max_depth or usual_depth(schema)) + 1 + levelling
+    def largest(self, schema: Schema) -> Size:
+        """Classes that noise hides get a tree drawn blindly, as deep as was asked for."""
+        scale = Scale(schema)
+        depth = scale.deepest(self.max_depth or usual_depth(schema))
+        channels, grown = scale.channels, Size()
+        for level in range(depth):
+            grown += scale.tables(scale.nodes(level), channels=channels, depth=level)
+        grown += scale.sums(scale.nodes(depth), channels=channels, depth=depth)
+        if schema.target is None:
+            drawn = scale.trees(1, scale.nodes(depth), channels=channels)
+            return scale.opening() + (grown | drawn)
+        model = scale.model_bytes(1, scale.nodes(depth), 1)
+        return scale.opening() + grown + Size.of_step(integers=channels, bytes=QUERY + model)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         opened = yield from opening(schema, quote)

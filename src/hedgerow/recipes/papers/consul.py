@@ -36,6 +36,8 @@ from hedgerow.queries import (
     sums,
 )
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
+from hedgerow.recipes.sizes import Scale
+from hedgerow.study.size import Size
 from hedgerow.values.candidates import Grids
 from hedgerow.values.grown import Grown
 from hedgerow.values.regions import EVERYONE, Fold, Step
@@ -115,10 +117,32 @@ class MedianForest:
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        if self.max_depth is None:
-            return None
-        return self.max_depth * (2 if self.split is MedianSplit.MEDIANS else 1) + 1
+    def largest(self, schema: Schema) -> Size:
+        scale = Scale(schema)
+        depth = self.max_depth or medians.MOST_BOUGHT_DEPTH
+        size = scale.total() if self.max_depth is None else Size()
+        for level in range(scale.deepest(depth)):
+            size += self._largest_level(scale, level, self.n_trees * scale.nodes(level))
+        leaves = scale.leaves(depth)
+        return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_trees)
+
+    def _largest_level(self, scale: Scale, level: int, nodes: int) -> Size:
+        looks = min(self.max_features or scale.columns, scale.columns)
+        cuts = looks * max(scale.cells, medians.MOST_HALVES)
+        split = {"candidates": cuts, "runs": looks * medians.MOST_HALVES, "depth": level}
+        grid = scale.choices(nodes, **split)
+        columns = self.max_features or TABLE_FEATURES
+        widths = scale.cells.bit_length()
+        table = scale.tables(nodes * widths, channels=scale.channels, depth=level, columns=columns)
+        match self.split:
+            case None:
+                return grid | table
+            case MedianSplit.TABLE:
+                return table
+            case MedianSplit.MEDIANS:
+                return scale.choices(nodes * looks, **split) + grid
+            case MedianSplit.MEDIAN | MedianSplit.GRID:
+                return grid
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         split = self._split(quote)

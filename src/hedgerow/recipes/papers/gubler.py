@@ -20,6 +20,8 @@ from hedgerow.learning.goal import Goal
 from hedgerow.learning.leaves.leaning import LeafBudget, by_leaf_budget
 from hedgerow.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
 from hedgerow.recipes.recipe import Needs, Task, Trained, mean_of
+from hedgerow.recipes.sizes import Scale
+from hedgerow.study.size import Size
 from hedgerow.values.candidates import Grids, all_features
 from hedgerow.values.schema import Schema
 
@@ -72,11 +74,11 @@ class HistogramTree:
     Extras, each of which can be turned off: a leaf gets all that its path did not spend
     (`leaf_budget`), the histograms of a node agree on their totals (`consistency`), bins that the
     path excludes hold nothing (`known_zeros`). Defaults by
-    measurement: docs/decisions/0010-extras-of-the-tree.md. `n_bins` None takes the schema's bins.
+    measurement: studies/notes/trees.md#0010. `n_bins` None takes the schema's bins.
     A node of fewer than `min_samples_split` noisy rows is not split; with `refine`, a side of fewer
     than `min_samples_leaf` is no split.
     Pieces of our own tree, off by default: leaves that `lean` on the nodes above them, and tables
-    asked and read with `refine`; docs/decisions/0063-pieces-for-every-tree.md.
+    asked and read with `refine`; studies/notes/trees.md#0063.
     """
 
     max_depth: int = 5
@@ -120,8 +122,15 @@ class HistogramTree:
             return schema.with_grid(bins=self.n_bins)
         return schema if self.refine is None else fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        return None if self.save_budget else self.max_depth + 1
+    def largest(self, schema: Schema) -> Size:
+        scale = Scale(schema)
+        depth, channels = scale.deepest(self.max_depth), scale.channels
+        size = Size()
+        for level in range(depth):
+            table = scale.tables(scale.nodes(level), channels=channels, depth=level)
+            looks = -(-scale.columns // self.chunk) + 1 if self.save_budget else 1
+            size += table * looks
+        return size + scale.sums(scale.nodes(depth), channels=channels, depth=depth)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal = Goal(ClassCounts(len(schema.classes or ())))

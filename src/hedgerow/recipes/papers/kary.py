@@ -34,12 +34,14 @@ from hedgerow.queries import (
     sums,
 )
 from hedgerow.recipes.recipe import Needs, Task, Trained, mean_of
+from hedgerow.recipes.sizes import Scale
+from hedgerow.study.size import Size
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.grown import Grown
 from hedgerow.values.regions import EVERYONE, Region
 from hedgerow.values.schema import Schema
-from hedgerow.values.trees import Tree
+from hedgerow.values.trees import MOST_LEAVES, Tree
 
 KARY_BINS = 5
 """Bins of equal width of a numeric feature, as in the paper's experiments."""
@@ -77,8 +79,8 @@ class KaryForest:
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        return self.max_depth + 1
+    def largest(self, schema: Schema) -> Size:
+        return _largest_levels(self, schema, min(self.max_features, len(schema.grids)))
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal, half = declared_goal(schema), Fraction(1, 2 * self.n_trees)
@@ -139,8 +141,16 @@ class PrunedKaryForest:
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        return None
+    def largest(self, schema: Schema) -> Size:
+        """A round for each tree's root, then counts and choices of every level in turn."""
+        scale = Scale(schema)
+        roots = _choosing(scale, self, 1, 0, scale.columns) * self.n_trees
+        counts = scale.trees(1, MOST_LEAVES, channels=scale.channels, queries=self.n_trees)
+        size = roots + counts * (self.max_depth + 1)
+        for level in range(1, self.max_depth):
+            nodes = min(scale.widest(level, _bins(self, schema)), MOST_LEAVES)
+            size += _choosing(scale, self, self.n_trees * nodes, level, scale.columns)
+        return size
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal = declared_goal(schema)
@@ -173,10 +183,12 @@ class PrunedKaryForest:
             regions = [*ends, *(b.region for b in level)]
             masses, variance = yield from _sums(schema, goal, regions, share)
             held |= {b.region: masses[b.region] for b in level}
+            large = [b for b in level if held[b.region].sum() >= self.min_samples_split]
+            most = (MOST_LEAVES - len(regions)) // parting.widest
             asking = {
                 b: parting.below(b, b.features)
-                for b in level
-                if depth < self.max_depth and held[b.region].sum() >= self.min_samples_split
+                for b in large[:most]  # a tree has only so many leaves
+                if depth < self.max_depth
             }
             found = yield from together(asking)
             families |= {b: children for b, children in found.items() if children}
@@ -231,6 +243,11 @@ class Parting:
         return Branch(EVERYONE, tuple(f for f, n in enumerate(n_known) if n > 1))
 
     @cached_property
+    def widest(self) -> int:
+        """Children of a node, at most."""
+        return max(self.grids.binning.n_bins)
+
+    @cached_property
     def chains(self) -> dict[int, Chain]:
         """A test for each bin of a feature but the last, with which `missing` stays."""
         return {
@@ -265,6 +282,31 @@ def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], varian
     said = {r: goal.leaf(plain_proportions(m), m, variance) for r, m in masses.items()}
     tree = Tree.build(schema.names, {region: leaf.value.tolist() for region, leaf in said.items()})
     return Grown(tree, tuple(said[region] for region in tree.regions()))
+
+
+# ---------------------------------------------------------------------------------------- sizes
+def _bins(recipe: KaryForest | PrunedKaryForest, schema: Schema) -> tuple[int, ...]:
+    """Children that each column gives a node, at most."""
+    return tuple(max(n - 1, 1) for n in thinned(schema, recipe.n_bins).n_bins)
+
+
+def _choosing(
+    scale: Scale, recipe: KaryForest | PrunedKaryForest, nodes: int, level: int, columns: int
+) -> Size:
+    """Choices among so many columns at the nodes of a level; a chain tests every bin but one."""
+    widest = max(_bins(recipe, scale.schema))
+    return scale.choices(
+        nodes, runs=columns * widest, candidates=columns, depth=level * (widest - 1)
+    )
+
+
+def _largest_levels(recipe: KaryForest, schema: Schema, columns: int) -> Size:
+    scale, bins, size = Scale(schema), _bins(recipe, schema), Size()
+    for level in range(min(recipe.max_depth, scale.columns)):
+        nodes = min(scale.widest(level, bins), MOST_LEAVES)
+        size += _choosing(scale, recipe, recipe.n_trees * nodes, level, columns)
+    leaves = scale.widest(recipe.max_depth, bins)
+    return size + scale.trees(1, leaves, channels=scale.channels, queries=recipe.n_trees)
 
 
 def _forest(grown: Sequence[Grown]) -> Trained:

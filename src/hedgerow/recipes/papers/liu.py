@@ -15,7 +15,12 @@ from hedgerow.learning.choosing.random_cuts import DrawnColumns, Room
 from hedgerow.learning.choosing.scores import gini, variance
 from hedgerow.learning.feature_draws import random
 from hedgerow.learning.flow import Flow, Quote, ask, together
-from hedgerow.learning.forests.layered import RandomSplits, assembled, grow_layers
+from hedgerow.learning.forests.layered import (
+    MOST_ASKED_TESTS,
+    RandomSplits,
+    assembled,
+    grow_layers,
+)
 from hedgerow.learning.forests.random_trees import totally_random
 from hedgerow.learning.goal import Goal, declared_goal, goal_statistic
 from hedgerow.learning.leaves.leaning import lean_of, leaning_on_all
@@ -23,6 +28,9 @@ from hedgerow.learning.leaves.per_tree import leaf_values
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, Cells, Leaves, QueryKinds, Sides, Statistic, SumQuery, sums
 from hedgerow.recipes.recipe import Needs, Trained, mean_of
+from hedgerow.recipes.sizes import Scale
+from hedgerow.study.limits import MOST_INTEGERS
+from hedgerow.study.size import Size
 from hedgerow.values.arrays import FloatArray
 from hedgerow.values.candidates import Grids
 from hedgerow.values.layers import ROOT_LAYER, NodeTests
@@ -113,9 +121,23 @@ class ExtraTrees:
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        first = int(self.ranges is Ranges.OBSERVED)
-        return first + (1 if self.split is SplitRule.RANDOM else self.max_depth + 1)
+    def largest(self, schema: Schema) -> Size:
+        """Classes may be told in bits, two of them a class and one more."""
+        scale = Scale(schema)
+        channels = 2 * scale.channels + 1
+        first = scale.tables(channels=channels) if self.ranges is Ranges.OBSERVED else Size()
+        leaves = scale.nodes(self.max_depth)
+        if self.split is SplitRule.BEST:
+            for level in range(scale.deepest(self.max_depth)):
+                first += self._largest_level(scale, level, channels)
+        return first + scale.trees(1, leaves, channels=channels, queries=self.n_trees)
+
+    def _largest_level(self, scale: Scale, level: int, channels: int) -> Size:
+        """With as many tests of a node as are asked where nothing carries noise."""
+        asked = min((self.max_features or scale.columns) * self.spare, scale.columns)
+        tests = min(scale.nodes(level) * asked, MOST_ASKED_TESTS)
+        tests = min(tests, MOST_INTEGERS // (2 * channels))
+        return scale.sides(self.n_trees, level=level, tests=tests, channels=channels)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal = declared_goal(schema)

@@ -33,6 +33,8 @@ from hedgerow.learning.leaves.updates import (
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.queries import Binning, Cells, Gradients, Leaves, QueryKinds, sums
 from hedgerow.recipes.recipe import Needs, Trained
+from hedgerow.recipes.sizes import Scale
+from hedgerow.study.size import Size
 from hedgerow.values.candidates import Grids
 from hedgerow.values.losses import (
     FirstOrder,
@@ -132,11 +134,37 @@ class Boosted:
     def grid(self, schema: Schema) -> Schema:
         return self.candidates.grid(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        """Known if trees are drawn or have one table; others may stop before their last level."""
-        if self._looks and self.features_per_tree != 1:
-            return None
-        return -(-self.n_trees // self.batch) + self.candidates.rounds_for(self._setting(schema))
+    def largest(self, schema: Schema) -> Size:
+        """Bins before the first tree, then a step a batch, or one a level where trees look."""
+        scale, loss = Scale(schema), self._loss(schema)
+        channels = max(loss.channels, scale.channels)
+        leaves, batch = self._largest_tree(scale), min(self.batch, self.n_trees)
+        model = scale.model_bytes(self.n_trees, leaves, max(loss.outputs, scale.channels))
+        bins = scale.tables(channels=channels, shared=model)
+        before = bins * self.candidates.rounds_for(self._setting(schema))
+        return before + self._largest_batch(scale, batch, channels, model) * (
+            -(-self.n_trees // self.batch)
+        )
+
+    def _largest_tree(self, scale: Scale) -> int:
+        """Leaves: oblivious trees test on every level, all others stop at the most there may be."""
+        oblivious = self.split is Splits.OBLIVIOUS
+        return scale.complete(self.max_depth) if oblivious else scale.nodes(self.max_depth)
+
+    def _largest_batch(self, scale: Scale, batch: int, channels: int, model: int) -> Size:
+        """Beside the trees of a batch a table of Hessians may travel."""
+        if not self._looks:
+            leaves, queries = (
+                self._largest_tree(scale),
+                1 + isinstance(self.candidates, HessianCuts),
+            )
+            trees = scale.trees(batch, leaves, channels=channels, queries=queries, shared=model)
+            return trees | scale.tables(queries, channels=channels, shared=model)
+        size, one_table = Size(), self.features_per_tree == 1
+        for level in range(1 if one_table else scale.deepest(self.max_depth)):
+            queries = batch * scale.nodes(level) + 1
+            size += scale.tables(queries, channels=channels, depth=level, shared=model)
+        return size
 
     def _setting(self, schema: Schema) -> Setting:
         return Setting(

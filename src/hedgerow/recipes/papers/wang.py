@@ -45,8 +45,12 @@ from hedgerow.queries import (
     sums,
 )
 from hedgerow.recipes.recipe import Needs, Task, Trained, mean_of
+from hedgerow.recipes.sizes import DRAWS, QUERY, Scale
+from hedgerow.study.size import Size
 from hedgerow.values.candidates import Grids, all_features
+from hedgerow.values.fitting import MOST_STEPS
 from hedgerow.values.schema import Schema
+from hedgerow.values.trees import MOST_LEAVES
 
 
 class Finding(Enum):
@@ -130,7 +134,7 @@ class TopDown:
     agree with each other (`consistency`), a leaf gets what its path left (`leaf_budget`), a choice
     is by the `mechanism` that suits the noise. Pieces of our own tree, off by default: leaves that
     `lean` on the nodes above them, and tables asked and read with `refine`;
-    docs/decisions/0063-pieces-for-every-tree.md. `n_bins` None takes the schema's bins.
+    studies/notes/trees.md#0063. `n_bins` None takes the schema's bins.
     """
 
     max_splits: int = 512
@@ -196,10 +200,45 @@ class TopDown:
             return schema.with_grid(bins=self.n_bins)
         return schema if self.refine is None else fine_schema(schema)
 
-    def rounds(self, schema: Schema) -> int | None:
-        """One round for the leaves; both children of a split are asked together."""
-        a_split = 1 if self.split is Finding.NOISY_COUNTS else 2
-        return a_split * self.max_splits + 1
+    def largest(self, schema: Schema) -> Size:
+        """One step for the leaves; both children of a split are asked together.
+
+        All paths are of one tree: what leads to its nodes is told once.
+        """
+        scale = Scale(schema)
+        depth, splits = scale.deepest(self._deepest), min(self.max_splits, MOST_LEAVES - 1)
+        shared = (2 * splits + 1 + DRAWS) * scale.step_bytes
+        a_split = self._largest_split(scale, depth, shared)
+        leaves = Size.of_step(
+            splits + 1,
+            integers=scale.channels,
+            bytes=QUERY,
+            shared=shared,
+            steps=depth + DRAWS,
+            leaves=splits + 1,
+        )
+        return a_split * splits + leaves
+
+    def _largest_split(self, scale: Scale, depth: int, shared: int) -> Size:
+        if self.split is Finding.NOISY_COUNTS and self._by_feature:
+            return scale.tables(2, channels=scale.channels, depth=depth)
+        tests = sum(2 * grid.n_cells for grid in scale.schema.grids)
+        tables = Size.of_step(
+            2,
+            integers=2 * tests * scale.channels,
+            bytes=QUERY + tests * scale.tree_bytes(2),
+            shared=shared,
+        )
+        if self.split is Finding.NOISY_COUNTS:
+            return tables
+        return tables + Size.of_step(
+            2, bytes=QUERY + tests * scale.step_bytes, shared=shared, candidates=tests
+        )
+
+    @property
+    def _deepest(self) -> int:
+        """No path of a tree is longer than those that sites look at."""
+        return min(self.max_splits, MOST_STEPS - DRAWS)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         counts = ClassCounts(len(schema.classes or ()))
@@ -215,7 +254,7 @@ class TopDown:
             min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
         choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
         ends = by_leaf_budget(goal, self.leaf_budget, self.leaf_share, lean=self.lean)
-        plan = TreePlan(choose, BestFirst(self.max_splits), self.max_splits, ends)
+        plan = TreePlan(choose, BestFirst(self.max_splits), self._deepest, ends)
         grown = yield from grow(plan, schema.names, rng, root)
         return Trained(mean_of([grown.tree]), (grown,))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from hedgerow.values.visible import visible_lines
+
 
 class Html(str):
     """Text that is HTML already."""
@@ -15,14 +17,18 @@ class Html(str):
 def tag(name: str, *inside: str | Html, **attributes: str | int | float) -> Html:
     """An element; a plain text inside is escaped. `class_` is class, `aria_label` aria-label."""
     named = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_text(str(value), quote=True)}"'
         for key, value in attributes.items()
     )
     return Html(f"<{name}{named}>{joined(inside)}</{name}>")
 
 
 def joined(parts: Iterable[str | Html]) -> Html:
-    return Html("".join(p if isinstance(p, Html) else escape(p, quote=False) for p in parts))
+    return Html("".join(p if isinstance(p, Html) else _text(p) for p in parts))
+
+
+def _text(words: str, quote: bool = False) -> str:
+    return escape(visible_lines(words), quote=quote)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Html]], caption: str) -> Html:

@@ -139,7 +139,7 @@ def origin(
         ("Estimator", model.name),
         ("Release", f"hedgerow {said.release}"),
         ("Source files, SHA-256", said.source),
-        ("Model, first half of SHA-256", digest),
+        ("Model, SHA-256", digest),
         *((name, str(value)) for name, value in parameters.items()),
     ]
     how = (

@@ -95,7 +95,8 @@ class InDatabase(Elsewhere):
         channel, values = self._channel(query.statistic, unit)
         columns = [f"{e} AS {n}" for e, n in zip(groups, names, strict=True)]
         columns += [f"{channel} AS channel", *(f"{v} AS v{k}" for k, v in enumerate(values))]
-        summed = [f"CAST(SUM(v{k}) AS TEXT) AS s{k}" for k in range(len(values))]
+        kept = words.bounded([f"v{k}" for k in range(len(values))], query.statistic.bound(unit))
+        summed = [f"CAST(SUM({part}) AS TEXT) AS s{k}" for k, part in enumerate(kept)]
         sets = ", ".join(f"({name}, channel)" for name in names)
         found = self._database.table(
             f"SELECT {', '.join([*names, 'channel', *(summed or ['COUNT(*) AS s0'])])} "
@@ -128,17 +129,20 @@ class InDatabase(Elsewhere):
         return "0", []
 
     def _placed(self, query: SumQuery, found: pa.Table, names: Sequence[str]) -> IntArray:
-        """The engine's groups in the query's shape; NULL where a row belongs to another set."""
-        sums = np.zeros(query.shape, np.int64)
+        """The engine's groups in the query's shape; NULL where a row belongs to another set.
+
+        A cell or a class that the query does not know of counts nowhere, as in memory.
+        """
+        sums, by = np.zeros(query.shape, np.int64), query.by
         channel = _integers(found["channel"])
+        is_known = (channel >= 0) & (channel < query.statistic.channels)
         values = [_integers(found[name]) for name in found.column_names if name.startswith("s")]
         for group, name in enumerate(names):
-            cells = _integers(found[name])
-            rows = np.flatnonzero(cells >= 0)
-            places = cells[rows]
-            if isinstance(query.by, Cells):
-                bins = query.by.binning.bins[query.by.features[group]]
-                places = np.asarray(bins, np.int64)[places]
+            cells, places_of = _integers(found[name]), np.arange(by.n_cells)
+            if isinstance(by, Cells):
+                places_of = np.asarray(by.binning.bins[by.features[group]], np.int64)
+            rows = np.flatnonzero(is_known & (cells >= 0) & (cells < len(places_of)))
+            places = places_of[cells[rows]]
             for k, value in enumerate(values):
                 to = channel[rows] if len(values) == 1 else np.full(len(rows), k)
                 np.add.at(sums[group], (places, to), value[rows])

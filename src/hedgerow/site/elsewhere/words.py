@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hedgerow.privacy.accounting.sensitivity import Sensitivity
 from hedgerow.queries import Fractions
 from hedgerow.values.regions import Fold, HeldOut, Region, Split
 from hedgerow.values.schema import Schema
@@ -91,12 +92,36 @@ def _question(test: Split, schema: Schema) -> str:
 
 
 def parts_of(statistic: Fractions, unit: int, nearest: str) -> list[str]:
-    """`Fractions.fractions`, truncated in units: the same operations in the same order."""
+    """`Fractions.fractions`, truncated in units: the same operations in the same order.
+
+    float8 that are whole: they become integers once they are held against their bound. A range
+    that is none has no part, in an engine as in memory, and must not be divided by.
+    """
     low, high = sql_number(statistic.low), sql_number(statistic.high)
-    width, units = sql_number(statistic.high - statistic.low), sql_number(float(unit))
+    width, units = statistic.high - statistic.low or 1.0, sql_number(float(unit))
     clipped = f"LEAST(GREATEST({Y}, {low}), {high})"
-    part = nearest.format(f"((({clipped}) - {low}) / {width}) * {units}")
+    part = nearest.format(f"((({clipped}) - {low}) / {sql_number(width)}) * {units}")
     return [
-        f"CAST(trunc((({units} - {part}) / {units}) * {units}) AS BIGINT)",
-        f"CAST(trunc(({part} / {units}) * {units}) AS BIGINT)",
+        f"trunc((({units} - {part}) / {units}) * {units})",
+        f"trunc(({part} / {units}) * {units})",
+    ]
+
+
+def bounded(columns: Sequence[str], bound: Sensitivity) -> list[str]:
+    """`kernels.units.bounded_units` of whole float8: a record beyond its bound adds nothing.
+
+    One CASE inside the other says what is looked at first: an engine may fail where it multiplies
+    numbers that are beyond any bound. What is no number is beyond it.
+    """
+    l1, l2_squared, linf = (
+        sql_number(float(norm)) for norm in (bound.l1, bound.l2_squared, bound.linf)
+    )
+    small = " AND ".join(f"abs({column}) <= {linf}" for column in columns)
+    size = " + ".join(f"abs({column})" for column in columns)
+    squares = " + ".join(f"{column} * {column}" for column in columns)
+    within = f"{size} <= {l1} AND {squares} <= {l2_squared}"
+    return [
+        f"CASE WHEN {small} THEN "
+        f"CASE WHEN {within} THEN CAST({column} AS BIGINT) ELSE 0 END ELSE 0 END"
+        for column in columns
     ]

@@ -1,13 +1,15 @@
 """One column of rows: whatever a file or a frame holds, as numbers or as tokens.
 
 What becomes of a value depends on the value alone, never on its neighbours in the column: a
-record's code must not change because another record came or went. Arrow and NumPy are quick ways
-to the same result; where a column is of no plain type, its values are read one by one.
+record's code must not change because another record came or went. `code_of` is the whole rule.
+Arrow and NumPy are quick ways to the same result: for a column whose type its container declares,
+and among objects for those of exactly one Python type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +18,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hedgerow.values.grids import MISSING_TEXTS
-from hedgerow.values.tokens import (
-    TRUTHS,
-    Token,
-    Unusable,
-    nearest_float,
-    plain_text,
-    real_of,
-    token_of,
-)
+from hedgerow.site.reading.lines import is_text
+from hedgerow.values.grids import MISSING_TEXTS, ColumnKind, Grid
+from hedgerow.values.tokens import TRUTHS, Token, Unusable, nearest_float, plain_of, token_of
 
 Column = Any
 """A NumPy array of numbers or booleans, a pyarrow Array of a plain type, or an array of objects."""
 
 Strange = list[tuple[Any, int]]
 """Values that could not be used, and how often each was met."""
+
+WHOLE_NUMBERS = (int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32)
+TYPED: dict[type, Any] = {
+    **dict.fromkeys((float, np.float16, np.float32, np.float64), np.float64),
+    **dict.fromkeys(WHOLE_NUMBERS, np.int64),
+    **dict.fromkeys((bool, np.bool_), np.bool_),
+    **dict.fromkeys((str, np.str_), pa.large_string()),
+    bytes: pa.large_binary(),
+    type(None): pa.null(),
+}
+"""By the type of objects: that of a column in which each is read as it is by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +59,10 @@ class Distinct:
         return [(value, n) for value, n, is_marked in found if n and is_marked]
 
 
-def as_column(values: Any) -> Column:
-    """Arrow sees through pandas' nullable, categorical and string types; numbers need no help."""
-    dtype = getattr(values, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-        return np.asarray(values)
-    try:
-        column = _as_arrow(values)
-    except Exception:  # an object may raise anything, and one object must not stop a column
-        return _objects(values)
-    return column if _is_plain(column.type) else _objects(values)
-
-
-def _as_arrow(values: Any) -> Any:
-    if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
-        column = pa.chunked_array(values)  # Polars hands over what it holds; pandas knows NaN
-    else:
-        column = pa.array(values, from_pandas=True)
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return pc.cast(whole, pa.large_string()) if pa.types.is_string_view(whole.type) else whole
-
-
-def _objects(values: Any) -> NDArray[np.object_]:
-    """The values one by one, as the objects they are."""
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        values = values.to_pylist()
-    return np.fromiter(values, dtype=object, count=len(values))
-
-
 def is_utf8(column: Column) -> bool:
     """Bytes of a file that are no text are read with replacement marks; an owner wants to know."""
+    if _holds_objects(column):
+        return all(map(is_text, (value for value in column if isinstance(value, bytes))))
     if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
         return True
     try:
@@ -110,20 +90,77 @@ def is_truth(column: Column) -> bool:
     return all(isinstance(value, bool | np.bool_) for value in column if value is not None)
 
 
+def code_of(value: object, grid: Grid) -> int:
+    """The cell of any value there is, whatever it comes in and whatever stands beside it."""
+    if grid.kind is not ColumnKind.NUMERIC:
+        return grid.category_code(token_of(value))
+    number = number_of(value)
+    if number is None or number != number:
+        return grid.missing
+    return bisect_right(grid.edges, number)
+
+
 def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
     """As float64, NaN where a value is missing or says no number."""
+    if not _holds_objects(column):
+        return _typed_numbers(column)
+    values, strange = np.empty(len(column), np.float64), list[tuple[Any, int]]()
+    for rows, part in _by_type(column):
+        values[rows], some = (_one_by_one if _holds_objects(part) else _typed_numbers)(part)
+        strange += some
+    return values, strange
+
+
+def distinct(column: Column) -> Distinct:
+    if not _holds_objects(column):
+        return _typed_distinct(column)
+    values, index = list[Any](), np.empty(len(column), np.intp)
+    for rows, part in _by_type(column):
+        found = (_distinct_objects if _holds_objects(part) else _typed_distinct)(part)
+        index[rows] = found.index + len(values)
+        values += found.values
+    return Distinct(values, index)
+
+
+def _holds_objects(column: Column) -> bool:
+    return isinstance(column, np.ndarray) and column.dtype.kind == "O"
+
+
+def _by_type(column: NDArray[np.object_]) -> Iterator[tuple[Any, Column]]:
+    """The rows whose objects are of one Python type, and these as a column."""
+    types = list(map(type, column))
+    place = {kind: k for k, kind in enumerate(dict.fromkeys(types))}
+    if len(place) == 1:
+        yield slice(None), _of_one_type(types[0], column)
+        return
+    which = np.fromiter(map(place.__getitem__, types), np.intp, len(types))
+    for kind, k in place.items():
+        rows = np.flatnonzero(which == k)
+        yield rows, _of_one_type(kind, column[rows])
+
+
+def _of_one_type(kind: type, values: NDArray[np.object_]) -> Column:
+    """Typed, if the type holds each of them: not an integer of 65 bits, nor half of a letter."""
+    typed = TYPED.get(kind)
+    try:
+        if isinstance(typed, pa.DataType):
+            return pa.array(values, typed)
+        return values if typed is None else values.astype(typed)
+    except (OverflowError, ValueError):
+        return values
+
+
+def _typed_numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
     if isinstance(column, np.ndarray):
-        is_plain = column.dtype.kind != "O"
-        return (column.astype(np.float64, copy=False), []) if is_plain else _one_by_one(column)
+        with np.errstate(over="ignore"):  # of 128 bits: beyond all others is infinite
+            return column.astype(np.float64, copy=False), []
     if _is_text(column.type):
         return _parsed_at_once(column) or _one_by_one(column)
     return _one_by_one(column) if pa.types.is_dictionary(column.type) else (_floats(column), [])
 
 
-def distinct(column: Column) -> Distinct:
+def _typed_distinct(column: Column) -> Distinct:
     if isinstance(column, np.ndarray):
-        if column.dtype.kind == "O":
-            return _distinct_objects(column)
         values, index = np.unique(column, return_inverse=True)
         return Distinct(values.tolist(), index)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -144,10 +181,10 @@ def _distinct_objects(column: NDArray[np.object_]) -> Distinct:
     return Distinct(values, index)
 
 
-def _is_plain(kind: Any) -> bool:
+def is_plain(kind: Any) -> bool:
     """Decimals are left to Python: Arrow rounds them another way."""
     if pa.types.is_dictionary(kind):
-        return _is_plain(kind.value_type)
+        return is_plain(kind.value_type)
     return _is_number(kind) or _is_text(kind) or bool(pa.types.is_boolean(kind))
 
 
@@ -199,10 +236,10 @@ def _one_by_one(column: Column) -> tuple[NDArray[np.float64], Strange]:
 
 def number_of(value: object) -> float | None:
     """NaN for a missing value, None for what says no number."""
-    if isinstance(value, str | bytes):
-        return _number_in(plain_text(value))
-    number = real_of(value)
-    return None if isinstance(number, Unusable) else nearest_float(number)
+    plain = plain_of(value)
+    if isinstance(plain, str):
+        return _number_in(plain)
+    return None if isinstance(plain, Unusable) else nearest_float(plain)
 
 
 def _number_in(text: str) -> float | None:

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from hedgerow.errors import SpecError
-from hedgerow.site.reading.columns import Column, as_column
+from hedgerow.site.reading.columns import Column
+from hedgerow.site.reading.containers import as_column
 from hedgerow.site.reading.tables import as_data_error, positions_of
 
 POSTGRES = ("postgresql://", "postgres://")

@@ -7,6 +7,7 @@ part is marked as read from rows, and a fit promises nothing until each mark is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from hedgerow.errors import DataError, DataWarning, SpecError, warn
 from hedgerow.site.reading.columns import Column, is_number, numbers
+from hedgerow.site.reading.containers import objects_of
 from hedgerow.site.reading.encoding import CHUNK_ROWS, LABEL, one_per_row
 from hedgerow.site.reading.inferring import (
     listed_or_hashed,
@@ -89,7 +91,13 @@ def _whole(table: RowTable) -> list[Column]:
         raise DataError(f"{table.where} holds no rows; give at least one.")
     if len(parts) == 1:
         return list(parts[0])
-    return [pa.concat_arrays([pa.array(part[k]) for part in parts]) for k in range(len(parts[0]))]
+    return [_joined(column) for column in zip(*parts, strict=True)]
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    if any(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate([objects_of(part) for part in parts])
+    return pa.concat_arrays(parts)
 
 
 def _drafted(name: str, column: Column) -> Feature:

@@ -20,14 +20,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import DataError, SpecError
 from hedgerow.kernels.encoding import encode_edges
 from hedgerow.kernels.threads import blocks, each
-from hedgerow.site.reading.columns import (
-    Column,
-    Strange,
-    as_column,
-    distinct,
-    is_utf8,
-    numbers,
-)
+from hedgerow.site.reading.columns import Column, Strange, distinct, is_utf8, numbers
+from hedgerow.site.reading.containers import as_column
 from hedgerow.site.reading.sources import Source, open_table
 from hedgerow.site.reading.tables import RowTable, check_named
 from hedgerow.values.grids import ColumnKind, Grid
@@ -117,8 +111,9 @@ def _persons_for(table: RowTable, person: Any) -> Column:
 def one_per_row(table: RowTable, values: Any, name: str, what: str) -> Column:
     column = as_column(values)
     if getattr(values, "ndim", 1) != 1 or len(column) != table.capacity:
+        shape = getattr(values, "shape", (len(column),))
         raise DataError(
-            f"{name} has shape {np.shape(values)} and {table.where} has {table.capacity} rows; "
+            f"{name} has shape {shape} and {table.where} has {table.capacity} rows; "
             f"give one {what} per row."
         )
     return column

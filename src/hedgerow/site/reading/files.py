@@ -18,7 +18,8 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from hedgerow.errors import DataError
-from hedgerow.site.reading.columns import Column, as_column
+from hedgerow.site.reading.columns import Column
+from hedgerow.site.reading.containers import as_column
 from hedgerow.site.reading.lines import SoundLines, header_is_sound
 from hedgerow.site.reading.tables import RowTable, as_data_error, positions_of
 

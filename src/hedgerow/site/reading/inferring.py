@@ -16,6 +16,7 @@ from hedgerow.site.reading.tables import RowTable
 from hedgerow.values.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
 from hedgerow.values.schema import Schema
 from hedgerow.values.tokens import Token, is_whole, spelled, token_of
+from hedgerow.values.visible import has_hidden
 
 ENOUGH_ROWS = 50
 """In fewer rows whole numbers may all differ by chance."""
@@ -130,8 +131,12 @@ def _inferred(name: str, column: Column) -> Feature:
 
 
 def listed_or_hashed(name: str, values: tuple[str, ...]) -> Feature:
-    """Texts are hashed where there are more than one byte holds, and where none was met."""
-    return Categorical(name, values) if 1 <= len(values) <= MAX_VALUES else Hashed(name)
+    """Texts are hashed where there are more than one byte holds, and where none was met.
+
+    What no schema may list, such as a text with a line break, falls under the other values.
+    """
+    shown = tuple(value for value in values if not has_hidden(value))
+    return Categorical(name, shown) if shown and len(values) <= MAX_VALUES else Hashed(name)
 
 
 def range_met(name: str, column: Column) -> tuple[float, float]:

@@ -63,7 +63,7 @@ class SoundLines(io.RawIOBase):
         for block in _whole_lines(self._file, self._longest):
             if block is None:
                 self.dropped += 1
-            elif _TIDY.fullmatch(block) and _is_utf8(block):
+            elif _TIDY.fullmatch(block) and is_text(block):
                 yield block
             else:
                 yield b"".join(self._sound(block.splitlines(keepends=True)))
@@ -71,7 +71,7 @@ class SoundLines(io.RawIOBase):
     def _sound(self, lines: list[bytes]) -> Iterator[bytes]:
         for line in lines:
             content = line.rstrip(b"\r\n")
-            is_readable = _is_utf8(content) or _width(content) == self._width
+            is_readable = is_text(content) or _width(content) == self._width
             if is_readable and _CLOSED.fullmatch(content):
                 yield line
             else:
@@ -95,7 +95,8 @@ def _width(line: bytes) -> int:
     return _QUOTED_CELL.sub(b"", line).count(b",") + 1
 
 
-def _is_utf8(text: bytes) -> bool:
+def is_text(text: bytes) -> bool:
+    """Whether the bytes are UTF-8."""
     try:
         text.decode()
     except UnicodeDecodeError:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ from numpy.typing import NDArray
 from pyarrow.interchange import from_dataframe
 
 from hedgerow.errors import DataError
-from hedgerow.site.reading.columns import Column, as_column
+from hedgerow.site.reading.columns import Column
+from hedgerow.site.reading.containers import OF_POLARS, as_column, cells_of, is_listed, unmasked
 from hedgerow.site.reading.databases import Selected, is_database
 from hedgerow.site.reading.files import PARQUET_BUFFER_BYTES, open_files
 from hedgerow.site.reading.tables import RowTable, as_data_error, positions_of
@@ -23,9 +22,6 @@ Source = Any
 """A data frame, a 2-D array, a list of rows; the path of a .csv, .parquet or .arrow file, of a
 folder of such files, or a pattern that names some; an Arrow dataset or reader of record batches;
 what a database selects."""
-
-WIDE_DIGITS = 40
-"""Enough for any integer of 128 bits."""
 
 
 def give_room_back() -> None:
@@ -44,23 +40,18 @@ def as_table(source: Any) -> Any:
     if hasattr(source, "collect_schema") and not hasattr(source, "__len__"):
         raise DataError("the rows are a lazy frame, which holds none yet; call .collect() first.")
     if hasattr(source, "__arrow_c_stream__"):
-        try:
-            return _with_plain_texts(pa.table(source))
-        except pa.ArrowInvalid:
-            return _with_plain_texts(_column_by_column(source))
+        return _as_arrow(source)
     return from_dataframe(source) if hasattr(source, "__dataframe__") else source
 
 
-def _column_by_column(source: Any) -> pa.Table:
-    """Where Arrow knows the type of no such column: Polars has integers of 128 bits."""
-    columns = {}
-    for name in source.columns:
-        try:
-            columns[name] = pa.chunked_array(source[name])
-        except pa.ArrowInvalid:
-            values = [None if value is None else Decimal(value) for value in source[name].to_list()]
-            columns[name] = pa.array(values, pa.decimal256(WIDE_DIGITS))
-    return pa.table(columns)
+def _as_arrow(source: Any) -> Any:
+    """The frame itself where Arrow has no type for a column: objects, integers of 128 bits."""
+    if any(str(kind) == OF_POLARS for kind in getattr(source, "dtypes", ())):
+        return source
+    try:
+        return _with_plain_texts(pa.table(source))
+    except pa.ArrowInvalid:
+        return source
 
 
 def _with_plain_texts(table: pa.Table) -> pa.Table:
@@ -88,6 +79,8 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
         return Frame(source)
     if isinstance(source, pa.Table):
         return ArrowTable(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        return MixedFrame(source)
     if hasattr(source, "toarray"):
         raise DataError("the rows are a sparse matrix; call .toarray() on it first.")
     return Matrix(source, names)
@@ -119,6 +112,23 @@ class ArrowTable:
     def __init__(self, frame: pa.Table) -> None:
         self.where = "the table"
         self.names = list(frame.column_names)
+        self.capacity = len(frame)
+        self._frame = frame
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        positions_of(self, names)
+        for start in range(0, self.capacity, rows):
+            yield [as_column(self._frame[name][start : start + rows]) for name in names]
+
+
+class MixedFrame:
+    """A frame of Polars that Arrow cannot hold as a whole; each column is asked for by itself."""
+
+    malformed = 0
+
+    def __init__(self, frame: Any) -> None:
+        self.where = "the data frame"
+        self.names = list(frame.columns)
         self.capacity = len(frame)
         self._frame = frame
 
@@ -215,20 +225,9 @@ class Matrix:
 
 
 def _two_dimensional(rows: Any) -> NDArray[Any]:
-    table = _cells(rows) if isinstance(rows, list | tuple) else np.asarray(rows)
+    table = cells_of(rows) if is_listed(rows) else np.asarray(unmasked(rows))
     if table.ndim != 2:
         raise DataError(
             f"the rows have shape {table.shape}; give a table: as many values in every row."
         )
     return table
-
-
-def _cells(rows: Sequence[Any]) -> NDArray[np.object_]:
-    """A list's values as they are: one type for all of them would make text of numbers."""
-    table = np.array(rows, dtype=object)
-    if table.ndim <= 2:
-        return table
-    # Every cell happens to be a list. Each is one value still, if a useless one.
-    height, width = table.shape[:2]
-    cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=height * width)
-    return cells.reshape(height, width)

@@ -1,0 +1,98 @@
+"""`make gallery`: runs every example of the gallery and keeps its pictures in docs/images/gallery.
+
+With names (`python -m docs.make_gallery plot_08_audit`) only those. Look at every picture before it
+is committed. The site shows kept pictures and runs no example.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import runpy
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples" / "gallery"
+PICTURES = ROOT / "docs" / "images" / "gallery"
+MADE = PICTURES / "made.csv"
+"""By example, the digest of the file that its pictures were made by."""
+MOST_BYTES = 45_000
+COLOURS = (128, 64, 32, 16)
+WIDTHS = (1.0, 0.8, 0.65, 0.5)
+
+
+def examples() -> list[Path]:
+    return sorted(EXAMPLES.glob("plot_*.py"))
+
+
+def digest(example: Path) -> str:
+    return hashlib.sha256(example.read_bytes()).hexdigest()
+
+
+def made() -> dict[str, str]:
+    if not MADE.exists():
+        return {}
+    with MADE.open(newline="", encoding="utf-8") as lines:
+        return {row["example"]: row["digest"] for row in csv.DictReader(lines)}
+
+
+def draw(example: Path) -> None:
+    """Runs an example and keeps its figures."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    runpy.run_path(str(example), run_name="__main__")
+    for place, number in enumerate(pyplot.get_fignums()):
+        drawn = BytesIO()
+        pyplot.figure(number).savefig(drawn, format="png", dpi=100)
+        name = example.stem if place == 0 else f"{example.stem}_{place + 1}"
+        (PICTURES / f"{name}.png").write_bytes(small(drawn.getvalue()))
+    pyplot.close("all")
+
+
+def small(picture: bytes) -> bytes:
+    """With as many colours and pixels as the limit leaves room for."""
+    from PIL import Image
+
+    whole = Image.open(BytesIO(picture)).convert("RGB")
+    for width in WIDTHS:
+        size = (round(width * whole.width), round(width * whole.height))
+        sized = whole if width == 1.0 else whole.resize(size, Image.Resampling.LANCZOS)
+        for colours in COLOURS:
+            out = BytesIO()
+            sized.quantize(colours, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+            if len(out.getvalue()) <= MOST_BYTES:
+                return out.getvalue()
+    raise ValueError(f"a picture stays above {MOST_BYTES} bytes: draw fewer things in it")
+
+
+def keep_digests(names: list[str]) -> None:
+    known = made()
+    fresh = {path.stem: digest(path) for path in examples() if path.stem in names}
+    with MADE.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(("example", "digest"))
+        writer.writerows(sorted({**known, **fresh}.items()))
+
+
+def main(names: list[str]) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    chosen = [path for path in examples() if not names or path.stem in names]
+    with tempfile.TemporaryDirectory() as folder:  # examples write files
+        os.chdir(folder)
+        for example in chosen:
+            draw(example)
+            print(example.stem, flush=True)
+        os.chdir(ROOT)
+    keep_digests([path.stem for path in chosen])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

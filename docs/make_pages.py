@@ -1,0 +1,47 @@
+"""Pages that are made whenever the site is built, from what is kept of measurements.
+
+Nothing of them is tracked: `tests/mutants/verdicts.csv`, `docs/checks.csv` and
+`benchmarks/results.json` are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+EVIDENCE = DOCS / "_build" / "evidence"
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks import faults_page, network_page  # noqa: E402
+from benchmarks import page as speed_page  # noqa: E402
+from docs import make_checks  # noqa: E402
+from mutants import page as mutants_page  # noqa: E402
+
+PAGES: dict[str, Callable[[], str]] = {
+    "checks": make_checks.page,
+    "faults": faults_page.page,
+    "mutants": lambda: mutants_page.page(mutants_page.kept()),
+    "network_speed": network_page.page,
+}
+"""By name, its text."""
+
+
+def main() -> None:
+    for name, made in PAGES.items():
+        _write(DOCS / f"{name}.md", made())
+    _write(EVIDENCE / "speed" / "README.md", speed_page.page())
+    speed_page.draw(EVIDENCE / "speed")
+
+
+def _write(path: Path, text: str) -> None:
+    """Left alone if it says the same: Sphinx reads what is newer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

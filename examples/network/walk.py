@@ -1,0 +1,296 @@
+"""A consortium of three on one machine, by the commands that its people would type.
+
+`make demo-network` walks it and shows the result; docs/network_walk.md is its transcript, and a
+test walks it again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SITES = ("north", "south", "west")
+POLICY = """\
+recipes = ["{recipe}"]
+features = "any"
+placements = ["shares"]
+epsilon_per_study = "2"
+delta_per_study = "1e-5"
+fewest_parties = 3
+
+[lifetime]
+epsilon = "4"
+delta = "1e-5"
+
+[trusted_sites]
+{pins}"""
+RECIPE = "histogram_tree"
+START_SECONDS = 300.0
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Walk:
+    """Commands run one after the other in one folder; what they print is kept and shown."""
+
+    folder: Path
+    say: Say = print
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    told: list[tuple[str, str]] = field(default_factory=list)
+
+    def do(self, command: str) -> str:
+        """One command to its end; a failure ends the walk."""
+        (said,) = self.do_all([command])
+        return said
+
+    def do_all(self, commands: Sequence[str]) -> list[str]:
+        """Commands of several people, who do not wait for each other."""
+        with ThreadPoolExecutor(len(commands)) as pool:
+            done = list(pool.map(self._run, commands))
+        for command, one in zip(commands, done, strict=True):
+            self._keep(command, one.stdout + one.stderr)
+            if one.returncode:
+                raise RuntimeError(f"{command} ended with {one.returncode}: {one.stderr}")
+        return [one.stdout for one in done]
+
+    def _run(self, command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self._words(command),
+            cwd=self.folder,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+        )
+
+    def leave_running(self, command: str) -> None:
+        """One command that goes on; `stop` ends it."""
+        log = (self.folder / f"{len(self.running)}.log").open("wb")
+        self.running.append(
+            subprocess.Popen(
+                self._words(command), cwd=self.folder, env=_environment(), stdout=log, stderr=log
+            )
+        )
+        log.close()
+        self._keep(f"{command} &", "")
+
+    def wait_for(self, paths: Sequence[Path]) -> None:
+        """Until what runs has made these files; if it ended instead, its last words."""
+        end = time.monotonic() + START_SECONDS
+        while not all(path.exists() for path in paths):
+            for number, process in enumerate(self.running):
+                if process.poll() is not None:
+                    words = (self.folder / f"{number}.log").read_text(encoding="utf-8")
+                    raise RuntimeError(f"a command that should go on ended: {words.strip()}")
+            if time.monotonic() > end:
+                raise TimeoutError(f"{[str(p) for p in paths if not p.exists()]} did not appear")
+            time.sleep(0.1)
+
+    def write(self, name: str, text: str) -> None:
+        """A file that somebody edits by hand."""
+        (self.folder / name).write_text(text, encoding="utf-8")
+        self._keep(f"cat {name}", text)
+
+    def show_top(self, name: str, lines: int = 4) -> None:
+        """A file that is there already, and too long to be shown."""
+        with (self.folder / name).open(encoding="utf-8") as file:
+            self._keep(f"head -{lines} {name}", "".join(islice(file, lines)))
+
+    def stop(self) -> None:
+        for process in self.running:
+            process.terminate()
+        for process in self.running:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _words(self, command: str) -> list[str]:
+        program, *rest = shlex.split(command)
+        assert program == "hedgerow"
+        start = "from hedgerow.cli.main import entry; entry()"
+        return [sys.executable, "-c", start, *rest]
+
+    def _keep(self, command: str, output: str) -> None:
+        self.told.append((command, output))
+        self.say(f"$ {command}")
+        if output:
+            self.say(output.rstrip())
+
+
+@contextmanager
+def walking(folder: Path, say: Say = print) -> Iterator[Walk]:
+    walk = Walk(folder, say)
+    try:
+        yield walk
+    finally:
+        walk.stop()
+
+
+def _environment() -> dict[str, str]:
+    path = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), "COLUMNS": "100"}
+
+
+# ---------------------------------------------------------------------------------- the consortium
+ROWS = 10_000
+"""Of each hospital: enough that the tree says more than the more frequent answer."""
+
+
+def write_rows(walk: Walk) -> None:
+    """What each hospital has already: a table of its own, and a schema on which all agree."""
+    import numpy as np
+    import pandas as pd
+
+    from hedgerow.demo import SCHEMA, patients
+
+    rng = np.random.default_rng(0)
+    walk.write("schema.toml", SCHEMA.to_toml())
+    for name, n in {**dict.fromkeys(SITES, ROWS), "test": 5000}.items():
+        X, y = patients(n, rng)
+        table = pd.DataFrame(X, columns=list(SCHEMA.names)).assign(outcome=y)
+        table.to_csv(walk.folder / f"{name}.csv", index=False, float_format="%.2f")
+    walk.show_top(f"{SITES[0]}.csv")
+
+
+def found_sites(walk: Walk) -> dict[str, dict[str, str]]:
+    """Each site makes its folder and its key; what it prints is what it tells the others."""
+    said = walk.do_all(
+        [f"hedgerow site init {name} --name {name} --anchor anchors/{name}" for name in SITES]
+    )
+    return {name: _identity_in(text) for name, text in zip(SITES, said, strict=True)}
+
+
+def _identity_in(text: str) -> dict[str, str]:
+    found = {}
+    for what in ("public key", "fingerprint"):
+        match = re.search(rf"{what}\s+(\w+)", text)
+        assert match is not None
+        found[what] = match[1]
+    return found
+
+
+def agree(walk: Walk, told: dict[str, dict[str, str]], *, epsilon: str = "2") -> None:
+    """The coordinator writes the study; every site writes down what it allows."""
+    sites = " ".join(f"--site {name}={told[name]['public key']}" for name in SITES)
+    walk.do(
+        "hedgerow study init study --name readmission --estimator HistogramTreeClassifier "
+        f"--parameter max_depth=3 --schema schema.toml --epsilon {epsilon} --delta 1e-6 --seed 7 "
+        f"{sites}"
+    )
+    walk.do("hedgerow study check study")
+    for name in SITES:
+        peers = [peer for peer in SITES if peer != name]
+        pins = "".join(f'{peer} = "{told[peer]["fingerprint"]}"\n' for peer in peers)
+        walk.write(f"{name}/policy.toml", POLICY.format(recipe=RECIPE, pins=pins))
+
+
+def certify(walk: Walk) -> None:
+    """Sites ask, the coordinator signs; the fingerprint is told by telephone."""
+    walk.do_all([f"hedgerow site request {name}" for name in SITES])
+    said = [walk.do(f"hedgerow study sign study {name}.request.json") for name in SITES]
+    told = said[0].strip().splitlines()[-1]
+    walk.do_all(
+        [
+            f"hedgerow site certify {name} {name}.certificate.pem --fingerprint {told}"
+            for name in SITES
+        ]
+    )
+
+
+def approve(walk: Walk, coordinator: str = "") -> None:
+    rows = {name: f"study/study.toml --data {name}.csv --target outcome" for name in SITES}
+    walk.do_all([f"hedgerow site check {rows[name]}" for name in SITES])
+    more = f"{coordinator} --yes".strip()
+    walk.do_all([f"hedgerow site approve {name} {rows[name]} {more}" for name in SITES])
+
+
+def join(walk: Walk) -> None:
+    for name in SITES:
+        walk.leave_running(f"hedgerow site join {name}")
+    walk.wait_for([walk.folder / name / "run/socket" for name in SITES])
+
+
+def look_back(walk: Walk) -> None:
+    """The model, and what a site's own people can see afterwards."""
+    walk.do("hedgerow show study/model.json")
+    walk.do("hedgerow study status study")
+    walk.do("hedgerow site status north")
+    walk.do("hedgerow ledger verify north")
+
+
+def over_https(walk: Walk, port: int) -> None:
+    """From nothing to a model."""
+    write_rows(walk)
+    told = found_sites(walk)
+    agree(walk, told)
+    certify(walk)
+    approve(walk, f"--coordinator https://localhost:{port}")
+    join(walk)
+    walk.do(f"hedgerow study run study --listen 127.0.0.1:{port} --host localhost")
+    look_back(walk)
+
+
+# ----------------------------------------------------------------------------------- the transcript
+HEAD = """\
+# Three sites on one machine, word for word
+
+For engineers who want to see every command and its answer before they type it.
+
+Each hospital has a table of 10,000 invented patients, and all agree on a schema; both are shown
+first. Made by `python -m examples.network.walk docs/network_walk.md`; a test walks it again. Keys,
+hashes and times are other ones each time and stand here as `<64 digits>`, `<16 digits>` and
+`<time>`. What ends in `&` goes on running. What each step is for: [network.md](network.md).
+
+"""
+LONG = 30
+"""Lines of one command's output that are shown."""
+
+
+def transcript(walk: Walk, port: int) -> str:
+    parts = []
+    for command, output in walk.told:
+        lines = masked(output.replace(f"{walk.folder.resolve()}/", ""), port).rstrip().splitlines()
+        more = [f"... {len(lines) - LONG} lines more"] if len(lines) > LONG else []
+        said = "\n".join([f"$ {masked(command, port)}", *lines[:LONG], *more])
+        parts.append(f"```\n{said}\n```\n")
+    return HEAD + "\n".join(parts)
+
+
+def masked(text: str, port: int) -> str:
+    """What is another thing each time gets a word instead: keys, hashes, times."""
+    text = re.sub(r"\b[0-9A-F]{2}(:[0-9A-F]{2}){31}\b", "<fingerprint>", text)
+    text = re.sub(r"\b[0-9a-f]{64}\b", "<64 digits>", text)
+    text = re.sub(r"\b[0-9a-f]{16}\b", "<16 digits>", text)
+    text = re.sub(r"\b\d\d:\d\d:\d\d\b", "<time>", text)
+    text = re.sub(r"\b\d+\.\d\d s\b", "<seconds>", text)
+    text = re.sub(r"epoch \d+", "epoch <number>", text)
+    return text.replace(f":{port}", ":8443")
+
+
+def main() -> None:
+    from examples.network.flare_network import free_port
+    from hedgerow.kernels.warming import warm
+
+    warm()  # or three sites would all compile at once
+    with tempfile.TemporaryDirectory() as name, walking(Path(name)) as walk:
+        port = free_port()
+        over_https(walk, port)
+        Path(sys.argv[1]).write_text(transcript(walk, port), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Private choices, measured: how sharply they are drawn, and how a canary moves their odds.
+
+An index has no noise in it that could be looked at. But scores are known here, and with them the
+law that was claimed. A site draws its choices again and again: by how much the picks fall short of
+the best says how sharp the law really is, as a multiple of the claimed one. The odds of that law
+on the rows with a canary and without it are the loss, in the measure that was charged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
+
+import numpy as np
+
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.queries import LocalChoice, Mechanism, Query, Reply, Selecting, SelectQuery
+from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
+from hedgerow.site.rows import Rows
+from hedgerow.site.scoring import scores_by
+from hedgerow.site.tables import tables_of
+from hedgerow.study.terms import Study
+from hedgerow.values.arrays import BoolArray, FloatArray, IntArray
+
+MOST_CHOICES = 40
+"""Of one fit that are drawn again; the first ones, which hold most records."""
+DRAWS = 1_000
+"""Picks of all choices of a fit together."""
+SHARPEST = 16.0
+BISECTIONS = 14
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
+NEGLIGIBLE = 45.0  # nats
+STEP = 0.1  # between values of noisy scores, in deviations of their noise
+RAREST = 1e-12
+WORDS = {
+    Mechanism.EXPONENTIAL: "choices, exponential",
+    Mechanism.PERMUTE_AND_FLIP: "choices, permute-and-flip",
+    Mechanism.REPORT_NOISY_MAX: "choices, report-noisy-max",
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One choice of one site: its index, many more draws of it, and the scores it was drawn by.
+
+    Scores are in nats of the claimed law. `others` are those of the site's rows with a canary that
+    was out, or without one that was in; none for a site that canaries never come to.
+    """
+
+    query: Selecting
+    scores: FloatArray  # (k,)
+    others: FloatArray  # (M, k)
+    pick: int
+    picks: IntArray  # (draws,)
+
+
+# ---------------------------------------------------------------------------------- watching
+def chosen_in(
+    study: Study,
+    pairs: Sequence[tuple[Query, Reply]],
+    holders: Sequence[Rows],
+    alone: Sequence[Rows],
+    included: BoolArray,
+) -> list[Chosen]:
+    """The choices of a fit; canaries come to the first site, each `alone` in rows of its own."""
+    asked = [
+        (query, site, pick)
+        for query, reply in pairs
+        if isinstance(query, SelectQuery | LocalChoice)
+        for site, pick in enumerate(reply.indices)  # type: ignore[union-attr]
+    ][:MOST_CHOICES]
+    members = [Member(study, rows, Policy.open()) for rows in holders]
+    draws = -(-DRAWS // max(len(asked), 1))
+    found = []
+    for query, site, pick in asked:
+        picks = members[site].respond([query] * draws, SecretRandomness()).picks
+        nats = float(study.selection_epsilon(query)) / query.scoring.reach
+        scores = nats * _scores(study, query, holders[site])
+        others = [
+            nats * _scores(study, query, holders[0], one, -1 if is_in else 1)
+            for one, is_in in zip(alone if site == 0 else (), included, strict=False)
+        ]
+        neighbours = np.reshape(others, (-1, len(scores)))
+        found.append(Chosen(query, scores, neighbours, pick, np.array(picks)))
+    return found
+
+
+def _scores(
+    study: Study, query: Selecting, rows: Rows, one: Rows | None = None, sign: int = 1
+) -> FloatArray:
+    """Exact scores of a site's rows, with one record more or less."""
+
+    def count(asked: Selecting, features: Sequence[int]) -> IntArray:
+        tables = tables_of(asked, rows, features)
+        return tables if one is None else tables + sign * tables_of(asked, one, features)
+
+    return scores_by(query, count, study.schema).astype(np.float64)
+
+
+# ------------------------------------------------------------------------------------- laws
+def log_chances(mechanism: Mechanism, scores: FloatArray) -> FloatArray:
+    """(k,) of each candidate, if scores are in nats of the law."""
+    return LAWS[mechanism](scores - scores.max())
+
+
+def _exponential(below: FloatArray) -> FloatArray:
+    return np.asarray(below - np.log(np.exp(below).sum()))
+
+
+def _permute_and_flip(below: FloatArray) -> FloatArray:
+    """q_r times the integral of prod (1 - x q_s) over the others, x from 0 to 1."""
+    heads = np.exp(below)
+    end = min(1.0, NEGLIGIBLE / float(heads.sum()))
+    x = end * (NODES + 1.0) / 2.0
+    turned_down = np.log1p(-x[:, None] * heads)  # (nodes, k)
+    others = turned_down.sum(axis=1)[:, None] - turned_down
+    return np.asarray(below + np.log(end / 2.0 * (WEIGHTS[:, None] * np.exp(others)).sum(axis=0)))
+
+
+def _report_noisy_max(below: FloatArray) -> FloatArray:
+    """By the winner's noisy score; noise in units of a lattice this fine is as good as real."""
+    end = NEGLIGIBLE / 2.0 + math.log(len(below))
+    at = np.arange(-NEGLIGIBLE / 2.0, end, STEP)[:, None] - below  # (values, k)
+    density = -np.abs(at) + math.log(0.5)
+    reached = np.where(at < 0.0, at + math.log(0.5), np.log1p(-0.5 * np.exp(-np.abs(at))))
+    others = reached.sum(axis=1)[:, None] - reached
+    chances = np.exp(density + others).sum(axis=0)
+    return np.asarray(np.log(chances / chances.sum()))
+
+
+LAWS: dict[Mechanism, Callable[[FloatArray], FloatArray]] = {
+    Mechanism.EXPONENTIAL: _exponential,
+    Mechanism.PERMUTE_AND_FLIP: _permute_and_flip,
+    Mechanism.REPORT_NOISY_MAX: _report_noisy_max,
+}
+
+
+# -------------------------------------------------------------------------------- sharpness
+@dataclass(frozen=True)
+class Sharpness:
+    """As multiples of the claimed law's: what picks look like, and what it is at least."""
+
+    measured: float
+    at_least: float
+
+
+def sharpness(choices: Sequence[Chosen], error: float) -> Sharpness:
+    """From how far picks fall short of the best: a sum of numbers that are never negative.
+
+    By Bernstein's inequality such a sum is below its mean by more than sqrt(2 V L) + m L / 3, L
+    being -ln(error) and m the largest mean of one of them, but for an accident.
+    """
+    seen = sum(float((one.scores.max() - one.scores[one.picks]).sum()) for one in choices)
+
+    def is_sharper(factor: float, nats: float) -> bool:
+        drawn = [(len(one.picks), *_shortfall(one, factor)) for one in choices]
+        mean = sum(n * m for n, m, _ in drawn)
+        width = math.sqrt(2.0 * nats * sum(n * v for n, _, v in drawn))
+        return seen < mean - width - max(m for _, m, _ in drawn) * nats / 3.0
+
+    measured, least = (_largest(partial(is_sharper, nats=nats)) for nats in (0.0, -math.log(error)))
+    return Sharpness(measured, least)
+
+
+def _shortfall(one: Chosen, factor: float) -> tuple[float, float]:
+    """Mean and variance of one draw, by a law so many times as sharp."""
+    chances = np.exp(log_chances(one.query.mechanism, factor * one.scores))
+    short = one.scores.max() - one.scores
+    mean = float(chances @ short)
+    return mean, float(chances @ (short - mean) ** 2)
+
+
+def _largest(holds: Callable[[float], bool]) -> float:
+    low, high = 0.0, SHARPEST
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+# ------------------------------------------------------------------------------------ losses
+def losses(study: Study, one: Chosen, factor: float) -> FloatArray:
+    """(M,) what each canary loses by a choice that is so many times as sharp as its claim."""
+    if not factor:
+        return np.zeros(len(one.others))
+    mine = log_chances(one.query.mechanism, factor * one.scores)
+    return np.array([_loss(study, one, factor, mine, other) for other in one.others])
+
+
+def _loss(study: Study, one: Chosen, factor: float, mine: FloatArray, other: FloatArray) -> float:
+    if np.array_equal(other, one.scores):
+        return 0.0
+    theirs = log_chances(one.query.mechanism, factor * other)
+    if study.measure is Measure.GDP:
+        return gaussian_loss(np.exp(mine), np.exp(theirs))
+    return float(np.abs(mine - theirs).max())
+
+
+def gaussian_loss(p: FloatArray, q: FloatArray) -> float:
+    """The least mu^2 for which two laws are as hard to tell apart as Gaussians mu apart."""
+    order = np.argsort(q / p)
+    power, false_alarm = np.cumsum(p[order])[:-1], np.cumsum(q[order])[:-1]
+    told = (false_alarm > RAREST) & (power < 1.0 - RAREST)
+    quantile = NormalDist().inv_cdf
+    pairs = zip(power[told].tolist(), false_alarm[told].tolist(), strict=True)
+    return max((quantile(hit) - quantile(alarm) for hit, alarm in pairs), default=0.0) ** 2
+
+
+def evidence(one: Chosen, included: BoolArray) -> FloatArray:
+    """(M,) log-likelihood ratio of the fit's own pick: above 0 if it speaks for a canary."""
+    law = one.query.mechanism
+    mine = log_chances(law, one.scores)[one.pick]
+    theirs = np.array([log_chances(law, other)[one.pick] for other in one.others])
+    return np.asarray(np.where(included, mine - theirs, theirs - mine))

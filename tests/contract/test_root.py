@@ -1,0 +1,84 @@
+"""What stands at the root, what may not be committed, and what an sdist holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = {".gitignore", "CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md"}
+FILES |= {"LICENSE", "Makefile", "README.md", "SECURITY.md", "constraints.txt", "pyproject.toml"}
+FOLDERS = {".ci", "benchmarks", "changelog.d", "docs", "examples", "spec", "src"}
+FOLDERS |= {"studies", "tests"}
+SHIPPED = {"src", "tests", "spec", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff"}
+ADDED = {"PKG-INFO", ".gitignore"}
+"""By the build itself."""
+SHIPPED |= {"pyproject.toml", "constraints.txt", *ADDED}
+MOST_BYTES = 1_500_000
+SECRETS = ("site.key", "home/identity.key", "door.pem", "authority.crt", "a/vault.sqlite")
+SECRETS += ("vault.sqlite-wal", "home.anchor", "fits.sqlite", "home/audit.jsonl", ".env")
+
+
+def git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+    if done.returncode == 128:
+        pytest.skip("no clone of the repository")
+    return done.stdout
+
+
+def strangers(names: list[str]) -> set[str]:
+    """Entries of the root that nobody put there on purpose."""
+    return {name.split("/")[0] for name in names} - FILES - FOLDERS
+
+
+def test_the_root_holds_what_belongs_there_and_nothing_else():
+    names = git("ls-files").split()
+    assert strangers(names) == set()
+    assert len({name.split("/")[0] for name in names}) <= 20
+
+
+def test_a_file_that_a_command_left_at_the_root_would_be_seen():
+    """Twin: names of pages of the site, and a folder that became a file."""
+    assert strangers(["index.html", "decisions", "docs/index.md"]) == {"index.html", "decisions"}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_keys_vaults_and_ledgers_are_not_committed_by_mistake(name):
+    assert git("check-ignore", name).strip() == name
+
+
+def test_no_tracked_file_is_ignored():
+    assert git("ls-files", "--cached", "--ignored", "--exclude-standard") == ""
+
+
+def unlisted(names: list[str]) -> set[str]:
+    """Top entries of an sdist beyond those that pyproject.toml includes."""
+    return {name.split("/")[1] for name in names} - SHIPPED
+
+
+def test_an_sdist_includes_what_it_must_and_nothing_else():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert {f"/{name}" for name in SHIPPED - ADDED} == set(included)
+
+
+@pytest.mark.slow
+def test_an_sdist_holds_source_and_tests_and_is_small(tmp_path):
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as sdist:
+        names = [member.name for member in sdist.getmembers() if member.isfile()]
+    assert unlisted(names) == set()
+    assert any(name.endswith("src/hedgerow/__init__.py") for name in names)
+    assert made.stat().st_size <= MOST_BYTES
+
+
+def test_results_in_an_sdist_would_be_seen():
+    """Twin."""
+    assert unlisted(["h-1/src/a.py", "h-1/docs/results/cells.csv"]) == {"docs"}

@@ -1,0 +1,159 @@
+"""Mistakes where files, names, numbers and callers come in, and where a person says yes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+OVERWRITING: Final = "contract/test_overwriting.py::"
+READ: Final = f"{OVERWRITING}test_no_command_writes_over_what_it_reads_not_even_by_force"
+KEPT: Final = f"{OVERWRITING}test_what_was_paid_for_or_confirmed_is_kept_without_force"
+HIDDEN: Final = "contract/test_hidden_characters.py::"
+STRANGERS: Final = "contract/test_strangers.py::"
+POLICY: Final = "unit/test_policy.py::"
+NUMBERS: Final = "unit/test_written_numbers.py::"
+EPSILON: Final = f"{NUMBERS}test_a_study_s_epsilon_and_delta_are_plain_decimals_of_bounded_length"
+TAKEN: Final = (
+    "contract/test_site_service.py"
+    "::test_a_study_that_takes_more_than_the_policy_says_is_ended_there"
+)
+
+EDGES: Final = (
+    Slip(
+        "a file is an input by its path alone",
+        "cli/writing.py",
+        "any(os.path.samefile(one, output) for one in _files_at(path))",
+        "any(one == output for one in _files_at(path))",
+        READ,
+    ),
+    Slip(
+        "force writes over an input",
+        "cli/writing.py",
+        "if path is not None and any(",
+        "if path is not None and not force and any(",
+        READ,
+    ),
+    Slip(
+        "a schema with one confirmed column is a draft",
+        "cli/writing.py",
+        "return len(known.unconfirmed) == len(known.features) + has_outcome",
+        "return True",
+        KEPT,
+    ),
+    Slip(
+        "the ledger of a fit may be written over",
+        "cli/fitting.py",
+        "check_output(output, study, schema, ledger, *data, force=force)",
+        "check_output(output, study, schema, *data, force=force)",
+        READ,
+    ),
+    Slip(
+        "the study file is read again after the yes",
+        "cli/site.py",
+        "approving.approve(folder, agreed, place, audit)",
+        "approving.approve(folder, StudyFile.read(study), place, audit)",
+        "contract/test_shown_and_approved.py"
+        "::test_a_study_file_that_changes_at_the_prompt_is_approved_as_it_was_shown",
+    ),
+    Slip(
+        "a schema that changed meanwhile is confirmed",
+        "cli/schema.py",
+        "if schema.read_bytes() != shown:",
+        "if not shown:",
+        "contract/test_shown_and_approved.py"
+        "::test_a_schema_that_changes_while_it_is_confirmed_is_not_confirmed",
+    ),
+    Slip(
+        "marks of direction are letters",
+        "values/visible.py",
+        "\\u2028-\\u202e",
+        "\\u2028-\\u2029",
+        f"{HIDDEN}test_every_control_separator_and_mark_of_direction_is_hidden_and_no_letter_is",
+    ),
+    Slip(
+        "an error shows what a file says as it is",
+        "cli/console.py",
+        "print(visible_lines(str(words)), **how)",
+        "print(str(words), **how)",
+        f"{HIDDEN}test_what_a_study_file_of_others_says_cannot_steer_the_terminal",
+    ),
+    Slip(
+        "a class that is a formula is one in a CSV",
+        "cli/models.py",
+        'return f"\'{value}" if is_formula else value',
+        "return value",
+        f"{HIDDEN}test_predictions_hold_no_cell_that_a_spreadsheet_computes",
+    ),
+    Slip(
+        "numbers in study files have any length",
+        "privacy/accounting/budget.py",
+        'DECIMAL = r"[0-9]{1,12}(\\.[0-9]{1,40})?"',
+        'DECIMAL = r"[0-9]+(\\.[0-9]+)?"',
+        EPSILON,
+    ),
+    Slip(
+        "digits of other scripts are digits",
+        "privacy/accounting/budget.py",
+        'DECIMAL = r"[0-9]{1,12}(\\.[0-9]{1,40})?"',
+        'DECIMAL = r"\\d{1,12}(\\.\\d{1,40})?"',
+        EPSILON,
+    ),
+    Slip(
+        "the ceiling for delta is that for epsilon",
+        "site/policy.py",
+        '_above("delta", study.delta, self.max_delta)',
+        '_above("delta", study.delta, self.max_epsilon)',
+        f"{POLICY}test_each_ceiling_of_a_study_alone_can_say_no",
+    ),
+    Slip(
+        "rounds of a study are not counted",
+        "site/vault.py",
+        "taken = row[1] + 1, row[2]",
+        "taken = row[1], row[2]",
+        TAKEN,
+    ),
+    Slip(
+        "what a study takes is counted from zero at every round",
+        "site/vault.py",
+        "row = self._tables.volumes.get(study) or (study, 0, 0, 0)",
+        "row = (study, 0, 0, 0)",
+        TAKEN,
+    ),
+    Slip(
+        "a crowd of strangers ends a browser's line",
+        "agreement/live.py",
+        "is_known in self._callers.items() if not is_known)",
+        "is_known in self._callers.items() if is_known)",
+        f"{STRANGERS}test_a_browser_hears_the_end_while_strangers_hold_every_line",
+    ),
+    Slip(
+        "any number of strangers shake hands at once",
+        "transport/door.py",
+        "if len(self._strangers) >= MOST_STRANGERS:",
+        "if len(self._strangers) >= MOST_STRANGERS**2:",
+        f"{STRANGERS}test_callers_without_certificates_are_few_at_a_time_and_a_site_comes_in",
+    ),
+    Slip(
+        "every caller without a certificate has a line",
+        "transport/door.py",
+        "if self._written >= self._most:",
+        "if self._written < 0:",
+        f"{STRANGERS}test_callers_without_certificates_write_few_lines_and_no_traceback",
+    ),
+    Slip(
+        "a check that was not made is one that passed",
+        "agreement/verifying.py",
+        'return CheckResult("form", Outcome.SKIPPED, words)',
+        'return CheckResult("form", Outcome.PASSED, words)',
+        "contract/test_verify.py"
+        "::test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped",
+    ),
+    Slip(
+        "a plan takes rows of which nobody says that they are public",
+        "estimators/planning.py",
+        "if stand_in is not None and public is not True:",
+        "if stand_in is not None and public is None:",
+        "contract/test_plan.py::test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public",
+    ),
+)

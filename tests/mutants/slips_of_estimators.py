@@ -1,0 +1,316 @@
+"""Mistakes around several releases: whose records are trained on, evaluated, compared, charged."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+CHOOSING: Final = "contract/test_choosing.py"
+EVALUATION: Final = "contract/test_evaluation.py"
+FIT_LEDGER: Final = "contract/test_fit_ledger.py"
+GROUPS: Final = "contract/test_evaluated_groups.py"
+GUARANTEES: Final = "property/test_guarantees.py"
+LARGER: Final = (
+    f"{EVALUATION}::test_model_and_evaluation_of_held_out_records_keep_the_larger_of_each_number"
+)
+OTHERWISE: Final = f"{EVALUATION}::test_held_out_records_told_otherwise_are_refused"
+
+SEVERAL: Final = (
+    Slip(
+        "guarantees together are the larger of them",
+        "privacy/accounting/guarantee.py",
+        "lambda a, b: _joined(a, b, lambda x, y: x + y)",
+        "lambda a, b: _joined(a, b, max)",
+        f"{GUARANTEES}::test_together_is_never_below_either",
+    ),
+    Slip(
+        "deltas of several releases do not add",
+        "privacy/accounting/guarantee.py",
+        "delta=of(a.delta, b.delta),",
+        "delta=max(a.delta, b.delta),",
+        f"{GUARANTEES}::test_together_is_never_below_either",
+    ),
+    Slip(
+        "labels beside whole records are protected by the first of both",
+        "privacy/accounting/guarantee.py",
+        "protected = a.protected if is_one_kind else Protected.NOTHING",
+        "protected = a.protected",
+        f"{GUARANTEES}::test_of_labels_and_of_whole_records_nothing_is_kept_together",
+    ),
+    Slip(
+        "guarantees to a record and to a person add up",
+        "privacy/accounting/guarantee.py",
+        "    check_one_unit(a.unit, b.unit)\n",
+        "    check_one_unit(a.unit)\n",
+        f"{GUARANTEES}::test_other_units_do_not_add_up",
+    ),
+    Slip(
+        "parts by two draws are apart",
+        "privacy/accounting/guarantee.py",
+        "(other.name, other.by_person) != (self.name, self.by_person)",
+        "other.by_person != self.by_person",
+        f"{GUARANTEES}::test_without_a_proof_nothing_is_apart",
+    ),
+    Slip(
+        "two releases of one part are apart",
+        "privacy/accounting/guarantee.py",
+        "if one.parts & other.parts:",
+        "if one.parts & other.parts and one.by_person:",
+        f"{GUARANTEES}::test_without_a_proof_nothing_is_apart",
+    ),
+    Slip(
+        "records of one person are apart though drawn one by one",
+        "privacy/accounting/guarantee.py",
+        "if first.unit.most > 1 and not one.by_person:",
+        "if first.unit.most > 1 and not first.unit.most:",
+        f"{GUARANTEES}::test_without_a_proof_nothing_is_apart",
+    ),
+)
+
+EVALUATING: Final = (
+    Slip(
+        "an evaluation asks before it is charged",
+        "estimators/evaluation.py",
+        """    total = None
+    if ledger is not None:
+        total = as_ledger(ledger).reserve(guarantee, name=recipe.NAME)
+    federation = in_process.open_federation(study, held)
+""",
+        """    federation = in_process.open_federation(study, held)
+    total = None
+    if ledger is not None:
+        total = as_ledger(ledger).reserve(guarantee, name=recipe.NAME)
+""",
+        f"{EVALUATION}::test_an_evaluation_is_charged_before_it_asks",
+    ),
+    Slip(
+        "an evaluation's delta is not charged",
+        "estimators/evaluation.py",
+        "reserve(guarantee, name=recipe.NAME)",
+        "reserve(replace(guarantee, delta=guarantee.delta * 0), name=recipe.NAME)",
+        f"{EVALUATION}::test_an_evaluation_is_charged_with_epsilon_and_delta_to_its_unit",
+    ),
+    Slip(
+        "an evaluation is charged to a record though persons are told",
+        "estimators/evaluation.py",
+        "guarantee = guarantee_of(study, by_person, drawn=drawn)",
+        "guarantee = guarantee_of(study, drawn=drawn)",
+        f"{EVALUATION}::test_an_evaluation_is_charged_with_epsilon_and_delta_to_its_unit",
+    ),
+    Slip(
+        "noise of an evaluation is made for one record of a person",
+        "estimators/evaluation.py",
+        "        records_per_person=most,\n",
+        "        records_per_person=min(most, 1),\n",
+        f"{EVALUATION}::test_noise_of_an_evaluation_is_made_for_all_records_of_a_person",
+    ),
+    Slip(
+        "an evaluation is of one record whatever the model is of",
+        "estimators/evaluation.py",
+        "return fitted if given is None else given",
+        "return 1 if given is None else given",
+        f"{EVALUATION}::test_an_evaluation_has_as_many_records_of_a_person_as_the_model",
+    ),
+    Slip(
+        "an evaluation forgets whose records these are",
+        "estimators/evaluated_rows.py",
+        "y=self.y, person=self.person, check=",
+        "y=self.y, person=None, check=",
+        f"{EVALUATION}::test_an_evaluation_keeps_no_more_of_a_person_than_it_says",
+    ),
+    Slip(
+        "held-out records are drawn on the grid that groups need",
+        "estimators/evaluated_rows.py",
+        "part.is_held_out(grid, own, kept.one_in)",
+        "part.is_held_out(study.schema, own, kept.one_in)",
+        f"{GROUPS}::test_held_out_records_stay_the_same_whatever_is_cut",
+    ),
+    Slip(
+        "a model is compared with one that was trained on the records it held out",
+        "estimators/evaluated_rows.py",
+        "any(one._held_out_draws is not kept for one in models[1:])",
+        "any(one._held_out_draws is not kept for one in models[:1])",
+        f"{CHOOSING}::test_stages_share_the_records_that_were_held_out",
+    ),
+    Slip(
+        "an evaluation of held-out records says that they were trained on",
+        "estimators/evaluation.py",
+        "left_by.part(HELD_OUT)",
+        "left_by.part(TRAINED_ON)",
+        LARGER,
+    ),
+    Slip(
+        "a model that held records out claims all of them",
+        "estimators/base.py",
+        "drawn=None if kept is None else kept.part(TRAINED_ON),",
+        "drawn=None,",
+        LARGER,
+    ),
+    Slip(
+        "the smaller error is the worse one",
+        "estimators/evaluation.py",
+        'return -value if name == "mean_absolute_error" else value',
+        "return value",
+        f"{EVALUATION}::test_the_better_of_two_numbers_is_the_one_with_the_smaller_error",
+    ),
+    Slip(
+        "groups that noise hides are asked",
+        "recipes/evaluation.py",
+        "if not _are_told(whole.values[0] / by.size, noise, schema):",
+        "if by.size < 1:",
+        f"{GROUPS}::test_groups_that_noise_hides_are_not_asked_and_not_paid",
+    ),
+    Slip(
+        "groups are planned as if each had all records",
+        "recipes/evaluation.py",
+        "records / by.size / math.prod(table)",
+        "records / math.prod(table)",
+        f"{GROUPS}::test_groups_that_noise_hides_by_plan_are_refused_before_anything_is_charged",
+    ),
+)
+
+HOLDING: Final = (
+    Slip(
+        "secrets of held-out records go to sites by their place",
+        "estimators/holders.py",
+        "return [self.secrets[name] for name in names]",
+        "return list(self.secrets.values())",
+        f"{EVALUATION}::test_sites_in_another_order_evaluate_the_same_held_out_records",
+    ),
+    Slip(
+        "held-out records are evaluated with a site less",
+        "estimators/holders.py",
+        "if sorted(names) != sorted(self.secrets):",
+        "if not set(names) <= set(self.secrets):",
+        OTHERWISE,
+    ),
+    Slip(
+        "held-out records are evaluated with `person` left out",
+        "estimators/holders.py",
+        "if by_person != self.by_person:",
+        "if by_person and not self.by_person:",
+        OTHERWISE,
+    ),
+    Slip(
+        "held-out records are evaluated with more of a person",
+        "estimators/holders.py",
+        "if records_per_person != self.records_per_person:",
+        "if records_per_person < self.records_per_person:",
+        OTHERWISE,
+    ),
+    Slip(
+        "the draws of two fits have one name",
+        "estimators/holders.py",
+        'canonical(["held out", self.one_in, self.schema, sorted(keys)])',
+        'canonical(["held out", self.one_in, self.schema, len(keys)])',
+        f"{EVALUATION}::test_other_draws_prove_nothing",
+    ),
+    Slip(
+        "persons of one site are taken for those of another",
+        "estimators/holders.py",
+        "else ids[rows] for rows in _rows_of_each(y, party, names)]",
+        "else ids[rows] for rows in _rows_of_each(y, party, None)]",
+        "contract/test_persons.py"
+        "::test_persons_go_with_their_rows_in_whatever_order_sites_are_named",
+    ),
+    Slip(
+        "a fit that fails leaves its draws with the model before it",
+        "estimators/base.py",
+        """            train(self, study, recipe, federation, circumstances)
+        self._held_out_draws = kept
+""",
+        """            self._held_out_draws = kept
+            train(self, study, recipe, federation, circumstances)
+""",
+        f"{EVALUATION}::test_a_fit_that_fails_leaves_model_and_held_out_records_as_they_were",
+    ),
+    Slip(
+        "a pickled model holds its holders' secrets",
+        "estimators/base.py",
+        'OWNERS = ("data_report_", "_held_out_draws")',
+        'OWNERS = ("data_report_",)',
+        f"{EVALUATION}::test_secrets_of_held_out_records_stay_with_their_holder",
+    ),
+)
+
+COMPARING: Final = (
+    Slip(
+        "candidates are trained on the records that compare them",
+        "estimators/choosing.py",
+        "rows, whose = part(~held_out)",
+        "rows, whose = part(held_out | ~held_out)",
+        f"{CHOOSING}::test_no_record_is_trained_on_by_one_candidate_and_compared_by_another",
+    ),
+    Slip(
+        "a choice parts the records of one person",
+        "estimators/choosing.py",
+        "y=mine, person=whose)",
+        "y=mine, person=None)",
+        f"{CHOOSING}::test_all_records_of_a_person_are_trained_on_or_compared",
+    ),
+    Slip(
+        "candidates and their comparison do not count persons",
+        "estimators/choosing.py",
+        'told = {"party": party, "person": person}',
+        'told = {"party": party, "person": None}',
+        f"{CHOOSING}::test_persons_are_counted_in_every_fit_and_in_the_comparison",
+    ),
+    Slip(
+        "candidates with other units are trained before they are refused",
+        "estimators/choosing.py",
+        "Unit(most=one.records_per_person, counted=counted)",
+        "Unit(most=1, counted=counted)",
+        f"{CHOOSING}::test_choose_refuses_candidates_with_other_units",
+    ),
+    Slip(
+        "stages of one fit are paid for as fits of their own",
+        "estimators/evaluation.py",
+        "{id(one.privacy_): one.privacy_.guarantee for one in models}",
+        "{id(one): one.privacy_.guarantee for one in models}",
+        f"{CHOOSING}::test_stages_are_compared_in_the_same_query",
+    ),
+    Slip(
+        "a comparison is not charged to its ledger",
+        "estimators/choosing.py",
+        "        ledger=ledger,\n",
+        "        ledger=None,\n",
+        f"{CHOOSING}"
+        "::test_the_command_writes_the_best_and_all_candidates_together_keep_the_promise",
+    ),
+    Slip(
+        "a ledger has room for the newest fit alone",
+        "estimators/ledger.py",
+        "whole = together(_spent(books), *to_make)",
+        "whole = together(*to_make)",
+        f"{FIT_LEDGER}::test_a_fit_beyond_the_limit_is_refused_before_anything_is_asked",
+    ),
+    Slip(
+        "a ledger forgets the delta of a fit",
+        "estimators/ledger.py",
+        "guarantee.epsilon, name, guarantee.delta)",
+        "guarantee.epsilon, name, guarantee.delta * 0)",
+        f"{FIT_LEDGER}::test_pure_and_gaussian_fits_add_up_side_by_side",
+    ),
+    Slip(
+        "a limit is raised with the other one lowered",
+        "estimators/ledger.py",
+        "if not (limit <= known.limit and failing <= known.delta):",
+        "if not (limit <= known.limit or failing <= known.delta):",
+        f"{FIT_LEDGER}::test_a_limit_can_be_lowered_and_not_raised",
+    ),
+    Slip(
+        "a search is begun with room for its first fit",
+        "estimators/base.py",
+        "to_come = 0 if search is None else search.left - 1",
+        "to_come = 0",
+        "contract/test_no_silence.py::test_a_search_that_a_ledger_has_no_room_for_spends_nothing",
+    ),
+    Slip(
+        "a search is told with one fold",
+        "estimators/searching.py",
+        "together(*each * folds[1])",
+        "together(*each)",
+        "contract/test_no_silence.py::test_a_search_is_told_with_its_fits_and_their_epsilon",
+    ),
+)

@@ -1,0 +1,299 @@
+"""Slips in what becomes of a failure after the charge, of sums in a database, and of coins."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+FAILED: Final = "contract/test_failed_computations.py"
+ONE_HOLDER: Final = f"{FAILED}::test_one_holder_whose_computation_fails_ends_charged_and_closed"
+ONE_PROCESS: Final = (
+    f"{FAILED}::test_a_site_in_one_process_that_fails_refuses_everything_from_then_on"
+)
+VAULT: Final = f"{FAILED}::test_a_vault_keeps_the_charge_of_a_failure_and_closes_the_study_for_good"
+SERVICE: Final = (
+    f"{FAILED}::test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_keeps_it"
+)
+STRANGE: Final = (
+    "property/test_kernels.py::test_a_record_that_no_kernel_can_place_is_left_out_alone"
+)
+NAMED: Final = f"{FAILED}::test_values_that_differ_differ_however_alike_their_digests_begin"
+IN_DATABASE: Final = "property/test_places.py"
+BEYOND: Final = f"{IN_DATABASE}::test_a_record_beyond_its_bound_adds_nothing_in_a_database_either"
+
+FAILURES: Final = (
+    Slip(
+        "a site that failed is asked again",
+        "site/member.py",
+        "        if self._closed_because:\n",
+        "        if self._closed_because is None:\n",
+        f"{ONE_HOLDER}[MemoryError-a sum]",
+    ),
+    Slip(
+        "a memory that is full closes nothing",
+        "site/member.py",
+        "        except Exception as error:\n            raise self.closed_by",
+        "        except ValueError as error:\n            raise self.closed_by",
+        f"{VAULT}[MemoryError]",
+    ),
+    Slip(
+        "masks that fail close nothing",
+        "transport/endpoint.py",
+        "                raise self.member.closed_by(error) from error\n",
+        "                raise\n",
+        f"{ONE_PROCESS}[MemoryError-masks]",
+    ),
+    Slip(
+        "a closed study is closed to rounds alone",
+        "transport/endpoint.py",
+        "        self.member.require_open()\n        match kind:\n",
+        "        match kind:\n",
+        f"{ONE_PROCESS}[MemoryError-rows]",
+    ),
+    Slip(
+        "a failed computation is an internal matter",
+        "transport/endpoint.py",
+        "            return Code.STUDY_CLOSED\n",
+        "            return Code.INTERNAL\n",
+        f"{ONE_PROCESS}[MemoryError-rows]",
+    ),
+    Slip(
+        "one holder charges again once it has failed",
+        "transport/in_process.py",
+        "        self.member.require_open()\n",
+        "",
+        f"{ONE_HOLDER}[MemoryError-a sum]",
+    ),
+    Slip(
+        "the charge of a failed computation is taken back",
+        "site/vault.py",
+        "                failure = error\n                self.close_study(receipt.study)\n",
+        "                raise error\n",
+        f"{VAULT}[MemoryError]",
+    ),
+    Slip(
+        "a vault forgets that a computation failed",
+        "site/vault.py",
+        "                self.close_study(receipt.study)\n",
+        "",
+        f"{VAULT}[MemoryError]",
+    ),
+    Slip(
+        "a vault closes a study whose disk was full",
+        "site/vault.py",
+        "            except ComputationFailed as error:\n",
+        "            except Exception as error:\n",
+        f"{FAILED}"
+        "::test_a_failure_after_the_charge_leaves_nothing_that_a_disk_or_a_stranger_could_send",
+    ),
+    Slip(
+        "a study that failed is served after a restart",
+        "transport/service.py",
+        "        if not is_open:\n            raise ComputationFailed(",
+        "        if is_open is None:\n            raise ComputationFailed(",
+        SERVICE,
+    ),
+    Slip(
+        "letters of a closed study hear that nobody approved it yet",
+        "transport/service.py",
+        "if endpoint is None and study in self._closed:",
+        "if endpoint is None and study in self._endpoints:",
+        SERVICE,
+    ),
+    Slip(
+        "the audit log does not say that a study was closed",
+        "transport/service.py",
+        'note_quietly(self._audit, "closed", **named, round=round, what=reason_of(error))',
+        "named.clear()",
+        SERVICE,
+    ),
+    Slip(
+        "a code beyond its bins ends the computation",
+        "kernels/sums.py",
+        "        out[:] = 0\n        _sum_cells_plain(*args)\n",
+        '        raise SpecError(f"a code is {n_bins} or more.")\n',
+        f"{STRANGE}[a code, counted]",
+    ),
+    Slip(
+        "what was summed before a strange code counts twice",
+        "kernels/sums.py",
+        "        out[:] = 0\n",
+        "",
+        f"{STRANGE}[a code, counted]",
+    ),
+    Slip(
+        "a label that is no class counts as the first",
+        "kernels/sums.py",
+        "        nodes = [rows_without(left_out, rows) for rows in "
+        "([None] if nodes is None else nodes)]\n",
+        "",
+        f"{STRANGE}[a label, counted]",
+    ),
+    Slip(
+        "a binning is named by 64 bits",
+        "values/binning.py",
+        "hashlib.sha256(repr(self.bins).encode()).hexdigest()",
+        "hashlib.sha256(repr(self.bins).encode()).hexdigest()[:16]",
+        f"{FAILED}::test_two_binnings_with_one_half_of_a_digest_are_counted_each_by_its_own",
+    ),
+    Slip(
+        "a grid is named by 64 bits",
+        "values/grids.py",
+        "hashlib.sha256(canonical(meaning)).hexdigest()",
+        "hashlib.sha256(canonical(meaning)).hexdigest()[:16]",
+        NAMED,
+    ),
+    Slip(
+        "a layer is named by 128 bits",
+        "values/layers.py",
+        "hashlib.sha256(parts.encode() + packed).hexdigest()",
+        "hashlib.sha256(parts.encode() + packed).hexdigest()[:32]",
+        NAMED,
+    ),
+)
+
+DATABASES: Final = (
+    Slip(
+        "a database holds no record to its bound",
+        "site/elsewhere/words.py",
+        'f"CASE WHEN {within} THEN CAST(',
+        'f"CASE WHEN TRUE THEN CAST(',
+        f"{BEYOND}[duckdb-L1]",
+    ),
+    Slip(
+        "a database looks at squares alone",
+        "site/elsewhere/words.py",
+        'within = f"{size} <= {l1} AND {squares} <= {l2_squared}"',
+        'within = f"{squares} <= {l2_squared}"',
+        f"{BEYOND}[duckdb-L1]",
+    ),
+    Slip(
+        "a database forgets the squares",
+        "site/elsewhere/words.py",
+        'within = f"{size} <= {l1} AND {squares} <= {l2_squared}"',
+        'within = f"{size} <= {l1}"',
+        f"{BEYOND}[duckdb-L2]",
+    ),
+    Slip(
+        "a database forgets the largest of a record's numbers",
+        "site/elsewhere/words.py",
+        'small = " AND ".join(f"abs({column}) <= {linf}" for column in columns)',
+        'small = "TRUE"',
+        f"{BEYOND}[duckdb-Linf]",
+    ),
+    Slip(
+        "a database does not round a part of a target",
+        "site/elsewhere/words.py",
+        'part = nearest.format(f"((({clipped}) - {low}) / {sql_number(width)}) * {units}")',
+        'part = f"(((({clipped}) - {low}) / {sql_number(width)}) * {units})"',
+        f"{IN_DATABASE}::test_parts_of_a_target_are_those_of_memory_in_any_range[duckdb]",
+    ),
+    Slip(
+        "a database does not clip a target to the range that was asked for",
+        "site/elsewhere/words.py",
+        'clipped = f"LEAST(GREATEST({Y}, {low}), {high})"',
+        "clipped = Y",
+        f"{IN_DATABASE}::test_parts_of_a_target_are_those_of_memory_in_any_range[duckdb]",
+    ),
+    Slip(
+        "a database adds both parts of a target to one",
+        "site/elsewhere/database.py",
+        "np.full(len(rows), k)",
+        "np.full(len(rows), 0)",
+        f"{IN_DATABASE}::test_parts_of_a_target_are_those_of_memory_in_any_range[duckdb]",
+    ),
+    Slip(
+        "a class that no query knows counts as the last in a database",
+        "site/elsewhere/database.py",
+        "is_known = (channel >= 0) & (channel < query.statistic.channels)",
+        "is_known = (channel := channel.clip(0, query.statistic.channels - 1)) >= 0",
+        f"{IN_DATABASE}::test_a_class_or_a_cell_that_no_query_knows_counts_nowhere",
+    ),
+)
+
+CHOICES: Final = (
+    Slip(
+        "report-noisy-max is priced by a range that it does not keep",
+        "privacy/accounting/conversions.py",
+        "ranged = Selection(chooser) is Selection.EXPONENTIAL",
+        "ranged = Selection(chooser) is not Selection.PERMUTE_AND_FLIP",
+        "unit/test_accounting.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
+    ),
+    Slip(
+        "any choice is priced by its range in rho",
+        "privacy/accounting/conversions.py",
+        "return _root_below(8 * cost) if ranged else _pure_of_rho(cost)",
+        "return _root_below(8 * cost)",
+        "unit/test_accounting.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
+    ),
+    Slip(
+        "a study prices every choice as the exponential mechanism",
+        "study/terms.py",
+        "self._cost(query), query.mechanism.value)",
+        'self._cost(query), "exponential")',
+        "statistical/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
+    ),
+    Slip(
+        "report-noisy-max of a site is twice as sharp",
+        "privacy/noise/selection.py",
+        "noisy = [laplace(coefficient, secret) - gap for gap in gaps]",
+        "noisy = [laplace(2 * coefficient, secret) - gap for gap in gaps]",
+        "audit/test_audit_choices.py"
+        "::test_a_choice_is_as_sharp_as_it_claims_and_loses_no_more_than_its_charge",
+    ),
+)
+
+COINS: Final = (
+    Slip(
+        "labels are told by other coins after a restart",
+        "site/member.py",
+        'rows.draw("label"))',
+        "SecretRandomness().words(rows.n))",
+        "contract/test_placements.py::test_a_site_that_starts_again_tells_the_same_labels",
+    ),
+    Slip(
+        "one coin tells all labels",
+        "site/member.py",
+        'rows.draw("label"))',
+        'rows.draw("label")[:1])',
+        "contract/test_placements.py::test_as_many_labels_are_told_wrong_as_the_response_says",
+    ),
+    Slip(
+        "the coin of a label is that of a fold",
+        "site/rows.py",
+        'self._secret.words("draw", name, self._record_ids)',
+        'self._secret.words("fold", name, self._record_ids)',
+        "contract/test_placements.py"
+        "::test_the_coin_of_a_label_is_no_other_coin_and_told_labels_move_no_fold",
+    ),
+    Slip(
+        "a told label gives its record other coins",
+        "site/rows.py",
+        "return Rows(relabelled, self.schema, self._draws, lambda: names)",
+        "return Rows(relabelled, self.schema, self._draws)",
+        "contract/test_placements.py"
+        "::test_the_coin_of_a_label_is_no_other_coin_and_told_labels_move_no_fold",
+    ),
+    Slip(
+        "permanent bits are reported as they are",
+        "site/member.py",
+        "self.study.label_reports.instant(self._permanent, secret).astype(np.int64)",
+        "self._permanent.astype(np.int64)",
+        "contract/test_label_reports.py::test_permanent_bits_stay_and_instant_bits_do_not",
+    ),
+    Slip(
+        "one coin sends all bits of a report",
+        "privacy/noise/response.py",
+        "words = secret.words(permanent.size).reshape(permanent.shape)",
+        "words = secret.words(len(permanent))[:, None]",
+        "contract/test_label_reports.py::test_instant_bits_have_coins_of_their_own",
+    ),
+    Slip(
+        "permanent bits are drawn anew at every start",
+        "site/member.py",
+        'words = np.stack([rows.draw(f"label bit {b}") for b in range(reports.bits)], axis=1)',
+        "words = SecretRandomness().words(rows.n * reports.bits).reshape(rows.n, reports.bits)",
+        "contract/test_label_reports.py::test_permanent_bits_stay_and_instant_bits_do_not",
+    ),
+)

@@ -1,0 +1,174 @@
+"""Mistakes in how large questions may become: in cutting, weighing, declaring and refusing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.slip import Slip
+
+SIZES: Final = "contract/test_sizes.py"
+CUT: Final = f"{SIZES}::test_a_list_is_cut_in_order_by_queries_integers_and_bytes"
+REFUSED: Final = f"{SIZES}::test_what_no_cutting_helps_is_refused_before_the_first_charge"
+DECLARED: Final = "contract/test_recipes.py::test_a_recipe_never_asks_more_than_it_declares"
+ROUNDS: Final = (
+    f"{SIZES}::test_a_recipe_in_small_bundles_grows_the_same_model_in_the_rounds_it_declares"
+)
+WEIGHTS: Final = "property/test_weights.py"
+MANY: Final = "contract/test_no_silence.py"
+
+LARGE: Final = (
+    Slip(
+        "a list longer than a bundle is sent whole",
+        "coordinator/federation.py",
+        "parts = cut(queries, travels=self.study.parties > 1)",
+        "parts = [queries]",
+        f"{SIZES}::test_a_list_longer_than_a_bundle_is_asked_in_rounds_and_costs_the_same",
+    ),
+    Slip(
+        "a part that failed is not asked again",
+        "coordinator/federation.py",
+        "for reply in self._asked_until_answered(part)]",
+        "for reply in self._round(part)]",
+        f"{SIZES}::test_a_part_that_fails_is_repeated_alone_and_paid_from_the_reserve",
+    ),
+    Slip(
+        "the integers of a bundle are those of its last query",
+        "study/size.py",
+        "        integers += own\n",
+        "        integers = own\n",
+        CUT,
+    ),
+    Slip(
+        "a bundle weighs what its last query weighs",
+        "study/size.py",
+        "heavy = travels and weight.with_query(query) > MOST_BYTES",
+        "heavy = travels and Weight().with_query(query) > MOST_BYTES",
+        CUT,
+    ),
+    Slip(
+        "a query too large by itself is charged before it is refused",
+        "study/size.py",
+        "            _require_room(query, own, weight if travels else None)\n",
+        "            weight.with_query(query)\n",
+        f"{SIZES}::test_a_query_too_large_by_itself_is_refused_before_any_of_its_list_is_charged",
+    ),
+    Slip(
+        "a step of a path weighs nothing but its name",
+        "study/weight.py",
+        "size += DEFINITION + self._of_fields(region[-1])",
+        "size += NAME",
+        f"{WEIGHTS}::test_no_bundle_is_longer_than_its_weight",
+    ),
+    Slip(
+        "the layers above an open one are not weighed",
+        "study/weight.py",
+        "        while above.above is not None and",
+        "        if above.above is not None and",
+        f"{WEIGHTS}::test_packed_tests_of_random_cells_are_no_longer_than_their_weight",
+    ),
+    Slip(
+        "steps of a flow do not add up to its rounds",
+        "study/size.py",
+        "return self._larger(later, self.rounds + later.rounds, alone)",
+        "return self._larger(later, max(self.rounds, later.rounds), alone)",
+        f"{SIZES}::test_sizes_add_up_as_steps_do",
+    ),
+    Slip(
+        "sizes are declared and never looked at",
+        "estimators/assembling.py",
+        "    check_size(recipe, study)\n",
+        "",
+        REFUSED,
+    ),
+    Slip(
+        "the value to lower a parameter to is one too many",
+        "recipes/recipe.py",
+        "            high = middle\n    return low\n",
+        "            high = middle\n    return high\n",
+        REFUSED,
+    ),
+    Slip(
+        "a sparse graph need not be paid for all rounds",
+        "study/size.py",
+        "if rounds is not None and self.rounds > rounds:",
+        "if rounds is not None and self.rounds < rounds:",
+        f"{SIZES}::test_a_sparse_graph_must_be_paid_for_all_rounds_that_may_come",
+    ),
+    Slip(
+        "a tree of histograms declares no leaves",
+        "recipes/papers/gubler.py",
+        "return size + scale.sums(scale.nodes(depth), channels=channels, depth=depth)",
+        "return size",
+        f"{DECLARED}[1-0-0-histogram_tree-classes]",
+    ),
+    Slip(
+        "choosing one of the medians is not declared",
+        "recipes/papers/consul.py",
+        "return scale.choices(nodes * looks, **split) + grid",
+        "return scale.choices(nodes * looks, **split)",
+        f"{ROUNDS}[47-median_forest-classes]",
+    ),
+    Slip(
+        "one median is declared where several are asked",
+        "recipes/papers/consul.py",
+        "return scale.choices(nodes * looks, **split) + grid",
+        "return grid + grid",
+        f"{ROUNDS}[47-median_forest-classes]",
+    ),
+    Slip(
+        "a private choice declares no candidate",
+        "recipes/papers/wang.py",
+        "shared=shared, candidates=tests",
+        "shared=shared, candidates=0",
+        f"{DECLARED}[1-0-42-topdown-classes]",
+    ),
+    Slip(
+        "the trees beside the curves are not declared",
+        "recipes/ours/boost_classes.py",
+        "size += looks * min(looking.LOOKS, batches) + trees * batches",
+        "size += looks * min(looking.LOOKS, batches)",
+        f"{ROUNDS}[6-smoothed_boost-classes]",
+    ),
+    Slip(
+        "a tree is grown to more leaves than a tree may have",
+        "learning/builder.py",
+        "room = MOST_LEAVES - 1 - n_splits if",
+        "room = MOST_LEAVES - 1 if",
+        f"{SIZES}::test_a_tree_ends_at_the_most_leaves_a_tree_may_have",
+    ),
+    Slip(
+        "a layer has more open nodes than one query holds",
+        "learning/forests/layered.py",
+        "np.cumsum(is_open) <= most_open(rules.asked, rules.statistic.channels)",
+        "np.cumsum(is_open) > 0",
+        f"{SIZES}::test_a_layer_stays_open_for_as_many_nodes_as_one_query_holds",
+    ),
+    Slip(
+        "a depth is bought that no tree may have",
+        "learning/choosing/medians.py",
+        "2.0)))), MOST_BOUGHT_DEPTH)",
+        "2.0)))), 64)",
+        f"{SIZES}::test_a_bought_depth_is_one_that_a_tree_may_have",
+    ),
+    Slip(
+        "an epoch names more than a site may remember",
+        "transport/link.py",
+        "self._needs_epoch |= self.sender.is_full",
+        "self._needs_epoch |= False",
+        f"{SIZES}::test_an_epoch_ends_before_a_site_would_have_to_remember_too_many_names",
+    ),
+    Slip(
+        "sixty sites in one process say nothing",
+        "estimators/holders.py",
+        "    if sites > MANY_SITES:\n",
+        "    if sites > 10 * MANY_SITES:\n",
+        f"{MANY}::test_more_than_fifty_sites_show_how_far_they_are",
+    ),
+    Slip(
+        "a crowd that is named in a file says nothing",
+        "estimators/sources.py",
+        "    warn_of_crowds(len(names), len(holder))\n",
+        "",
+        f"{MANY}::test_many_sites_in_one_process_are_told_what_they_take",
+    ),
+)

@@ -1,0 +1,55 @@
+"""The reference of one round: what it imports, how long it is, whose its vectors are."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from spec import make_vectors
+
+HERE = Path(make_vectors.__file__).parent
+MOST_LINES = 550
+ALLOWED = set(sys.stdlib_module_names) | {"cryptography", "spec"}
+FORBIDDEN = {"os", "random", "secrets", "sqlite3", "socket", "threading", "functools", "time"}
+
+
+def imports(path):
+    tree = ast.parse(path.read_text())
+    names = [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_the_reference_imports_nothing_of_the_package_and_draws_no_randomness():
+    for name in ("one_round.py", "one_choice.py"):
+        found = imports(HERE / name)
+        assert {"cryptography", "fractions"} & found
+        assert found <= ALLOWED - FORBIDDEN
+    assert "spec" not in imports(HERE / "one_round.py")
+
+
+def test_one_round_can_be_read_in_one_sitting():
+    assert len((HERE / "one_round.py").read_text().splitlines()) < MOST_LINES
+
+
+def test_the_stored_vectors_are_what_the_reference_writes():
+    made = make_vectors.all_vectors()
+    assert {path.stem for path in (HERE / "vectors").glob("*.json")} == set(made)
+    for name, content in made.items():
+        assert (HERE / "vectors" / f"{name}.json").read_text() == make_vectors.spelled(content)
+        assert json.loads(make_vectors.spelled(content)) == json.loads(json.dumps(content))
+
+
+def test_it_prints_one_round():
+    words = [sys.executable, str(HERE / "one_round.py")]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    for part in (
+        "site 2 -> MASKED",
+        "SIGNED_SET",
+        "'kind': 'Charged'",
+        "sum over",
+        "split: ('age'",
+    ):
+        assert part in told
+    assert "site 2 -> SHARES" not in told

@@ -1,0 +1,205 @@
+"""The product's sites and coordinator on the spec's studies, rows and randomness, for tests."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+from hedgerow.errors import PartyRefused
+from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.noise import randomness
+from hedgerow.secagg.coordinator import Coordinator, SecureSum
+from hedgerow.secagg.envelope import MessageKind
+from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.site import Site
+from hedgerow.site.member import Member
+from hedgerow.site.policy import Policy
+from hedgerow.site.reading.encoding import encode
+from hedgerow.site.rows import Rows
+from hedgerow.site.vault import Vault
+from hedgerow.study.terms import Study
+from hedgerow.transport.endpoint import Endpoint, code_of
+from spec import one_round as spec
+
+VECTORS = Path(spec.__file__).parent / "vectors"
+GOOD = ("three_sites", "one_lost", "one_empty", "private_choice")
+
+
+def load(name: str) -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text())
+    assert stored["messages"]
+    assert stored["rounds"]
+    return stored
+
+
+def rows_of(rows: Sequence[tuple[Sequence[float | None], str]], study: Study) -> Rows:
+    """Rows as a site reads them: floats, NaN where nothing is known, and labels as texts."""
+    schema = study.schema
+    values = [[math.nan if value is None else value for value in row] for row, _ in rows]
+    numbers = np.array(values, np.float64).reshape(len(rows), len(schema.features))
+    labels = np.array([label for _, label in rows], dtype=object)
+    return Rows(encode(numbers, schema, y=labels), schema)
+
+
+class NoiseKeys:
+    """Stands in for the operating system under `SecretRandomness`: keys as told, then none."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+
+    def stream(self) -> CipherContext:
+        return Cipher(algorithms.AES256(self.keys.pop(0)), modes.CTR(bytes(16))).encryptor()
+
+
+def noise_keys(monkeypatch: Any) -> NoiseKeys:
+    keys = NoiseKeys()
+    monkeypatch.setattr(randomness, "_fresh_stream", keys.stream)
+    return keys
+
+
+class Replay:
+    """Real endpoints on real vaults, and a real coordinator, in the run of a stored vector."""
+
+    def __init__(self, folder: Path, stored: dict[str, Any], noise: NoiseKeys) -> None:
+        self.stored, self.noise = stored, noise
+        self.study = Study.from_dict(stored["study"])
+        self.identities = [Identity.from_bytes(bytes.fromhex(i)) for i in stored["identities"]]
+        publics = [identity.public for identity in self.identities]
+        self.roster = Roster(tuple(publics[:-1]), publics[-1])
+        self.parameters = Parameters.of(self.study.parameters)
+        self.vaults = [self._vault(folder, me) for me in range(self.study.parties)]
+        self.endpoints = [self._endpoint(me) for me in range(self.study.parties)]
+        run_id = bytes.fromhex(stored["run_id"])
+        self.coordinator = Coordinator(
+            self.identities[-1],
+            self.roster,
+            self.parameters,
+            self.study.hash,
+            entropy=lambda _: run_id,
+        )
+        self.round = 0
+        self.sums: list[SecureSum] = []
+        self.keys: list[bytes] = []
+        self._letters: dict[int, bytes] = {}
+        self._last = ""
+
+    def _vault(self, folder: Path, me: int) -> Vault:
+        place = folder / f"site {me}"
+        place.mkdir(parents=True)
+        vault = Vault.open(place / "state" / "site.db", self.identities[me], place / "anchor")
+        vault.ledger.set_lifetime(Measure.PURE, Fraction(10))
+        vault.ledger.approve(
+            self.study.account, self.study.measure, self.study.limit, self.study.name
+        )
+        return vault
+
+    def _endpoint(self, me: int) -> Endpoint:
+        """Entropy of the secure sum: that of the epoch, then what rounds leave after the noise."""
+        rounds = [bytes.fromhex(told["rand"][me])[32:] for told in self.stored["rounds"]]
+        whole = b"".join([bytes.fromhex(self.stored["epoch_rand"][me]), *rounds])
+        draws = iter([whole[i : i + 32] for i in range(0, len(whole), 32)])
+        vault = self.vaults[me]
+        site = Site(
+            self.identities[me],
+            self.roster,
+            me,
+            self.parameters,
+            self.study.hash,
+            vault.memory(self.study.account),
+            lambda length: next(draws),
+            pins=self.roster.fingerprints,
+        )
+        rows = rows_of(self.stored["rows"][me], self.study)
+        member = Member(self.study, rows, Policy.open())
+        return Endpoint(member, site, vault, lambda: vault.head(self.study.account))
+
+    # -------------------------------------------------------------------------------- the run
+    def play(self) -> Iterator[int]:
+        """All messages in order, made anew; before each of them, its number."""
+        replies: dict[tuple[str, int], bytes] = {}
+        for number, (kind, site, text) in enumerate(self.stored["messages"]):
+            yield number
+            message = bytes.fromhex(text)
+            if kind in spec.FROM_COORDINATOR:
+                assert self._letter(kind, site) == message, (kind, site, number)
+                replies[kind, site] = self.answer(site, kind, message)
+            else:
+                assert replies.pop((ANSWER_TO[kind], site)) == message, (kind, site, number)
+                if kind != "MASKED" or site not in self.told["lost"]:
+                    self.accept(kind, message)
+        yield len(self.stored["messages"])
+
+    @property
+    def told(self) -> dict[str, Any]:
+        told: dict[str, Any] = self.stored["rounds"][self.round - 1]
+        return told
+
+    def answer(self, site: int, kind: str, message: bytes) -> bytes:
+        if kind == "ROUND":
+            self.noise.keys = [bytes.fromhex(self.told["rand"][site])[:32]]
+        reply = self.endpoints[site].step(MessageKind[kind], message)
+        self.noise.keys = []
+        return reply
+
+    def refusal(self, site: int, kind: str, message: bytes) -> str | None:
+        """The code with which a site, or the coordinator, refuses; None if it does not."""
+        try:
+            if kind in spec.FROM_COORDINATOR:
+                self.endpoints[site].step(MessageKind[kind], message)
+            else:
+                self.accept(kind, message)
+        except PartyRefused as error:
+            return error.code
+        except Exception as error:
+            return code_of(error).value
+        return None
+
+    def accept(self, kind: str, message: bytes) -> None:
+        steps: dict[str, Callable[[bytes], None]] = {"KEYS": self.keys.append}
+        if self.sums:
+            summed = self.sums[-1]
+            steps |= {"MASKED": summed.accept_masked, "SIGNED_SET": summed.accept_signature}
+            steps |= {"SHARES": summed.accept_shares}
+        steps[kind](message)
+
+    def _letter(self, kind: str, site: int) -> bytes:
+        """Letters of one kind are written together, as soon as the first is wanted."""
+        if kind != self._last or site not in self._letters:
+            self._last, self._letters = kind, self._write(kind)
+        return self._letters.pop(site)
+
+    def _write(self, kind: str) -> dict[int, bytes]:
+        match kind:
+            case "JOIN":
+                return self.coordinator.join()
+            case "OPEN":
+                return self.coordinator.open(self.keys)
+            case "ROUND":
+                self.round += 1
+                questions, definitions = (
+                    bytes.fromhex(self.told[key]) for key in ("questions", "definitions")
+                )
+                picks = len(self.told["picks"][0])
+                started = self.coordinator.start(questions, len(self.told["sum"]), picks=picks)
+                self.sums.append(started)
+                return started.requests(dict.fromkeys(range(self.study.parties), definitions))
+            case "SURVIVORS":
+                return self.sums[-1].close()
+        if self.sums[-1].members is None:
+            assert self.sums[-1].close() == {}
+        return self.sums[-1].unmask()
+
+    def close(self) -> None:
+        for vault in self.vaults:
+            vault.close()
+
+
+ANSWER_TO = {"KEYS": "JOIN", "MASKED": "ROUND", "SIGNED_SET": "SURVIVORS", "SHARES": "UNMASK"}
