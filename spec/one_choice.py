@@ -61,7 +61,7 @@ def grid_name(study: Study, feature: int) -> str:
     """Names all that decides the cell of a value: two tests are one only if this agrees."""
     cuts = [repr(edge) for edge in edges(study, feature)]
     meaning = ["grid 1", study.features[feature][0], "numeric", cuts, [], False]
-    return hashlib.sha256(canonical(meaning)).hexdigest()[:16]
+    return hashlib.sha256(canonical(meaning)).hexdigest()
 
 
 def gini_scores(counts: Counts) -> list[int]:

@@ -323,7 +323,7 @@ def test_the_command_writes_the_best_and_all_candidates_together_keep_the_promis
 
 
 def test_the_command_says_what_was_chosen_in_words(place):
-    done = chosen(place, "--hold-out", "3", epsilon="110")  # noise that hides no measure
+    done = chosen(place, "--hold-out", "3", "--force", epsilon="110")  # noise that hides no measure
     assert f"{place}/model.json: " in done.stdout
     assert "2. HistogramTreeClassifier\n    auc" in done.stdout
     assert "3 fits, which together keep epsilon = 110, delta = 1e-6." in done.stdout

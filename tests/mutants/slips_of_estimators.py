@@ -228,8 +228,8 @@ HOLDING: Final = (
     Slip(
         "a pickled model holds its holders' secrets",
         "estimators/base.py",
-        'OWNERS = ("data_report_", "_held_out_draws")',
-        'OWNERS = ("data_report_",)',
+        'OWNERS = ("data_report_", "_held_out_draws", "ledger_")',
+        'OWNERS = ("data_report_", "ledger_")',
         f"{EVALUATION}::test_secrets_of_held_out_records_stay_with_their_holder",
     ),
 )

@@ -13,11 +13,13 @@ from hedgerow.values.grids import MISSING_TEXTS, ColumnKind, Grid
 from hedgerow.values.regions import cells
 from hedgerow.values.schema import Categorical, Feature, Hashed, Numeric, Schema, Spacing, Target
 from hedgerow.values.tokens import token_of
+from hedgerow.values.visible import has_hidden
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+VISIBLE = st.characters(exclude_categories=["Cs"]).filter(lambda letter: not has_hidden(letter))
+NAMES = st.text(VISIBLE, min_size=1, max_size=8)
+TEXTS = st.text(VISIBLE, max_size=8)
 
 
 def listed(least: int, most: int) -> st.SearchStrategy[tuple[str, ...]]:

@@ -293,15 +293,16 @@ def test_two_ledgers_on_one_file_see_each_other_s_charges(bench):
 
 
 def test_another_process_may_look_between_the_first_commit_and_its_anchor(bench):
-    seen = []
+    seen, ready = [], []
 
     def look(step):
-        if step == "committed" and not seen:
+        if step == "committed" and ready and not seen:
             seen.append(bench.open().is_open("a"))
 
     store = Store(connect(bench.path), look)
     bench.stores.append(store)
     ledger = SqliteLedger(store, sign=bench.key.sign, verify=bench.ours, anchor=bench.anchor)
+    ready.append("the tables are there")
     with store.transaction():
         ledger.set_lifetime(Measure.ZCDP, Q(10))
         ledger.approve("a", Measure.PURE, Q(1))

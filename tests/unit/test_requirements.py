@@ -26,6 +26,7 @@ OWN = {
     "benchmarks",
     "examples",
     "docs",
+    "spec",
     *(path.stem for path in (ROOT / "tests").rglob("*")),
 }
 SOLD_AS = {

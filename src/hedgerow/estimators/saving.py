@@ -74,7 +74,8 @@ def _fitted(estimator: Any) -> dict[str, Any]:
     }
 
 
-HALF_A_DIGEST = 32
+HALF_A_DIGEST, GRID_LETTERS = 32, 16
+"""Of models and of grids, in files of before digests were whole."""
 
 
 def load(path: str | Path) -> Any:
@@ -136,7 +137,7 @@ def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
     given = estimator.schema
     is_given = isinstance(given, Schema) and given.to_dict() == content["schema"]
     estimator.schema_ = given if is_given else Schema.from_dict(content["schema"])
-    estimator.model_ = Model.from_dict(content["model"])
+    estimator.model_ = Model.from_dict(_with_whole_digests(content["model"], estimator.schema_))
     trees = estimator.model_.score.trees if content["leaves"] else ()
     estimator.grown_ = tuple(
         _grown(tree, leaves) for tree, leaves in zip(trees, content["leaves"], strict=True)
@@ -180,6 +181,14 @@ def _as_plain(value: Any) -> Any:
 def _of_plain(value: Any) -> Any:
     is_table = isinstance(value, dict) and len(value) == 1 and value.keys() <= READERS.keys()
     return _value(value) if is_table else value
+
+
+def _with_whole_digests(model: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+    """Files of before name the grid of a test by the first letters of its digest."""
+    whole = {grid.digest[:GRID_LETTERS]: grid.digest for grid in schema.grids}
+    score = model["score"]
+    tests = [{**test, "grid": whole.get(test["grid"], test["grid"])} for test in score["tests"]]
+    return {**model, "score": {**score, "tests": tests}}
 
 
 def _class_named(name: str) -> Any:

@@ -8,13 +8,12 @@ is private.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, cast
 
@@ -349,8 +348,9 @@ def _type_of_labels(values: list[object]) -> type:
 def _type_of_label(value: object) -> type:
     if isinstance(value, bool | np.bool_):
         return bool
-    is_whole = isinstance(value, Real) and math.isfinite(value) and value == math.trunc(value)
-    return int if is_whole else str
+    if isinstance(value, Integral):
+        return int
+    return int if isinstance(value, Real) and float(value).is_integer() else str
 
 
 def _prints(kind: type, text: str) -> bool:
