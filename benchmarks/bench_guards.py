@@ -22,26 +22,27 @@ import pandas as pd
 import hedgerow as hr
 from benchmarks.sizes import sized
 from benchmarks.timing import Row
+from hedgerow.data import sums
+from hedgerow.data.rows import Rows
+from hedgerow.federation import client
+from hedgerow.federation.client import Endpoint
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.federation.store.vault import Vault
+from hedgerow.federation.transports import in_process
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.ledger.tables import Table
+from hedgerow.privacy.ledger.columns import Table
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.client import Site
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Site
-from hedgerow.site import answer
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.site.rows import Rows
-from hedgerow.site.vault import Vault
-from hedgerow.study.terms import Study
-from hedgerow.transport import endpoint, in_process
-from hedgerow.transport.endpoint import Endpoint
 
 SITES, COLUMNS, TURNS = 3, 20, sized(3, 1)
 RECORDS = (sized(20_000, 500), sized(200_000, 1_000))
 TARGET = 0.05
 PLACES = {
-    "admission": (endpoint, "why_not"),
-    "clamp, with truncation": (answer, "bounded_units"),
+    "admission": (client, "why_not"),
+    "clamp, with truncation": (sums, "bounded_units"),
     "codes on rows of the vault": (Table, "_code"),
 }
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from benchmarks.sizes import sized
 from benchmarks.timing import Row, named, race
-from hedgerow.kernels.encoding import encode_edges, split_rows
+from hedgerow.kernels.codes import encode_edges, split_rows
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_sums
-from hedgerow.values.packing import Packed, pack
-from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
-from hedgerow.values.trees import Tree
+from hedgerow.models.packing import Packed, pack
+from hedgerow.models.tree import Tree
+from hedgerow.schema.regions import EVERYONE, Region, Split, Step, cells
 
 N_ROWS, N_FEATURES, N_BINS = sized(1_000_000, 2_000), 30, 32
 N_TREES = 20  # of a batch of random trees

@@ -9,12 +9,12 @@ import numpy as np
 from benchmarks.sizes import sized
 from benchmarks.timing import Row, race
 from hedgerow.secagg import masks
-from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg.client import Fresh, MemoryInRam, Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Fresh, MemoryInRam, Site
-from hedgerow.study.consortium import Sparse
+from hedgerow.secagg.parameters import Sparse
+from hedgerow.secagg.server import Coordinator
 
 LENGTH = sized(100_000, 100)
 ROUNDS = 5

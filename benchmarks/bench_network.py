@@ -34,13 +34,13 @@ from benchmarks.network_world import (
     rows_of,
     study_of,
 )
-from hedgerow.coordinator.federation import Federation
-from hedgerow.estimators.assembling import Circumstances, train
+from hedgerow.federation.link import SecureLink
+from hedgerow.federation.server import Federation
+from hedgerow.federation.transports.in_process import open_federation
+from hedgerow.methods.training import Circumstances, train
+from hedgerow.privacy.bundles import length_of
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.study.limits import length_of
-from hedgerow.study.terms import Study
-from hedgerow.transport.in_process import open_federation
-from hedgerow.transport.link import SecureLink
+from hedgerow.privacy.study import Study
 
 PART = "network"
 USUAL = (

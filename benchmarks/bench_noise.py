@@ -8,14 +8,14 @@ from functools import partial
 from benchmarks.sizes import sized
 from benchmarks.timing import Row, race
 from hedgerow.kernels.noise import invert
-from hedgerow.privacy.noise.mechanisms import (
+from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoiseLaw,
     PolyaDifference,
 )
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.privacy.noise.sampling import draw
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.sampling import draw
 
 N_DRAWS = sized(1_000_000, 1_000)
 LAWS: dict[str, NoiseLaw] = {

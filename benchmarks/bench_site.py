@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from examples.network.walk import Walk
-from hedgerow.agreement.approving import approve
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.deployment.approve import approve
+from hedgerow.deployment.site_state import DataPlace, StateFolder
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.federation.audit_log import Audit, lines_of
+from hedgerow.schema.schema import Numeric, Schema
 from hedgerow.secagg.keys import Identity
-from hedgerow.site.audit import Audit, lines_of
-from hedgerow.site.state import DataPlace, StateFolder
-from hedgerow.values.schema import Numeric, Schema
 
 COLUMNS = 30
 POLICY = """\

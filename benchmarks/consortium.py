@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import hedgerow as hr
-from hedgerow.estimators.assembling import Circumstances, Terms, agree, train
-from hedgerow.estimators.holders import draws_of_holders
-from hedgerow.site.reading import encoding
-from hedgerow.site.rows import Rows
-from hedgerow.study.consortium import Sparse
-from hedgerow.transport import in_process
+from hedgerow.data.holders import draws_of_holders
+from hedgerow.data.reading import encoding
+from hedgerow.data.rows import Rows
+from hedgerow.federation.transports import in_process
+from hedgerow.methods.training import Circumstances, Terms, agree, train
+from hedgerow.secagg.parameters import Sparse
 
 ROWS_OF_A_SITE, FEATURES = 20, 8
 

@@ -11,22 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.network_world import identities
-from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.study.terms import Study
-from hedgerow.transport.carrier import Carrier
-from hedgerow.transport.certificates import (
+from hedgerow.federation.exchange import Carrier, Post
+from hedgerow.federation.journal import FileJournal
+from hedgerow.federation.link import SecureLink
+from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
     accept_certificate,
     key_bytes,
     new_key,
 )
-from hedgerow.transport.https import HttpsCarrier
-from hedgerow.transport.journal import FileJournal
-from hedgerow.transport.link import SecureLink
-from hedgerow.transport.post import Post
+from hedgerow.federation.transports.https import HttpsCarrier
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import Identity, Roster
+from hedgerow.secagg.server import Coordinator
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def over_https(parties: int, folder: Path) -> Iterator[Consortium]:
 def over_flare(parties: int, folder: Path) -> Iterator[Consortium]:
     """FLARE's own processes count too: a client and a job at every site, a server and its job."""
     from examples.network.flare_network import ADMIN, flare_network
-    from hedgerow.transport.flare import FlareCarrier
+    from hedgerow.federation.transports.flare import FlareCarrier
 
     names = names_of(parties)
     sockets = {name: folder / f"{name}.socket" for name in names}

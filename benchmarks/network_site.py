@@ -15,21 +15,21 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.network_world import MARK, boosted_study, identities, rows_of, study_of
+from hedgerow.federation.client import Endpoint
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.federation.store.vault import Vault
+from hedgerow.federation.transports.certificates import client_context
+from hedgerow.federation.transports.https import Caller
+from hedgerow.federation.transports.socket import SocketDoor
 from hedgerow.kernels.warming import warm
 from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Site
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.site.vault import Vault
-from hedgerow.study.terms import Study
-from hedgerow.transport.certificates import client_context
-from hedgerow.transport.endpoint import Endpoint
-from hedgerow.transport.https import Caller
-from hedgerow.transport.socket import SocketDoor
 
 
 def opened_vault(parties: int, place: int, folder: Path) -> Vault:

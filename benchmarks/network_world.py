@@ -7,19 +7,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.estimators.assembling import Terms, agree
-from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Rows, public_draws
+from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+from hedgerow.methods.method import Recipe
+from hedgerow.methods.training import Terms, agree
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Binning, Cells, ClassCounts, QueryKind, SumQuery
-from hedgerow.recipes.recipe import Recipe
+from hedgerow.privacy.queries import Binning, Cells, ClassCounts, QueryKind, SumQuery
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Numeric, Schema
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.drawing import public_draws
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Rows
-from hedgerow.study.terms import Study
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Numeric, Schema
 
 MARK = b"echo"
 FEATURES, BINS, ROWS = 60, 250, 1_000

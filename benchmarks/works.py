@@ -265,7 +265,7 @@ def thousand_sites() -> Measured:
 
 @work("`party` with 1,000 names, 2e5 rows", "one sort")
 def party_names() -> Measured:
-    from hedgerow.estimators.holders import split_by_party
+    from hedgerow.data.holders import split_by_party
 
     X, y, _ = normals(sized(200_000, 2_000), 5)
     who = np.random.default_rng(1).integers(1000, size=len(y)).astype(str)

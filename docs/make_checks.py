@@ -17,7 +17,7 @@ import sklearn
 from sklearn.utils.estimator_checks import check_estimator
 
 import hedgerow as hr
-from hedgerow.estimators.sklearn_checks import COMPARING, expected_failed_checks
+from hedgerow.methods.sklearn_checks import COMPARING, expected_failed_checks
 
 FILE = Path(__file__).with_name("checks.csv")
 COLUMNS = ("estimator", "passed", "skipped by scikit-learn", "expected", "failed")
@@ -33,7 +33,7 @@ each estimator at its defaults and epsilon {EPSILON:g}, on a schema that is read
 {len(COMPARING)} checks compare the predictions of two fits, and noise is drawn anew for each:
 {", ".join(f"`{name}`" for name in COMPARING)}.
 They may fail, and whether they do is chance; *expected* names those that did. What
-`hedgerow.estimators.sklearn_checks.expected_failed_checks(model)` gives is for `check_estimator`.
+`hedgerow.methods.sklearn_checks.expected_failed_checks(model)` gives is for `check_estimator`.
 Without noise (`placement="nowhere"`) every estimator passes every check;
 `tests/contract/test_estimators.py` runs both.
 

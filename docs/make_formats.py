@@ -11,14 +11,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hedgerow.agreement.study_file import StudyFile
-from hedgerow.estimators.model_file import FORMAT, FORMAT_VERSION
-from hedgerow.estimators.saving import ENTRIES
-from hedgerow.values.features import Categorical, Hashed, Numeric, Spacing, Target
-from hedgerow.values.models import Output
-from hedgerow.values.schema_text import CLASSES, MARKS, OPEN
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.methods.model_file import FORMAT, FORMAT_VERSION
+from hedgerow.methods.saving import ENTRIES
+from hedgerow.models.model import Output
+from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Target
+from hedgerow.schema.toml import CLASSES, MARKS, OPEN
 
-FOLDER = Path(__file__).parents[1] / "src/hedgerow/agreement/json_schemas"
+FOLDER = Path(__file__).parents[1] / "src/hedgerow/deployment/json_schemas"
 """They ship with hedgerow, whose commands hold files against them."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string"}]}

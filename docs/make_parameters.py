@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import hedgerow as hr
-from hedgerow.estimators.parameters import Declared, declared
+from hedgerow.methods.parameters import Declared, declared
 
 PAGE = Path(__file__).with_name("parameters.md")
 FAMILIES = ("Tree", "Forest", "BoostedTrees", "HistogramTree", "TopDownTree", "ExtraTrees")
@@ -15,7 +15,7 @@ FAMILIES += ("MedianForest", "KaryForest")
 HEAD = """# Parameters
 
 For data scientists. Made by `python docs/make_parameters.py` from the declarations in
-`src/hedgerow/estimators`; a test compares.
+`src/hedgerow/methods`; a test compares.
 
 A cell holds the default of the parameter in that family, and nothing where the family has no such
 parameter. A *c* marks what only the classifier has. One word means one thing in all of them. What

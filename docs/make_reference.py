@@ -13,7 +13,7 @@ import typer.main
 
 import hedgerow as hr
 from hedgerow.cli.main import app
-from hedgerow.estimators.planning import OWN_METHODS
+from hedgerow.methods.plan import OWN_METHODS
 
 FOLDER = Path(__file__).with_name("reference")
 MOST_USES = 6

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hedgerow.errors import DataError
-from hedgerow.values.schema import MAX_VALUES, Categorical, Feature, Numeric, Schema, Target
+from hedgerow.schema.schema import MAX_VALUES, Categorical, Feature, Numeric, Schema, Target
 
 FOLDER_VARIABLE = "HEDGEROW_DATA"
 

@@ -12,8 +12,8 @@ from itertools import count
 from types import SimpleNamespace
 from unittest import mock
 
-from hedgerow.estimators import holders
-from hedgerow.privacy.noise import randomness
+from hedgerow.data import holders
+from hedgerow.privacy.mechanisms import randomness
 from studies import simulation
 
 

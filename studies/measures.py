@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.values.schema import Schema
+from hedgerow.schema.schema import Schema
 
 LEAST_PROBABILITY = 1e-6
 CONFIDENCE_BINS = 15

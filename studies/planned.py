@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
-from hedgerow.estimators.planning import OWN_METHODS, preferred
+from hedgerow.methods.plan import OWN_METHODS, preferred
 from studies.harness import Cell, Computation
 from studies.ours.tasks import Task, task
 from studies.pages import markdown_table, write_page

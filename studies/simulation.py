@@ -15,23 +15,25 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.coordinator.federation import Collected, Federation
+from hedgerow.data.reading import encoding
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.sums import Answering
+from hedgerow.federation.exchange import Collected
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.federation.server import Federation
 from hedgerow.kernels.noise import invert
-from hedgerow.learning.flow import run
-from hedgerow.privacy.accounting.budget import Cost, Placement, exact
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.method import Recipe, Trained
+from hedgerow.privacy.accounting.budget import Cost, Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger, MemoryLedger
-from hedgerow.privacy.noise import sampling
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.queries import BoundQuery, LocalChoice, Query, SelectQuery, Summed, SumQuery
-from hedgerow.recipes.recipe import Recipe, Trained
-from hedgerow.site.answer import Answering
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.site.reading import encoding
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.study.terms import Study
-from hedgerow.values.regions import Fold
-from hedgerow.values.schema import Schema
+from hedgerow.privacy.mechanisms import sampling
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.queries import BoundQuery, LocalChoice, Query, SelectQuery, Summed, SumQuery
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import Fold
+from hedgerow.schema.rules import exact
+from hedgerow.schema.schema import Schema
 
 IntArray = NDArray[np.int64]
 

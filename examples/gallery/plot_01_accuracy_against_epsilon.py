@@ -22,7 +22,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 import hedgerow as hr
-from hedgerow.demo import SCHEMA, patients
+from hedgerow.cli.demo import SCHEMA, patients
 
 warnings.simplefilter("ignore", hr.SignalWarning)  # said in words below
 rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hedgerow as hr
-from hedgerow.demo import SCHEMA, patients
+from hedgerow.cli.demo import SCHEMA, patients
 
 rows, labels = patients(6_000, np.random.default_rng(6))
 models = {

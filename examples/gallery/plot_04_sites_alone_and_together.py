@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import hedgerow as hr
-from hedgerow.demo import HOSPITALS, SCHEMA, SIZES, patients
+from hedgerow.cli.demo import HOSPITALS, SCHEMA, SIZES, patients
 
 rng = np.random.default_rng(1)
 rows, labels = patients(sum(SIZES), rng)

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import hedgerow as hr
-from hedgerow.demo import SCHEMA, patients
+from hedgerow.cli.demo import SCHEMA, patients
 
 rng = np.random.default_rng(2)
 rows, labels = patients(6_000, rng)

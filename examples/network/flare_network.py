@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 import hedgerow
-from hedgerow.transport.flare_locks import lock
+from hedgerow.federation.transports.flare_locks import lock
 
 ADMIN = "admin@coordinator.org"
 PROJECT = """\

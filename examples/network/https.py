@@ -18,7 +18,7 @@ def show(folder: Path) -> None:
     from rich.table import Table
 
     import hedgerow as hr
-    from hedgerow.site.audit import in_words, lines_of
+    from hedgerow.federation.audit_log import in_words, lines_of
 
     model = hr.load(folder / "study/model.json")
     test = pd.read_csv(folder / "test.csv")

@@ -155,7 +155,7 @@ def write_rows(walk: Walk) -> None:
     import numpy as np
     import pandas as pd
 
-    from hedgerow.demo import SCHEMA, patients
+    from hedgerow.cli.demo import SCHEMA, patients
 
     rng = np.random.default_rng(0)
     walk.write("schema.toml", SCHEMA.to_toml())

@@ -33,27 +33,27 @@ if TYPE_CHECKING:
         TooFewParties,
         UnsupportedQuery,
     )
-    from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
-    from hedgerow.estimators.choosing import choose
-    from hedgerow.estimators.evaluation import evaluate
-    from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-    from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
-    from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
-    from hedgerow.estimators.kary_forest import KaryForestClassifier, KaryForestRegressor
-    from hedgerow.estimators.ledger import Ledger
-    from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
-    from hedgerow.estimators.planning import Plan, plan
-    from hedgerow.estimators.saving import load
-    from hedgerow.estimators.topdown import TopDownTreeClassifier
-    from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
-    from hedgerow.learning.choosing.screening import Refinement
-    from hedgerow.privacy.noise.response import BloomReports
+    from hedgerow.federation.policy import Policy
+    from hedgerow.methods.blocks.screening import Refinement
+    from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.methods.choose import choose
+    from hedgerow.methods.evaluate import evaluate
+    from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+    from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
+    from hedgerow.methods.histogram_tree import HistogramTreeClassifier
+    from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
+    from hedgerow.methods.ledger import Ledger
+    from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
+    from hedgerow.methods.plan import Plan, plan
+    from hedgerow.methods.saving import load
+    from hedgerow.methods.topdown import TopDownTreeClassifier
+    from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+    from hedgerow.privacy.mechanisms.response import BloomReports
     from hedgerow.report.evaluation import Evaluation
+    from hedgerow.report.importances import importances, shape
     from hedgerow.report.picture import draw_tree
-    from hedgerow.report.reading import importances, shape
     from hedgerow.report.text import explain, show_tree
-    from hedgerow.site.policy import Policy
-    from hedgerow.values.schema import Categorical, Hashed, Mark, Numeric, Schema, Spacing, Target
+    from hedgerow.schema.schema import Categorical, Hashed, Mark, Numeric, Schema, Spacing, Target
 
 
 _HOMES = {
@@ -78,27 +78,27 @@ _HOMES = {
         "TooFewParties",
         "UnsupportedQuery",
     ),
-    "hedgerow.estimators.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
-    "hedgerow.estimators.choosing": ("choose",),
-    "hedgerow.estimators.evaluation": ("evaluate",),
-    "hedgerow.estimators.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
-    "hedgerow.estimators.forest": ("ForestClassifier", "ForestRegressor"),
-    "hedgerow.estimators.histogram_tree": ("HistogramTreeClassifier",),
-    "hedgerow.estimators.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
-    "hedgerow.estimators.ledger": ("Ledger",),
-    "hedgerow.estimators.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
-    "hedgerow.estimators.planning": ("Plan", "plan"),
-    "hedgerow.estimators.saving": ("load",),
-    "hedgerow.estimators.topdown": ("TopDownTreeClassifier",),
-    "hedgerow.estimators.tree": ("TreeClassifier", "TreeRegressor"),
-    "hedgerow.learning.choosing.screening": ("Refinement",),
-    "hedgerow.privacy.noise.response": ("BloomReports",),
+    "hedgerow.methods.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
+    "hedgerow.methods.choose": ("choose",),
+    "hedgerow.methods.evaluate": ("evaluate",),
+    "hedgerow.methods.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
+    "hedgerow.methods.forest_estimators": ("ForestClassifier", "ForestRegressor"),
+    "hedgerow.methods.histogram_tree": ("HistogramTreeClassifier",),
+    "hedgerow.methods.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
+    "hedgerow.methods.ledger": ("Ledger",),
+    "hedgerow.methods.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
+    "hedgerow.methods.plan": ("Plan", "plan"),
+    "hedgerow.methods.saving": ("load",),
+    "hedgerow.methods.topdown": ("TopDownTreeClassifier",),
+    "hedgerow.methods.tree_estimators": ("TreeClassifier", "TreeRegressor"),
+    "hedgerow.methods.blocks.screening": ("Refinement",),
+    "hedgerow.privacy.mechanisms.response": ("BloomReports",),
     "hedgerow.report.picture": ("draw_tree",),
     "hedgerow.report.evaluation": ("Evaluation",),
-    "hedgerow.report.reading": ("importances", "shape"),
+    "hedgerow.report.importances": ("importances", "shape"),
     "hedgerow.report.text": ("explain", "show_tree"),
-    "hedgerow.site.policy": ("Policy",),
-    "hedgerow.values.schema": (
+    "hedgerow.federation.policy": ("Policy",),
+    "hedgerow.schema.schema": (
         "Categorical",
         "Hashed",
         "Mark",

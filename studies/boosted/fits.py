@@ -36,7 +36,7 @@ def work(dataset: str, recipe: str, epsilon: float, parties: int, split: int) ->
     """One fit on 70 % of the rows, measured on the rest."""
     from sklearn.model_selection import train_test_split
 
-    from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
+    from hedgerow.methods.boosted_trees import BoostedTreesClassifier
 
     known = loaded(dataset)
     train, test = train_test_split(

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.learning.bins.public_grids import fine_schema
-from hedgerow.learning.choosing.medians import depth_for
-from hedgerow.recipes.papers.kary import KARY_BINS
-from hedgerow.values.schema import Schema
+from hedgerow.methods.blocks.medians import depth_for
+from hedgerow.methods.blocks.public_grids import fine_schema
+from hedgerow.methods.multiway import KARY_BINS
+from hedgerow.schema.schema import Schema
 from studies import datasets
 from studies.simulation import Sites
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.recipes.papers.consul import MedianForest
-from hedgerow.site.reading import encoding
+from hedgerow.data.reading import encoding
+from hedgerow.methods.consul import MedianForest
 from studies.diprime.data import halves
 from studies.diprime.methods import (
     RECIPES,

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.methods.consul import MedianForest, MedianSplit
+from hedgerow.methods.liu import ExtraTrees, LeanOn, SplitRule
+from hedgerow.methods.method import Recipe, Trained
+from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
+from hedgerow.models.tree import Tree
 from hedgerow.papers.consul import honest_factor_of_medians
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Mechanism
-from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
-from hedgerow.recipes.papers.kary import KaryForest, PrunedKaryForest
-from hedgerow.recipes.papers.liu import ExtraTrees, LeanOn, SplitRule
-from hedgerow.recipes.recipe import Recipe, Trained
-from hedgerow.values.regions import Region
-from hedgerow.values.trees import Tree
+from hedgerow.privacy.queries import Mechanism
+from hedgerow.schema.regions import Region
 from studies import simulation
 from studies.diprime.data import PARTIES, Halves, kary_depth, occupancy, paper_depth
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier as PooledExtraTrees
 from sklearn.metrics import f1_score
 
-from hedgerow.estimators.extra_trees import ExtraTreesClassifier
+from hedgerow.methods.extra_trees import ExtraTreesClassifier
 from hedgerow.papers import liu
-from hedgerow.privacy.accounting.budget import exact
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.values.schema import Schema
+from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.schema.rules import exact
+from hedgerow.schema.schema import Schema
 from studies import datasets
 
 KDD = "kddcup99_10pct"

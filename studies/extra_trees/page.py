@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hedgerow.privacy.noise.response import BITS_PER_CLASS, HASHES
+from hedgerow.privacy.mechanisms.response import BITS_PER_CLASS, HASHES
 from studies.claims import section
 from studies.extra_trees.claims import BELOW_PAPER, NEAR_PAPER, NEAR_SKLEARN, VARIED, claims, varied
 from studies.extra_trees.fits import (

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hedgerow.methods.method import Recipe
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.queries import BoundQuery, Summed
-from hedgerow.recipes.recipe import Recipe
-from hedgerow.study.terms import Study
+from hedgerow.privacy.queries import BoundQuery, Summed
+from hedgerow.privacy.study import Study
 from studies import datasets
 from studies.gubler.methods import AS_RELEASED, METHODS, plain
 from studies.gubler.mixture import BINS, PARTIES, Drawn, mixture

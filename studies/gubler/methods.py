@@ -8,18 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.builder import Node, TreePlan, grow
-from hedgerow.learning.choosing import histograms
-from hedgerow.learning.choosing.scores import gini
-from hedgerow.learning.flow import Flow, Quote
-from hedgerow.learning.frontier import LevelOrder
-from hedgerow.learning.leaves import per_leaf
-from hedgerow.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.recipes.recipe import Needs, Recipe, Task, Trained, mean_of
-from hedgerow.study.size import Size
-from hedgerow.values.candidates import Grids, all_features
-from hedgerow.values.schema import Schema
+from hedgerow.methods.blocks import histograms, leaves
+from hedgerow.methods.blocks.builder import LevelOrder, Node, TreePlan, grow
+from hedgerow.methods.blocks.flow import Flow, Quote
+from hedgerow.methods.blocks.scores import gini
+from hedgerow.methods.gubler import HistogramTree
+from hedgerow.methods.method import Needs, Recipe, Task, Trained, mean_of
+from hedgerow.privacy.bundles import Size
+from hedgerow.privacy.queries import Binning, Cells, ClassCounts, QueryKinds, Whole, bounds, sums
+from hedgerow.schema.candidates import Grids, all_features
+from hedgerow.schema.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +72,7 @@ class SavingAsPrinted:
         for_each = self.bounds_share / true_cost
         bounds_of = histograms.asked_bounds(rules.grids, lambda features: for_each)
         choose = histograms.by_bounds(rules, all_features(p), share_at, p * for_each, 1, bounds_of)
-        ends = per_leaf.by_query(counts, lambda node: self.leaf_share)
+        ends = leaves.by_query(counts, lambda node: self.leaf_share)
         plan = TreePlan(choose, LevelOrder(), self.max_depth, ends)
         grown = yield from grow(plan, schema.names, rng)
         return Trained(mean_of([grown.tree]), (grown,))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.schema.schema import Numeric, Schema
 from studies.simulation import Sites
 
 PARTIES = 5

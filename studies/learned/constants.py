@@ -16,11 +16,15 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from hedgerow.learning import counting, goal, target_range
-from hedgerow.learning.bins import by_count
-from hedgerow.learning.curves import smoothing, stacking
-from hedgerow.learning.leaves import calibration, leaning, levelling
-from hedgerow.recipes.ours import boost_classes, boost_numbers, forest, plain, tree
+from hedgerow.methods import boosting_classes, boosting_numbers, forest, tree
+from hedgerow.methods.blocks import (
+    calibration,
+    curves,
+    fallback,
+    goal,
+    leaves,
+    private_bins,
+)
 
 CLASSES, NUMBERS = "classes", "numbers"
 TWICE = (Fraction(1, 2), Fraction(2))
@@ -35,6 +39,8 @@ class Constant:
     The same constant may have been imported by its name: then every module has to change.
     """
 
+    group: str
+    """By which kept rows call it."""
     module: ModuleType
     name: str
     factors: tuple[Fraction, ...] = TWICE
@@ -43,7 +49,7 @@ class Constant:
 
     @property
     def label(self) -> str:
-        parts = (self.module.__name__.rpartition(".")[2], self.name, self.field)
+        parts = (self.group, self.name, self.field)
         return ".".join(part for part in parts if part)
 
     def settings(self) -> list[str]:
@@ -82,76 +88,89 @@ def _with_field(whole: Any, path: list[str], factor: Fraction) -> Any:
 
 
 COUNTING = (
-    Constant(counting, "COUNT_IS_SEEN", also=(plain,)),
-    Constant(counting, "AGAIN_SHARE", SHARE),
+    Constant("counting", goal, "COUNT_IS_SEEN", also=(fallback,)),
+    Constant("counting", goal, "AGAIN_SHARE", SHARE),
 )
 TARGET = (
-    Constant(target_range, "TARGET_SHARE", SHARE, also=(goal,)),
-    Constant(target_range, "TARGET_STANDS_OUT"),
-    Constant(goal, "TARGET_AGAIN", SHARE),
-    Constant(plain, "HARMFUL_OF_NUMBERS"),
+    Constant("target_range", goal, "TARGET_SHARE", SHARE, also=(goal,)),
+    Constant("target_range", goal, "TARGET_STANDS_OUT"),
+    Constant("goal", goal, "TARGET_AGAIN", SHARE),
+    Constant("plain", fallback, "HARMFUL_OF_NUMBERS"),
 )
-TREES_OF_CLASSES = (Constant(leaning, "PSEUDO_ROWS"), Constant(plain, "HARMFUL"))
+TREES_OF_CLASSES = (
+    Constant("leaning", leaves, "PSEUDO_ROWS"),
+    Constant("plain", fallback, "HARMFUL"),
+)
 ONE_TREE = (
-    Constant(tree, "lean_of", field="per_noise"),
-    Constant(tree, "ROOT_SHARE", SHARE),
-    Constant(tree, "tree_constants", SHARE, "leaf_share"),
-    Constant(tree, "tree_constants", field="pieces.penalty"),
-    Constant(tree, "tree_constants", field="pieces.deviations"),
-    Constant(tree, "LEAST_ROWS"),
+    Constant("tree", tree, "lean_of", field="per_noise"),
+    Constant("tree", tree, "ROOT_SHARE", SHARE),
+    Constant("tree", tree, "tree_constants", SHARE, "leaf_share"),
+    Constant("tree", tree, "tree_constants", field="pieces.penalty"),
+    Constant("tree", tree, "tree_constants", field="pieces.deviations"),
+    Constant("tree", tree, "LEAST_ROWS"),
 )
 ONE_FOREST = (
-    Constant(forest, "forest_constants", SHARE, "root_share"),
-    Constant(forest, "WEAK_PENALTY"),
-    Constant(forest, "NOISE_PENALTY"),
-    Constant(forest, "SCREEN_FROM"),
-    Constant(forest, "WEIGHT_FLOOR"),
+    Constant("forest", forest, "forest_constants", SHARE, "root_share"),
+    Constant("forest", forest, "WEAK_PENALTY"),
+    Constant("forest", forest, "NOISE_PENALTY"),
+    Constant("forest", forest, "SCREEN_FROM"),
+    Constant("forest", forest, "WEIGHT_FLOOR"),
 )
 OF_RECIPES: dict[tuple[str, str], tuple[Constant, ...]] = {
     ("boosted", CLASSES): (
         *COUNTING,
-        Constant(boost_classes, "HOPELESS"),
-        Constant(by_count, "BINS_SHARE", SHARE),
-        Constant(by_count, "DEVIATIONS_A_BIN"),
-        Constant(by_count, "COUNT_STANDS_OUT"),
-        Constant(smoothing, "ROUGH"),
-        Constant(smoothing, "PULL"),
-        Constant(smoothing, "LEAST_CLASS"),
-        Constant(stacking, "LARGEST_START"),
-        Constant(stacking, "STEP_DEVIATION"),
-        Constant(boost_classes, "STACK_PART", SHARE),
-        Constant(boost_classes, "MOST_FOR_TREES", SHARE),
-        Constant(boost_classes, "TREE_GATE"),
-        Constant(boost_classes, "TREE_GATE_OF_MANY"),
-        Constant(boost_classes, "MANY_DEVIATION"),
-        Constant(boost_classes, "Wiener", field="deviation"),
+        Constant("boost_classes", boosting_classes, "HOPELESS"),
+        Constant("by_count", private_bins, "BINS_SHARE", SHARE),
+        Constant("by_count", private_bins, "DEVIATIONS_A_BIN"),
+        Constant("by_count", private_bins, "COUNT_STANDS_OUT"),
+        Constant("smoothing", curves, "ROUGH"),
+        Constant("smoothing", curves, "PULL"),
+        Constant("smoothing", curves, "LEAST_CLASS"),
+        Constant("stacking", curves, "LARGEST_START"),
+        Constant("stacking", curves, "STEP_DEVIATION"),
+        Constant("boost_classes", boosting_classes, "STACK_PART", SHARE),
+        Constant("boost_classes", boosting_classes, "MOST_FOR_TREES", SHARE),
+        Constant("boost_classes", boosting_classes, "TREE_GATE"),
+        Constant("boost_classes", boosting_classes, "TREE_GATE_OF_MANY"),
+        Constant("boost_classes", boosting_classes, "MANY_DEVIATION"),
+        Constant("boost_classes", boosting_classes, "Wiener", field="deviation"),
     ),
     ("forest", CLASSES): (
         *COUNTING,
         *TREES_OF_CLASSES,
         *ONE_FOREST,
-        Constant(forest, "HOPELESS"),
-        Constant(forest, "forest_constants", SHARE, "sharpness"),
-        Constant(leaning, "CLASSES_PER_NOISE"),
-        Constant(forest, "CALIBRATION_SHARE", SHARE),
-        Constant(calibration, "EXPECTED_ERROR"),
+        Constant("forest", forest, "HOPELESS"),
+        Constant("forest", forest, "forest_constants", SHARE, "sharpness"),
+        Constant("leaning", leaves, "CLASSES_PER_NOISE"),
+        Constant("forest", forest, "CALIBRATION_SHARE", SHARE),
+        Constant("calibration", calibration, "EXPECTED_ERROR"),
     ),
-    ("tree", CLASSES): (*COUNTING, *TREES_OF_CLASSES, *ONE_TREE, Constant(tree, "HOPELESS")),
+    ("tree", CLASSES): (
+        *COUNTING,
+        *TREES_OF_CLASSES,
+        *ONE_TREE,
+        Constant("tree", tree, "HOPELESS"),
+    ),
     ("boosted", NUMBERS): (
         *TARGET,
-        Constant(boost_numbers, "LEAST_SIGNAL"),
-        Constant(boost_numbers, "LOOK_SHARE"),
-        Constant(boost_numbers, "RESIDUAL_TAIL"),
-        Constant(boost_numbers, "boost_constants", SHARE, "root_share"),
+        Constant("boost_numbers", boosting_numbers, "LEAST_SIGNAL"),
+        Constant("boost_numbers", boosting_numbers, "LOOK_SHARE"),
+        Constant("boost_numbers", boosting_numbers, "RESIDUAL_TAIL"),
+        Constant("boost_numbers", boosting_numbers, "boost_constants", SHARE, "root_share"),
     ),
     ("forest", NUMBERS): (
         *COUNTING,
         *TARGET,
         *ONE_FOREST,
-        Constant(forest, "MOST_LEAF_NOISE"),
-        Constant(levelling, "LEVEL_NOISE"),
+        Constant("forest", forest, "MOST_LEAF_NOISE"),
+        Constant("levelling", calibration, "LEVEL_NOISE"),
     ),
-    ("tree", NUMBERS): (*COUNTING, *TARGET, *ONE_TREE, Constant(levelling, "LEVEL_NOISE")),
+    ("tree", NUMBERS): (
+        *COUNTING,
+        *TARGET,
+        *ONE_TREE,
+        Constant("levelling", calibration, "LEVEL_NOISE"),
+    ),
 }
 """Of each recipe and task, those that were varied. A constant stands where a recipe uses it."""
 

@@ -51,7 +51,7 @@ def _real(name: str) -> Task:
 def _diabetes() -> Task:
     from sklearn.datasets import load_diabetes
 
-    from hedgerow.values.schema import Schema, Target
+    from hedgerow.schema.schema import Schema, Target
     from studies.datasets import declared, whole
 
     frame: pd.DataFrame = load_diabetes(as_frame=True).frame

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
-from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
+from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Target
 from studies.learned.constants import NUMBERS
 from studies.ours.tasks import Task
 

@@ -11,19 +11,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hedgerow.estimators.base import PrivateEstimator
-from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
-from hedgerow.estimators.extra_trees import ExtraTreesClassifier
-from hedgerow.estimators.forest import ForestClassifier, ForestRegressor
-from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
-from hedgerow.estimators.topdown import TopDownTreeClassifier
-from hedgerow.estimators.tree import TreeClassifier, TreeRegressor
-from hedgerow.learning.bins.public_grids import fine_schema
-from hedgerow.learning.choosing.screening import Refinement
-from hedgerow.learning.leaves.pruning import merge_equal_labels
-from hedgerow.site.reading.encoding import encode_features
-from hedgerow.values.grids import uniform_edges
-from hedgerow.values.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
+from hedgerow.data.reading.encoding import encode_features
+from hedgerow.methods.base import PrivateEstimator
+from hedgerow.methods.blocks.leaves import merge_equal_labels
+from hedgerow.methods.blocks.public_grids import fine_schema
+from hedgerow.methods.blocks.screening import Refinement
+from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+from hedgerow.methods.extra_trees import ExtraTreesClassifier
+from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
+from hedgerow.methods.histogram_tree import HistogramTreeClassifier
+from hedgerow.methods.topdown import TopDownTreeClassifier
+from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+from hedgerow.schema.grids import uniform_edges
+from hedgerow.schema.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
 from studies.datasets import LEFT_OUT, declared, folder, whole
 
 DELTA = 1e-6

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hedgerow.values.schema import Feature, Hashed, Numeric, Target
+from hedgerow.schema.schema import Feature, Hashed, Numeric, Target
 from studies.ours.tasks import Task
 
 SITES, MANY_SITES = 5, 20

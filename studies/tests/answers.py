@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
-from hedgerow.values.schema import Categorical, Numeric, Schema, Target
+from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 from studies import datasets, simulation
 from studies.fixed_noise import fixed_noise
 
@@ -120,7 +120,7 @@ def of_boosted() -> Answers:
 
 def of_diprime() -> Answers:
     """Every private method of the study, with and without folds where both are drawn."""
-    from hedgerow.learning.bins.public_grids import fine_schema
+    from hedgerow.methods.blocks.public_grids import fine_schema
     from studies.diprime.data import PARTIES, Halves
     from studies.diprime.methods import ALL_ROWS, RECIPES, Setting, train
 

@@ -92,8 +92,8 @@ def test_training_rows_are_those_of_the_files():
 
 
 def test_every_recipe_of_the_grid_is_one_the_estimator_knows():
-    from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
-    from hedgerow.values.schema import Numeric, Schema
+    from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+    from hedgerow.schema.schema import Numeric, Schema
 
     schema = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))
     for recipe in {cell["recipe"] for cell in run.cells(1)}:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hedgerow.site.reading.encoding import encode_features
+from hedgerow.data.reading.encoding import encode_features
 from studies import datasets
 from studies.diprime import data as diprime
 from studies.topdown.data import AUTHORS_RANGES, LOADERS

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import Numeric, Schema
-from hedgerow.values.trees import Tree
+from hedgerow.models.tree import Tree
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.schema import Numeric, Schema
 from studies.diprime import page
 from studies.diprime.methods import left_parts
 from studies.diprime.verdicts import lead

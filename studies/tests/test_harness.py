@@ -261,9 +261,9 @@ def test_the_digest_covers_the_package_and_no_page():
     for work in (boosted, diprime, extra_trees, gubler, ours, topdown, which):
         modules = reached(work.__module__)
         assert not [m for m in modules if m.endswith((".page", ".figures", ".claims", ".run"))]
-        assert {"hedgerow.values.schema", "studies.datasets"} <= modules
-        assert "hedgerow.learning.builder" in modules or work is which
-    assert "hedgerow.estimators.boosted_trees" in reached(boosted.__module__)
+        assert {"hedgerow.schema.schema", "studies.datasets"} <= modules
+        assert "hedgerow.methods.blocks.builder" in modules or work is which
+    assert "hedgerow.methods.boosted_trees" in reached(boosted.__module__)
 
 
 # ------------------------------------------------------------------------------------ progress

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.learning.goal import declared_goal
-from hedgerow.recipes.ours import boost_classes, forest, plain, tree
+from hedgerow.methods import boosting_classes, forest, tree
+from hedgerow.methods.blocks import fallback
+from hedgerow.methods.blocks.goal import declared_goal
 from studies.harness import Computation
 from studies.learned import page
 from studies.learned.constants import AND, CLASSES, NUMBERS, OF_RECIPES, fitted_with
@@ -50,8 +51,8 @@ def test_settings_multiply_numbers_tuples_and_fields():
     )
     usual = tree.tree_constants(100.0, False)
     with fitted_with(setting):
-        assert boost_classes.TREE_GATE == (400.0, 1200.0)
-        assert plain.COUNT_IS_SEEN == 1.5
+        assert boosting_classes.TREE_GATE == (400.0, 1200.0)
+        assert fallback.COUNT_IS_SEEN == 1.5
         changed = tree.tree_constants(100.0, False)
         assert changed.leaf_share == usual.leaf_share * 3 / 2
         assert changed.pieces.penalty == 2 * usual.pieces.penalty

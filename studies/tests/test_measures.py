@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.schema.schema import Numeric, Schema
 from studies.measures import auc, calibration_error, of_classes
 
 SCHEMA = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hedgerow.estimators.boosted_trees import BoostedTreesClassifier
-from hedgerow.estimators.extra_trees import ExtraTreesClassifier
-from hedgerow.estimators.parameters import checked
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+from hedgerow.methods.extra_trees import ExtraTreesClassifier
+from hedgerow.methods.parameters import checked
+from hedgerow.schema.schema import Numeric, Schema
 from studies.boosted import fits
 from studies.boosted import run as boosted
 from studies.datasets import Dataset

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hedgerow.values.schema import Hashed, Numeric, Schema, Target
+from hedgerow.schema.schema import Hashed, Numeric, Schema, Target
 from studies.harness import Computation
 from studies.ours.tasks import Task
 from studies.robust import page

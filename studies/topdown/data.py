@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.schema.schema import Numeric, Schema
 from studies import datasets
 from studies.datasets import Dataset
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.site.reading import encoding
+from hedgerow.data.reading import encoding
 from studies import simulation
 from studies.datasets import FOLDER_VARIABLE
 from studies.simulation import Sites
@@ -69,7 +69,7 @@ def timed(seed: int, split: str, max_splits: int) -> dict[str, float]:
     """One tree through the whole secure sum, every split taken, beside scikit-learn's."""
     from sklearn.tree import DecisionTreeClassifier
 
-    from hedgerow.estimators.topdown import TopDownTreeClassifier
+    from hedgerow.methods.topdown import TopDownTreeClassifier
 
     data = task("adult", os.environ[FOLDER_VARIABLE])
     model = TopDownTreeClassifier(

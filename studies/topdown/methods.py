@@ -7,21 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hedgerow.estimators.topdown import TopDownTreeClassifier
+from hedgerow.methods.method import Recipe
+from hedgerow.methods.topdown import TopDownTreeClassifier
+from hedgerow.methods.wang import Budget, Criterion, Finding, PerTable, TopDown, decay, even, slow
 from hedgerow.papers import wang
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.recipes.papers.wang import (
-    Budget,
-    Criterion,
-    Finding,
-    PerTable,
-    TopDown,
-    decay,
-    even,
-    slow,
-)
-from hedgerow.recipes.recipe import Recipe
-from hedgerow.values.schema import Schema
+from hedgerow.schema.schema import Schema
 
 PARTIES = 4
 DELTA = 1e-6  # of the one line with Gaussian noise

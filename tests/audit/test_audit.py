@@ -21,12 +21,12 @@ from hedgerow.audit.measuring import _ratio
 from hedgerow.audit.running import audited, estimators_named, lines
 from hedgerow.cli.main import app
 from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.federation.member import Member
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.noise import sampling
-from hedgerow.queries import SumQuery
-from hedgerow.site.member import Member
-from hedgerow.study.terms import Study
+from hedgerow.privacy.mechanisms import sampling
+from hedgerow.privacy.queries import SumQuery
+from hedgerow.privacy.study import Study
 
 TREE = hr.HistogramTreeClassifier
 
@@ -45,7 +45,7 @@ def test_a_sound_tree_is_below_its_claim_and_not_far_below(placement, delta):
 def a_tenth_less_noise(monkeypatch):
     draw = sampling.draw
     less = lambda law, size, *rest, **how: np.rint(0.9 * draw(law, size, *rest, **how)).astype(int)  # noqa: E731
-    monkeypatch.setattr("hedgerow.site.member.sampling.draw", less)
+    monkeypatch.setattr("hedgerow.federation.member.sampling.draw", less)
 
 
 def columns_not_counted(monkeypatch):
@@ -74,7 +74,7 @@ def tails_cut_off(monkeypatch):
         width = max(int(math.sqrt(law.variance)), 1)
         return np.clip(draw(law, size, *rest, **how), -width, width)
 
-    monkeypatch.setattr("hedgerow.site.member.sampling.draw", cut)
+    monkeypatch.setattr("hedgerow.federation.member.sampling.draw", cut)
 
 
 SLIPS = [

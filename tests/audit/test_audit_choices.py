@@ -26,13 +26,13 @@ from hedgerow.audit.labels import loss_of_labels, told_in
 from hedgerow.audit.measuring import ERROR, ROUNDING
 from hedgerow.audit.running import audited, lines
 from hedgerow.cli.main import app
+from hedgerow.data.rows import Draws
+from hedgerow.federation import member
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.noise.response import BloomReports, RandomisedResponse
-from hedgerow.queries import Mechanism, Picks, Score, Scoring, SelectQuery
-from hedgerow.site import member
-from hedgerow.site.rows import Draws
-from hedgerow.values.regions import EVERYONE
+from hedgerow.privacy.mechanisms.response import BloomReports, RandomisedResponse
+from hedgerow.privacy.queries import Mechanism, Picks, Score, Scoring, SelectQuery
+from hedgerow.schema.regions import EVERYONE
 from statistical.test_member_choices import CASES, RECORDS, SCHEMA, SHARE, SPLITS
 
 PMFS = {

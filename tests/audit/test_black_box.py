@@ -14,15 +14,15 @@ import pytest
 
 import hedgerow as hr
 from audit.black_box import CANARIES, EPSILON, PAIRS, canaries_of, guesses, measured
-from hedgerow.privacy.noise import sampling
-from hedgerow.privacy.noise.mechanisms import (
+from hedgerow.privacy.mechanisms import sampling
+from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoiseLaw,
     NoNoise,
     PolyaDifference,
 )
-from hedgerow.privacy.noise.response import RandomisedResponse
+from hedgerow.privacy.mechanisms.response import RandomisedResponse
 
 NAMES = [f"{kind.__name__}-{where}" for kind, where in PAIRS]
 PLAIN = (

@@ -11,7 +11,7 @@ import time
 from types import SimpleNamespace
 
 from hedgerow.cli.main import entry
-from hedgerow.site import audit
+from hedgerow.federation import audit_log
 
 
 def live_on_another_day(away: dt.timedelta) -> None:
@@ -22,7 +22,7 @@ def live_on_another_day(away: dt.timedelta) -> None:
 
     real = time.time
     time.time = lambda: real() + away.total_seconds()
-    audit.dt = SimpleNamespace(datetime=Wrong, UTC=dt.UTC)
+    audit_log.dt = SimpleNamespace(datetime=Wrong, UTC=dt.UTC)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hedgerow.secagg.keys import Identity
-from hedgerow.transport.certificates import (
+from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
     accept_certificate,
@@ -16,7 +15,8 @@ from hedgerow.transport.certificates import (
     key_bytes,
     new_key,
 )
-from hedgerow.transport.https import Caller, HttpsCarrier
+from hedgerow.federation.transports.https import Caller, HttpsCarrier
+from hedgerow.secagg.keys import Identity
 
 Handle = Callable[[bytes], bytes]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from hedgerow.agreement import approving
 from hedgerow.cli.main import entry
+from hedgerow.deployment import approve
 
 
 def waiting_after(look):
@@ -26,6 +26,6 @@ def waiting_after(look):
 
 
 if __name__ == "__main__":
-    approving.require_allowed = waiting_after(approving.require_allowed)
+    approve.require_allowed = waiting_after(approve.require_allowed)
     sys.argv = ["hedgerow", *sys.argv[1:]]
     entry()

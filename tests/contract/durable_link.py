@@ -8,20 +8,20 @@ from fractions import Fraction
 from pathlib import Path
 
 from contract.lossy import unhurried_post
+from hedgerow.data.rows import Rows
+from hedgerow.federation.client import Endpoint
+from hedgerow.federation.exchange import Timing
+from hedgerow.federation.link import SecureLink
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Cost, Measure
-from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, LedgerHead, MessageKind
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Site
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.site.rows import Rows
-from hedgerow.site.vault import Vault
-from hedgerow.study.terms import Study
-from hedgerow.transport.endpoint import Endpoint
-from hedgerow.transport.link import SecureLink
-from hedgerow.transport.timing import Timing
+from hedgerow.secagg.server import Coordinator
 
 IMPATIENT = Timing(answer_seconds=1, asks=1, patience_seconds=0, return_seconds=0)
 """Nobody is waited for: a silent site of these tests stays silent."""

@@ -13,9 +13,9 @@ import sys
 from dataclasses import dataclass
 
 from hedgerow.cli.main import entry
+from hedgerow.federation.client import Endpoint
+from hedgerow.federation.exchange import Post
 from hedgerow.secagg.envelope import Envelope
-from hedgerow.transport.endpoint import Endpoint
-from hedgerow.transport.post import Post
 
 
 @dataclass

@@ -17,12 +17,12 @@ from pathlib import Path
 import hedgerow as hr
 from contract.namespace import namespace
 from contract.network_world import Processes, World, processes, tree_of
-from hedgerow.agreement.approving import ledger_of
-from hedgerow.agreement.run_folder import RunFolder
+from hedgerow.deployment.approve import ledger_of
+from hedgerow.deployment.run_folder import RunFolder
+from hedgerow.federation.audit_log import lines_of
 from hedgerow.kernels.warming import warm
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.ledger.store import write_private
-from hedgerow.site.audit import lines_of
 
 DYING = Path(__file__).with_name("dying.py")
 ANOTHER_DAY = Path(__file__).with_name("another_day.py")

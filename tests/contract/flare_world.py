@@ -13,15 +13,15 @@ import hedgerow as hr
 from contract.faults import DYING, TIMING, Outcome, run_folder, said_by, wait_until
 from contract.network_world import World, processes, tree_of
 from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
-from hedgerow.agreement.approving import ledger_of
-from hedgerow.agreement.run_folder import RunFolder
-from hedgerow.agreement.serving import Serving
-from hedgerow.agreement.study_file import StudyFile
-from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.deployment.approve import ledger_of
+from hedgerow.deployment.run_folder import RunFolder
+from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.federation.audit_log import AuditLine, lines_of
+from hedgerow.federation.exchange import Carrier
+from hedgerow.federation.transports.flare import FlareCarrier
+from hedgerow.methods.base import PrivateEstimator
 from hedgerow.privacy.ledger.events import Charged, Head
-from hedgerow.site.audit import AuditLine, lines_of
-from hedgerow.transport.carrier import Carrier
-from hedgerow.transport.flare import FlareCarrier
 
 EXCHANGES = {"join-1": 1, "open-1": 2, "round-2": 5, "unmask-2": 6, "unmask-3": 8}
 """Numbers of exchanges in a run of three rounds; the last is the last of all."""

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.base import is_regressor
 
 import hedgerow as hr
-from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
+from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
 from studies.tests.answers import fixed_noise
 
 FEATURES = (

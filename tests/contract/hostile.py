@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.queries import Binning, CurveNewton, SumQuery, Whole
-from hedgerow.transport import wire
-from hedgerow.transport.wire import Bundle, Sender
-from hedgerow.values.layers import MOST_TESTS, ROOT_LAYER, NodeTests
-from hedgerow.values.models import Curve
-from hedgerow.values.regions import EVERYONE
+from hedgerow.federation import wire
+from hedgerow.federation.wire import Bundle, Sender
+from hedgerow.models.layers import MOST_TESTS, ROOT_LAYER, NodeTests
+from hedgerow.models.model import Curve
+from hedgerow.privacy.queries import Binning, CurveNewton, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE
 
 MOST_SECONDS = 1.0
 MOST_MEMORY = 200 * 2**20

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from hedgerow.transport.post import Post
-from hedgerow.transport.timing import Timing
+from hedgerow.federation.exchange import Post, Timing
 
 PATIENT = Timing(answer_seconds=1, asks=10_000, patience_seconds=1e9, return_seconds=1e9)
 

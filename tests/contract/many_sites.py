@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from hedgerow.secagg import certificate, envelope, keys, membership
+from hedgerow.secagg import envelope, keys, membership, opening
 from hedgerow.secagg.messages import Open
 
 
@@ -14,7 +14,7 @@ from hedgerow.secagg.messages import Open
 def remembered(monkeypatch):
     """All sites check the same public bytes: do it once, for the test's sake only."""
     once = functools.cache(keys.verify)
-    for room in (envelope, certificate):
+    for room in (envelope, opening):
         monkeypatch.setattr(room, "verify", once)
     read_open, kept = functools.cache(Open.read), {}
     monkeypatch.setattr(Open, "read", lambda body: read_open(bytes(body)))

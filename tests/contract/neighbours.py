@@ -18,15 +18,16 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from contract.durable_link import DurableLink
+from hedgerow.data.rows import Rows
 from hedgerow.errors import HedgerowError
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.queries import BoundQuery, Query, Summed, SumQuery
-from hedgerow.site.rows import Rows
-from hedgerow.site.vault import Vault
-from hedgerow.study.terms import Study
-from hedgerow.transport import endpoint, in_process
-from hedgerow.transport.in_process import OneHolder
+from hedgerow.federation import client
+from hedgerow.federation.store.vault import Vault
+from hedgerow.federation.transports import in_process
+from hedgerow.federation.transports.in_process import OneHolder
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.queries import BoundQuery, Query, Summed, SumQuery
+from hedgerow.privacy.study import Study
 
 SHARE = Fraction(1, 400)
 """Of the budget: so little that a bundle may hold every query there is."""
@@ -85,7 +86,7 @@ class Seen:
 def answered(study: Study, rows: Rows, nobody: Rows, bundle: Sequence[Query]) -> Seen:
     """One round over this site and, where there are several, others without rows."""
     with pytest.MonkeyPatch.context() as patched, tempfile.TemporaryDirectory() as folder:
-        patched.setattr(endpoint, "SecretRandomness", SameEveryTime)
+        patched.setattr(client, "SecretRandomness", SameEveryTime)
         patched.setattr(in_process, "SecretRandomness", SameEveryTime)
         if study.parties == 1:
             return _seen(OneHolder(study, rows), bundle)

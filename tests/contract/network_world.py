@@ -16,19 +16,14 @@ import numpy as np
 import pandas as pd
 
 from contract.worlds import TWO, sample
-from hedgerow.agreement.approving import approve
-from hedgerow.agreement.study_file import StudyFile
-from hedgerow.coordinator.federation import Federation
-from hedgerow.estimators.assembling import Circumstances, train
-from hedgerow.estimators.base import PrivateEstimator
-from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.secagg.coordinator import Coordinator
-from hedgerow.secagg.keys import Identity, fingerprint
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.audit import Audit, lines_of
-from hedgerow.site.state import DataPlace, StateFolder
-from hedgerow.transport.carrier import Carrier
-from hedgerow.transport.certificates import (
+from hedgerow.deployment.approve import approve
+from hedgerow.deployment.site_state import DataPlace, StateFolder
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.federation.audit_log import Audit, lines_of
+from hedgerow.federation.exchange import Carrier, Post, Timing
+from hedgerow.federation.link import SecureLink
+from hedgerow.federation.server import Federation
+from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
     accept_certificate,
@@ -36,9 +31,12 @@ from hedgerow.transport.certificates import (
     key_bytes,
     new_key,
 )
-from hedgerow.transport.link import SecureLink
-from hedgerow.transport.post import Post
-from hedgerow.transport.timing import Timing
+from hedgerow.methods.base import PrivateEstimator
+from hedgerow.methods.training import Circumstances, train
+from hedgerow.privacy.ledger.charges import MemoryLedger
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import Identity, fingerprint
+from hedgerow.secagg.server import Coordinator
 
 ROOT = Path(__file__).parents[2]
 QUICK = Timing(answer_seconds=20, asks=3, patience_seconds=300, return_seconds=2)

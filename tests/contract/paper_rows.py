@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.values.schema import Numeric, Schema, Target
+from hedgerow.schema.schema import Numeric, Schema, Target
 
 P = 3
 COLUMNS = tuple(Numeric(f"x{j}", 0.0, 1.0, bins=10) for j in range(P))

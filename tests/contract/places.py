@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from hedgerow.site.elsewhere.cluster import OnCluster
-from hedgerow.site.elsewhere.database import InDatabase
-from hedgerow.site.reading.databases import Selected
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.values.grids import ColumnKind, Grid
-from hedgerow.values.schema import Schema
+from hedgerow.data.engines.dask import OnCluster
+from hedgerow.data.engines.database import InDatabase
+from hedgerow.data.reading.databases import Selected
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.schema import Schema
 
 SELECT = "SELECT * FROM records"
 DRAWS = Draws(bytes(32), "test")

@@ -8,20 +8,19 @@ from pathlib import Path
 import numpy as np
 
 from contract.worlds import TWO, sample
-from hedgerow.agreement.run_folder import RunFolder
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows, public_draws
+from hedgerow.deployment.run_folder import RunFolder
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.federation.client import Endpoint
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.ledger.events import Charged
+from hedgerow.secagg.client import Site
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Site
-from hedgerow.site.drawing import public_draws
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.site.vault import Vault
-from hedgerow.transport.endpoint import Endpoint
 
 ROWS = 120
 SCHEMA = TWO.to_toml().replace("[[feature]]", "[[schema.feature]]")

@@ -29,15 +29,15 @@ TOY = '''
 from dataclasses import dataclass
 from fractions import Fraction
 import numpy as np
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.queries import SumQuery, Whole, sums
-from hedgerow.queries.statistics import statistic
-from hedgerow.queries.words import Phrase
-from hedgerow.learning.flow import ask
-from hedgerow.recipes import catalog
-from hedgerow.recipes.recipe import Needs, Task, Trained
-from hedgerow.study.size import Size
-from hedgerow.values.models import Additive, Model, Output
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.privacy.queries import SumQuery, Whole, sums
+from hedgerow.privacy.queries.statistics import statistic
+from hedgerow.privacy.queries.words import Phrase
+from hedgerow.methods.blocks.flow import ask
+from hedgerow.methods import catalog
+from hedgerow.methods.method import Needs, Task, Trained
+from hedgerow.privacy.bundles import Size
+from hedgerow.models.model import Additive, Model, Output
 from property import examples
 
 
@@ -146,29 +146,29 @@ def test_a_toy_that_adds_three_and_declares_one_is_caught_by_name(tmp_path):
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def floors_shown(page: str) -> list[set[str]]:
-    """The rooms of each floor of the picture, from the top."""
+def layers_shown(page: str) -> list[set[str]]:
+    """The packages of each layer of the picture, from the top."""
     rows = re.findall(r"^\| \d+ \| (.*?) \|", page, re.M)
-    return [set(re.findall(r"`(\w+)`", rooms)) for rooms in rows]
+    return [set(re.findall(r"`(\w+)`", packages)) for packages in rows]
 
 
-def floors_enforced() -> list[set[str]]:
+def layers_enforced() -> list[set[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (layers,) = (c for c in project["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
-    return [set(floor.split(" | ")) for floor in layers["layers"]]
+    return [set(re.split(r" [|:] ", layer)) for layer in layers["layers"]]
 
 
-def test_the_picture_of_the_floors_is_the_import_contract():
-    assert floors_shown(CONTRIBUTING) == floors_enforced()
+def test_the_picture_of_the_layers_is_the_import_contract():
+    assert layers_shown(CONTRIBUTING) == layers_enforced()
 
 
-def test_a_picture_without_a_floor_or_a_room_is_seen():
+def test_a_picture_without_a_layer_or_a_package_is_seen():
     """Twin."""
     for less in (
         re.sub(r"^\| 5 .*\n", "", CONTRIBUTING, flags=re.M),
-        CONTRIBUTING.replace("`site`", ""),
+        CONTRIBUTING.replace("`data`", ""),
     ):
-        assert floors_shown(less) != floors_enforced()
+        assert layers_shown(less) != layers_enforced()
 
 
 def missing_files(page: str) -> list[str]:

@@ -18,8 +18,18 @@ import pytest
 from contract.hostile import RAW
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.federation import client as endpoints
+from hedgerow.federation.client import REFUSAL_BYTES, Endpoint, code_of, refusal, refused_with
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.federation.wire import Bundle, Receiver, Sender
+from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.models.model import Additive, Curve
+from hedgerow.models.tree import Tree
+from hedgerow.privacy import admission
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import (
+from hedgerow.privacy.admission import why_not
+from hedgerow.privacy.queries import (
     Binning,
     BoundQuery,
     Cells,
@@ -38,20 +48,10 @@ from hedgerow.queries import (
     Whole,
     sums,
 )
+from hedgerow.schema.regions import EVERYONE, Fold, Split, Step
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.envelope import MessageKind
 from hedgerow.secagg.messages import Open
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.study import admission
-from hedgerow.study.admission import why_not
-from hedgerow.transport import endpoint as endpoints
-from hedgerow.transport.endpoint import REFUSAL_BYTES, Endpoint, code_of, refusal, refused_with
-from hedgerow.transport.wire import Bundle, Receiver, Sender
-from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
-from hedgerow.values.models import Additive, Curve
-from hedgerow.values.regions import EVERYONE, Fold, Split, Step
-from hedgerow.values.trees import Tree
 
 SHARE = Fraction(1, 10_000)
 AT_ZERO = Additive((0.0,))

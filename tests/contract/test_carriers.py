@@ -11,17 +11,17 @@ from contract.carriers import https
 from contract.lossy import Lossy, unhurried_post
 from contract.test_recipes import CASES, IDS
 from contract.worlds import TWO, holders, sample, study
-from hedgerow.coordinator.federation import Federation
-from hedgerow.coordinator.statement import statement
 from hedgerow.errors import HedgerowError
-from hedgerow.learning.flow import run
+from hedgerow.federation.exchange import Gathering, Post
+from hedgerow.federation.link import SecureLink
+from hedgerow.federation.server import Federation
+from hedgerow.federation.transports.in_process import InProcess
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.gubler import HistogramTree
+from hedgerow.methods.method import Task, check_needs
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.recipes.recipe import Task, check_needs
-from hedgerow.transport.in_process import InProcess
-from hedgerow.transport.link import SecureLink
-from hedgerow.transport.post import Gathering, Post
+from hedgerow.privacy.statement.statement import statement
 
 PARTIES, ROWS = 3, 90
 NAMES = [f"site-{k + 1}" for k in range(PARTIES)]

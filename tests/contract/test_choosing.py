@@ -15,12 +15,12 @@ from contract.test_estimators import small
 from contract.test_evaluation import FRESH, FRESH_Y, contents, rows_asked
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.cli.main import app
+from hedgerow.data.holders import UNNAMED, HeldOutDraws, secret_draws
+from hedgerow.data.reading.encoding import encode
 from hedgerow.errors import PrivacyWarning, QualityWarning, SpecError
-from hedgerow.estimators import choosing
-from hedgerow.estimators.holders import UNNAMED, HeldOutDraws, secret_draws
-from hedgerow.privacy.accounting.budget import exact
-from hedgerow.site.reading.encoding import encode
-from hedgerow.values.joining import joint_schema, on_joint_grid
+from hedgerow.methods import choose
+from hedgerow.models.joining import joint_schema, on_joint_grid
+from hedgerow.schema.rules import exact
 
 N = 900
 X, Y = sample(N, TWO)
@@ -121,10 +121,10 @@ def test_one_record_more_changes_nobody_elses_part():
         schema=joint.digest,
         records_per_person=1,
     )
-    drawn = choosing._held_out(rows, y, joint, by, (None, None, None))
+    drawn = choose._held_out(rows, y, joint, by, (None, None, None))
     for place in (0, 60):
         more = np.insert(rows, place, np.array([41.0, 0.5, "north"], object), axis=0)
-        again = choosing._held_out(more, np.append(y, "yes"), joint, by, (None, None, None))
+        again = choose._held_out(more, np.append(y, "yes"), joint, by, (None, None, None))
         left = np.delete(again, place)
         changed = encode(rows[left != drawn], joint).codes
         alike = encode(np.array([[41.0, 0.5, "north"]], object), joint).codes

@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from contract.worlds import THREE, TWO, federation, holders, sample, study
-from hedgerow.demo import ALL_TOGETHER, BARE, EACH_ALONE, run_demo
-from hedgerow.learning.flow import run
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.transport.wire import Sender
+from hedgerow.cli.demo import ALL_TOGETHER, BARE, EACH_ALONE, run_demo
+from hedgerow.federation.wire import Sender
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.gubler import HistogramTree
 
 HEADER, SIGNATURE, LENGTH, SITE = 136, 64, 2, 2
 SEALED, SHARE, COMMITMENT = 48, 32, 32

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, sample
 from hedgerow.errors import PrivacyWarning, SpecError, UnsupportedQuery
-from hedgerow.estimators.sklearn_checks import COMPARING, expected_failed_checks
+from hedgerow.methods.sklearn_checks import COMPARING, expected_failed_checks
 
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))

@@ -13,9 +13,9 @@ from contract.test_evaluation import contents, rows_asked
 from contract.worlds import TWO, VALUE, sample
 from hedgerow.cli.main import app
 from hedgerow.errors import SignalWarning, SpecError
-from hedgerow.estimators.grouping import column_and_cuts, usual_cuts
-from hedgerow.recipes.evaluation import ALL_GROUPS
-from hedgerow.transport import in_process
+from hedgerow.federation.transports import in_process
+from hedgerow.methods.evaluated_rows import column_and_cuts, usual_cuts
+from hedgerow.report.evaluation import ALL_GROUPS
 
 N = 4000
 X, Y = sample(N, TWO)

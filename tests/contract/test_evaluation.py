@@ -15,20 +15,20 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
-from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import BudgetExceeded, SpecError
-from hedgerow.estimators import base
-from hedgerow.learning.evaluation import (
+from hedgerow.federation.transports import in_process
+from hedgerow.methods import base
+from hedgerow.methods.blocks.evaluation import GroupedBy
+from hedgerow.privacy.accounting.guarantee import Unit, apart, together
+from hedgerow.privacy.statement.statement import PrivacyStatement
+from hedgerow.report.evaluation import ALL_GROUPS, Measured
+from hedgerow.report.measures import (
     PROBABILITY_EDGES,
     many_class_measures,
     middles_of,
     number_measures,
     two_class_measures,
 )
-from hedgerow.privacy.accounting.guarantee import Unit, apart, together
-from hedgerow.recipes.evaluation import ALL_GROUPS, GroupedBy
-from hedgerow.report.evaluation import Measured
-from hedgerow.transport import in_process
 
 N = 3000
 X, Y = sample(N, TWO)

@@ -21,12 +21,12 @@ from contract.databases import postgres_server
 from contract.handed_on import CASES, NAMES, answers, fitted, rows
 from hedgerow.cli.main import app
 from hedgerow.errors import SpecError
-from hedgerow.report.exports.writing import exported
+from hedgerow.models.model import Additive, Curve, Model, Output
+from hedgerow.models.tree import Tree
+from hedgerow.report.exports.export import exported
 from hedgerow.report.plain import nodes_of, plain
-from hedgerow.values.models import Additive, Curve, Model, Output
-from hedgerow.values.regions import Split, Step
-from hedgerow.values.tokens import Unusable, token_of
-from hedgerow.values.trees import Tree
+from hedgerow.schema.regions import Split, Step
+from hedgerow.schema.tokens import Unusable, token_of
 
 EACH = pytest.mark.parametrize(("name", "task"), CASES, ids=lambda value: value.replace(" ", "-"))
 BINDS = (-1.0, 1.5)
@@ -153,7 +153,7 @@ def in_single_precision(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_matrix(model, frame):
-    from hedgerow.site.reading.encoding import encode_features
+    from hedgerow.data.reading.encoding import encode_features
 
     xgboost = pytest.importorskip("xgboost")
     admitted = frame.assign(**{NAMES[3]: frame[NAMES[3]].replace({"7": None})})
@@ -278,7 +278,7 @@ ODD_ONES = pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 
 
 def said_by(odd, frame):
-    from hedgerow.estimators.predicting import outputs
+    from hedgerow.methods.predicting import outputs
 
     admitted = frame.assign(**{NAMES[3]: frame[NAMES[3]].replace({"7": None})})
     return outputs(odd.model_, admitted, odd.schema_)

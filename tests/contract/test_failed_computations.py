@@ -17,20 +17,30 @@ from contract.durable_link import DurableLink
 from contract.network_world import World
 from contract.test_site_service import Served, charged
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.agreement.serving import Serving
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.data.sums import Answering
+from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import ComputationFailed, PartyRefused, SpecError
-from hedgerow.queries import Binning, Cells, ClassCounts, Count, SelectQuery, SumQuery, Whole
-from hedgerow.queries.choices import Score, Scoring
+from hedgerow.federation.client import refusal, refused_with
+from hedgerow.federation.store.vault import Vault
+from hedgerow.models import layers, tree
+from hedgerow.models import model as models
+from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
+from hedgerow.models.model import Additive
+from hedgerow.models.tree import Tree
+from hedgerow.privacy.queries import (
+    Binning,
+    Cells,
+    ClassCounts,
+    Count,
+    SelectQuery,
+    SumQuery,
+    Whole,
+)
+from hedgerow.privacy.queries.choices import Score, Scoring
+from hedgerow.schema import candidates, grids
+from hedgerow.schema.regions import EVERYONE
 from hedgerow.secagg.codes import Code
-from hedgerow.site.answer import Answering
-from hedgerow.site.vault import Vault
-from hedgerow.transport.endpoint import refusal, refused_with
-from hedgerow.values import binning, grids, layers, models, trees
-from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
-from hedgerow.values.models import Additive
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.trees import Tree
 
 SHARE = Fraction(1, 10_000)
 CELLS = Binning.of_cells(TWO)
@@ -58,7 +68,7 @@ class Colliding:
 
 @pytest.fixture
 def colliding(monkeypatch):
-    for module in (binning, grids, layers, models, trees):
+    for module in (candidates, grids, layers, models, tree):
         monkeypatch.setattr(module.hashlib, "sha256", Colliding)
 
 
@@ -240,8 +250,8 @@ def test_what_is_admitted_never_closes_a_study_by_a_row():
 
 
 def holders_unchecked(X, y):
-    from hedgerow.site.reading.encoding import encode
-    from hedgerow.site.rows import Draws, Rows
+    from hedgerow.data.reading.encoding import encode
+    from hedgerow.data.rows import Draws, Rows
 
     return [
         Rows(encode(X[k::2], TWO, y=y[k::2], check=False), TWO, Draws(bytes([k]) * 32, "test"))

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.coordinator.federation import MOST_TRIES
-from hedgerow.coordinator.record import RunRecord
-from hedgerow.coordinator.statement import statement
 from hedgerow.errors import SpecError, TooFewParties
+from hedgerow.federation.server import MOST_TRIES
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import ClassCounts, SumQuery, Whole
-from hedgerow.values.regions import EVERYONE
+from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
+from hedgerow.privacy.statement.record import RunRecord
+from hedgerow.privacy.statement.statement import statement
+from hedgerow.schema.regions import EVERYONE
 
 TENTH = Fraction(1, 10)
 COUNTS = SumQuery(EVERYONE, ClassCounts(2), Whole(), TENTH)

@@ -12,7 +12,6 @@ import pytest
 from contract.durable_link import DurableLink
 from contract.worlds import TWO, holders, sample, study
 from effort import LONG
-from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import (
     ComputationFailed,
     HedgerowError,
@@ -22,17 +21,18 @@ from hedgerow.errors import (
     RunEnded,
     SpecError,
 )
+from hedgerow.federation.client import Endpoint, refused_with
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.federation.server import Federation
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.queries import Count, LocalChoice, Score, Scoring, SumQuery, Whole
-from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.privacy.queries import Count, LocalChoice, Score, Scoring, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE, Split, cells
+from hedgerow.secagg.client import Site, one_at_a_time
 from hedgerow.secagg.envelope import EMPTY_LEDGER, MessageKind
 from hedgerow.secagg.keys import Identity
-from hedgerow.secagg.site import Site, one_at_a_time
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.transport.endpoint import Endpoint, refused_with
-from hedgerow.values.regions import EVERYONE, Split, cells
+from hedgerow.secagg.server import Coordinator
 
 PARTIES, THRESHOLD = 5, 4
 OWNERS = np.arange(150) % PARTIES

@@ -24,7 +24,6 @@ import hedgerow as hr
 from contract.test_estimators import EACH, small, world
 from contract.worlds import TWO, sample
 from hedgerow.cli.main import app
-from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import (
     BudgetExceeded,
     LedgerBroken,
@@ -33,9 +32,10 @@ from hedgerow.errors import (
     PrivacyWarning,
     SpecError,
 )
-from hedgerow.estimators import base
+from hedgerow.federation.transports import in_process
+from hedgerow.methods import base
 from hedgerow.privacy.accounting.guarantee import Guarantee, Protected, Unit
-from hedgerow.transport import in_process
+from hedgerow.privacy.statement.statement import PrivacyStatement
 
 X, Y = sample(60, TWO)
 
@@ -214,7 +214,7 @@ import os, signal, sys
 from fractions import Fraction
 import numpy as np
 import hedgerow as hr
-from hedgerow.estimators import base
+from hedgerow.methods import base
 from hedgerow.privacy.ledger.rules import Books
 
 schema = hr.Schema((hr.Numeric("x", 0, 1, bins=4),), classes=("0", "1"))

@@ -22,12 +22,12 @@ from contract.network_world import tree_of
 from contract.test_carriers import NAMES, SEVERAL, directly, grown, handles, world
 from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
 from hedgerow.errors import SpecError
+from hedgerow.federation.exchange import Post
+from hedgerow.federation.link import SecureLink
+from hedgerow.federation.transports.flare import FlareCarrier, write_job
+from hedgerow.federation.transports.flare_locks import EXECUTOR, lock
+from hedgerow.federation.transports.socket import SocketDoor
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.transport.flare import FlareCarrier, write_job
-from hedgerow.transport.flare_locks import EXECUTOR, lock
-from hedgerow.transport.link import SecureLink
-from hedgerow.transport.post import Post
-from hedgerow.transport.socket import SocketDoor
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 CODE_REFUSED = "BYOC not permitted"

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 import hedgerow as hr
 from contract.test_scikit_learn_users import ROWS, fitted, labels, made
 from hedgerow.errors import DataError, SpecError
-from hedgerow.estimators import model_file
+from hedgerow.methods import model_file
 
 HUGE_AND_TINY = [10**400, 10**5000, 1e308, 2e6, Fraction(1, 10**400), 1e-300]
 

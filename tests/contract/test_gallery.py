@@ -85,7 +85,7 @@ INTERNAL = re.compile(r"^(?:from|import) hedgerow\.(?!papers\b)([\w.]+)", re.M)
 def test_examples_use_public_names_and_the_two_modules_that_are_kept_for_them():
     versions = (ROOT / "docs/versions.md").read_text(encoding="utf-8")
     used = {name for one in EXAMPLES for name in INTERNAL.findall(one.read_text(encoding="utf-8"))}
-    assert used == {"demo", "audit.running"}
+    assert used == {"cli.demo", "audit.running"}
     assert all(f"`hedgerow.{name}" in versions for name in used)
 
 

@@ -13,20 +13,19 @@ import pytest
 import hedgerow as hr
 from contract.study_world import ROWS, World
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.agreement.approving import what_leaves
-from hedgerow.agreement.rehearsing import rehearse
-from hedgerow.agreement.running import run_study
-from hedgerow.agreement.study_file import StudyFile
-from hedgerow.agreement.verifying import verified
-from hedgerow.agreement.writing import as_text
+from hedgerow.deployment.approve import what_leaves
+from hedgerow.deployment.dry_run import rehearse
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.study_file import StudyFile, as_text
+from hedgerow.deployment.verify import verified
 from hedgerow.errors import SpecError
+from hedgerow.methods.blocks import evaluation
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.admission import why_not
 from hedgerow.privacy.ledger.events import Charged
-from hedgerow.queries import ClassCounts, SumQuery, Whole
-from hedgerow.recipes import evaluation
-from hedgerow.study.admission import why_not
-from hedgerow.study.terms import Study
-from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Step
+from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Step
 
 ONE_IN = 3
 X, Y = sample(ROWS, TWO)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from contract.hostile import MOST_MEMORY, MOST_SECONDS, bundles, in_a_process_of_its_own
+from hedgerow.federation.client import refusal
 from hedgerow.secagg.codes import Code
-from hedgerow.transport.endpoint import refusal
 
 EXPECTED = (Code.BAD_MESSAGE, Code.POLICY_REFUSED, Code.UNKNOWN_NAME, Code.BUDGET_REFUSED)
 

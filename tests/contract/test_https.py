@@ -17,16 +17,16 @@ import pytest
 from contract.carriers import calling, certified, https, names
 from effort import LONG
 from hedgerow.errors import EngineLost, SpecError
-from hedgerow.secagg.keys import Identity
-from hedgerow.transport import certificates
-from hedgerow.transport.certificates import (
+from hedgerow.federation.transports import certificates
+from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
     accept_certificate,
     client_context,
     new_key,
 )
-from hedgerow.transport.https import HUNG_UP, LETTER, PATH, HttpsCarrier, address_of
+from hedgerow.federation.transports.https import HUNG_UP, LETTER, PATH, HttpsCarrier, address_of
+from hedgerow.secagg.keys import Identity
 
 
 def echo(name: str):

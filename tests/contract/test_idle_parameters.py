@@ -12,11 +12,12 @@ from sklearn.base import is_regressor
 import hedgerow as hr
 from contract.worlds import TWO, VALUE
 from hedgerow.errors import SpecError
-from hedgerow.estimators import assembling, rules
-from hedgerow.estimators.parameters import declared, estimator, parameter
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.recipes.papers.maddock import NAMED
-from hedgerow.values.schema import Schema
+from hedgerow.methods import training
+from hedgerow.methods.maddock import NAMED
+from hedgerow.methods.parameters import declared, estimator, parameter
+from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.schema import rules
+from hedgerow.schema.schema import Schema
 
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))
@@ -116,8 +117,8 @@ def seen(value):
 def built(model, schema, parties):
     """Grid, recipe and study: all that decides what is asked, and with how much noise."""
     model.random_state = 0  # two studies of one estimator are the same
-    with patch.object(assembling, "check_needs"):  # what a recipe needs is another question
-        return seen(list(assembling.agree(model, schema, parties)))
+    with patch.object(training, "check_needs"):  # what a recipe needs is another question
+        return seen(list(training.agree(model, schema, parties)))
 
 
 def attempt_on(model, schema, parties):

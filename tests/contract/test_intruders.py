@@ -18,15 +18,15 @@ from contract.carriers import certified
 from contract.network_world import World
 from contract.test_https import posted
 from contract.test_site_service import Kept, Served
-from hedgerow.agreement.serving import Serving
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import SpecError
-from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.federation.client import refused_with
+from hedgerow.federation.transports.certificates import Authority, Request, client_context, new_key
+from hedgerow.federation.transports.https import Caller, HttpsCarrier
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.transport.certificates import Authority, Request, client_context, new_key
-from hedgerow.transport.endpoint import refused_with
-from hedgerow.transport.https import Caller, HttpsCarrier
+from hedgerow.secagg.server import Coordinator
 
 TURNED_AWAY = (ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)
 

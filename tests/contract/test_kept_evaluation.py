@@ -14,11 +14,11 @@ import hedgerow as hr
 from contract.study_world import World
 from contract.worlds import THREE, TWO, VALUE, sample
 from docs.make_formats import FOLDER
-from hedgerow.agreement.running import run_study
-from hedgerow.agreement.verifying import verified
 from hedgerow.cli.main import app
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.verify import verified
 from hedgerow.errors import DataError, SpecError
-from hedgerow.estimators import model_file
+from hedgerow.methods import model_file
 
 
 def tree(schema=TWO, n=200, **how):

@@ -15,12 +15,12 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.federation import member
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.privacy.noise.response import ALL_WORDS, BloomReports
-from hedgerow.queries import ClassCounts, Count, LabelReports, SumQuery, Whole
-from hedgerow.site import member
-from hedgerow.values.regions import EVERYONE
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.response import ALL_WORDS, BloomReports
+from hedgerow.privacy.queries import ClassCounts, Count, LabelReports, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE
 
 REPORTS = BloomReports(classes=3, bits=6, hashes=2, keep=Fraction(9, 10))
 COUNTS = SumQuery(EVERYONE, ClassCounts(3), Whole(), Fraction(1, 4))

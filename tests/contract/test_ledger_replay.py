@@ -15,14 +15,14 @@ import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import BudgetExceeded
-from hedgerow.learning.flow import run
+from hedgerow.federation.wire import Receiver
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.gubler import HistogramTree
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting.conversions import noise_law
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.queries import BoundQuery, Cells, ClassCounts, SumQuery, Whole
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.study.terms import Study
-from hedgerow.transport.wire import Receiver
-from hedgerow.values.regions import EVERYONE
+from hedgerow.privacy.queries import BoundQuery, Cells, ClassCounts, SumQuery, Whole
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE
 
 
 class Tap:
@@ -127,7 +127,7 @@ def test_a_halved_charge_is_seen():
 
 def test_features_treated_as_parallel_are_seen(monkeypatch):
     the_study, tap, ledger = taped_run()
-    from hedgerow.queries import SumQuery
+    from hedgerow.privacy.queries import SumQuery
 
     monkeypatch.setattr(SumQuery, "sensitivity", lambda q, unit: q.statistic.bound(unit))
     assert audit(the_study, tap.bundles, ledger.entries, tap.lengths)

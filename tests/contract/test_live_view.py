@@ -16,14 +16,13 @@ from contract.browser import Watched, chromium
 from contract.network_world import World as Consortium
 from contract.study_world import World
 from effort import LONG
-from hedgerow.agreement.live import live_view
-from hedgerow.agreement.running import run_study
-from hedgerow.agreement.serving import Serving
-from hedgerow.agreement.telling import RunTeller, SiteTeller
 from hedgerow.cli.main import app
+from hedgerow.deployment.live import RunTeller, SiteTeller, live_view
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.serve import Serving
+from hedgerow.federation.audit_log import untold
+from hedgerow.federation.exchange import Direct
 from hedgerow.report.view import words_on
-from hedgerow.site.audit import untold
-from hedgerow.transport.carrier import Direct
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 

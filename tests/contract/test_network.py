@@ -11,11 +11,11 @@ import pytest
 
 from contract.network_world import Processes, World, processes, tree_of
 from effort import LONG
-from hedgerow.agreement.approving import ledger_of
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.deployment.approve import ledger_of
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.federation.transports.https import HttpsCarrier
 from hedgerow.kernels.warming import warm
 from hedgerow.privacy.ledger.events import Charged
-from hedgerow.transport.https import HttpsCarrier
 
 
 @contextmanager

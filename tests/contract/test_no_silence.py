@@ -277,7 +277,7 @@ def test_a_row_that_nobody_holds_is_refused(nobody):
 
 
 def test_parties_that_look_like_persons_are_told():
-    from hedgerow.estimators.holders import declared_parties, split_by_party
+    from hedgerow.data.holders import declared_parties, split_by_party
 
     with pytest.warns(DataWarning, match="party names 100 holders of 200 rows.*`person`"):
         split_by_party(X, Y, np.arange(N) % 100, declared_parties(None, None))
@@ -307,7 +307,7 @@ def test_many_sites_in_one_process_are_told_what_they_take(monkeypatch, tmp_path
     def stop(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hedgerow.transport.in_process.open_federation", stop)
+    monkeypatch.setattr("hedgerow.federation.transports.in_process.open_federation", stop)
     fit = crowd(600, tmp_path / "rows.csv" if in_a_file else None)
     with (
         pytest.warns(DataWarning, match=r"600 sites.* 5 rounds at most, up to about 3.6 minutes"),
@@ -322,7 +322,7 @@ def test_more_than_fifty_sites_show_how_far_they_are(monkeypatch, capsys, sites,
     def stop(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hedgerow.transport.in_process.open_federation", stop)
+    monkeypatch.setattr("hedgerow.federation.transports.in_process.open_federation", stop)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with warnings.catch_warnings(record=True) as words:
         warnings.simplefilter("always")

@@ -14,7 +14,7 @@ import hedgerow as hr
 from contract.test_estimators import EACH, ONE_HOLDER, small, world
 from contract.worlds import TWO, opened_by, sample
 from hedgerow.errors import PrivacyWarning, SpecError
-from hedgerow.privacy.accounting.budget import exact
+from hedgerow.schema.rules import exact
 
 
 def of_numpy(value):

@@ -10,7 +10,7 @@ import pytest
 import hedgerow as hr
 from contract.test_estimators import EACH, small
 from hedgerow.errors import DataWarning, SpecError
-from hedgerow.values.grids import WIDEST, wide_edges
+from hedgerow.schema.grids import WIDEST, wide_edges
 
 N = 1500
 OPEN = hr.Schema({"income": float, "age": float, "smoker": bool, "job": str}, classes=(False, True))

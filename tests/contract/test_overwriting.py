@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.study_world import World
 from contract.worlds import TWO, sample
-from hedgerow.agreement.running import run_study
 from hedgerow.cli.console import exit_code_of
 from hedgerow.cli.main import app
+from hedgerow.deployment.run import run_study
 from hedgerow.errors import SpecError
 
 RUN = CliRunner()

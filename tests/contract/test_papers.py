@@ -15,7 +15,7 @@ from contract.test_idle_parameters import FREE, attempt_on, others
 from contract.worlds import TWO, VALUE, sample
 from hedgerow import papers
 from hedgerow.errors import SpecError
-from hedgerow.estimators.parameters import declared
+from hedgerow.methods.parameters import declared
 from hedgerow.papers.presets import as_printed
 from hedgerow.papers.table import PAPERS
 

@@ -12,9 +12,9 @@ import pytest
 import hedgerow as hr
 from contract.test_estimators import EACH_OF_SEVERAL, small, world
 from contract.worlds import TWO, sample
+from hedgerow.data.holders import declared_parties, split_by_party
 from hedgerow.errors import DataError, SpecError
-from hedgerow.estimators.holders import declared_parties, split_by_party
-from hedgerow.transport import in_process
+from hedgerow.federation.transports import in_process
 
 X, Y = sample(60, TWO)
 OWNER = np.array(["a", "b", "c"])[np.arange(60) % 3]

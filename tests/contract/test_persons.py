@@ -12,7 +12,7 @@ import hedgerow as hr
 from contract.test_estimators import EACH, small, world
 from contract.worlds import TWO, sample
 from hedgerow.errors import DataError
-from hedgerow.site.member import Member
+from hedgerow.federation.member import Member
 
 X, Y = sample(60, TWO)
 WHO = np.arange(60) // 6
@@ -33,7 +33,7 @@ def taken(monkeypatch):
             super().__init__(*given)
             found.append(self.answering.rows.n)
 
-    monkeypatch.setattr("hedgerow.transport.in_process.Member", Watched)
+    monkeypatch.setattr("hedgerow.federation.transports.in_process.Member", Watched)
     return found
 
 

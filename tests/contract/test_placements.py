@@ -10,10 +10,10 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.federation.member import told_once
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Binning, BoundQuery, Cells, ClassCounts, Count, SumQuery, Whole
-from hedgerow.site.member import told_once
-from hedgerow.values.regions import EVERYONE, Fold
+from hedgerow.privacy.queries import Binning, BoundQuery, Cells, ClassCounts, Count, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE, Fold
 
 COUNTS = SumQuery(EVERYONE, ClassCounts(3), Whole(), Fraction(1, 4))
 

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.audit.watching import watched_fit
-from hedgerow.cli import planning as cli_planning
+from hedgerow.cli import fit as cli_planning
 from hedgerow.cli.main import app
 from hedgerow.errors import SpecError
-from hedgerow.estimators import planning, rehearsing
-from hedgerow.study.describe import phrase_of
+from hedgerow.methods import dry_run, plan
+from hedgerow.privacy.pricing import phrase_of
 from studies.kept import archived
 
 TREE = ["HistogramTreeClassifier"]
@@ -96,7 +96,7 @@ def test_the_curve_says_how_far_runs_are_apart(monkeypatch):
     """Between all of them, at every epsilon; one run has no spread."""
     drawn = iter([0.8, 0.6, 0.5, 0.7, 0.9, 0.9])
     monkeypatch.setattr(
-        rehearsing, "_trial", lambda name, s, r, e, *_: trial(name, e, next(drawn, 0.9))
+        dry_run, "_trial", lambda name, s, r, e, *_: trial(name, e, next(drawn, 0.9))
     )
     found = hr.plan(TWO, 100, 2.0, estimators=["TreeClassifier"]).curve
     means = {0.5: 0.6, 2.0: 0.7, 8.0: 0.9}
@@ -107,7 +107,7 @@ def test_the_curve_says_how_far_runs_are_apart(monkeypatch):
 
 
 def trial(name, epsilon, quality, rows=100):
-    return rehearsing.Trial(name, epsilon, quality, (), 3, 100, 0.1, rows, blind=0.5)
+    return dry_run.Trial(name, epsilon, quality, (), 3, 100, 0.1, rows, blind=0.5)
 
 
 @pytest.mark.parametrize(("qualities", "helps"), [((0.66, 0.64), True), ((0.81, 0.49), False)])
@@ -116,7 +116,7 @@ def test_an_estimator_is_recommended_if_it_is_better_than_blind_by_more_than_its
 ):
     """Both means are .65."""
     drawn = iter(qualities)
-    monkeypatch.setattr(rehearsing, "_trial", lambda n, s, r, e, *_: trial(n, e, next(drawn, 0.5)))
+    monkeypatch.setattr(dry_run, "_trial", lambda n, s, r, e, *_: trial(n, e, next(drawn, 0.5)))
     planned = hr.plan(TWO, 100, estimators=TREE)
     assert ("Take HistogramTree" in planned.advice) is helps
     assert ("nothing beats the classes' shares" in planned.advice) is not helps
@@ -128,7 +128,7 @@ def test_how_many_records_a_model_needs_is_sought(monkeypatch, needed, fewest):
         n = len(rows[1])
         return trial(name, epsilon, 0.8 if n >= needed else 0.5, n)
 
-    monkeypatch.setattr(rehearsing, "_trial", rehearsed)
+    monkeypatch.setattr(dry_run, "_trial", rehearsed)
     planned = hr.plan(TWO, 100, estimators=TREE)
     assert planned.fewest == planned.to_dict()["fewest_records"] == fewest
     told = "Below about 400 records at epsilon 1" if fewest else "no number of records that was"
@@ -160,7 +160,7 @@ def test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public(tmp_path, monkeyp
     line = ["plan", f"{tmp_path}/schema.toml", "--rows", "60", "--repeats", "1"]
     line += ["--stand-in", f"{tmp_path}/rows.csv"]
     assert "nobody has said" in str(CliRunner().invoke(app, line).exception)
-    monkeypatch.setattr(rehearsing, "_trial", rehearsed)
+    monkeypatch.setattr(dry_run, "_trial", rehearsed)
     assert "public as you said" in CliRunner().invoke(app, [*line, "--public"]).stdout
     asked = list[str]()
     monkeypatch.setattr(cli_planning, "sys", ON_TERMINAL)
@@ -191,7 +191,7 @@ def measured() -> dict[tuple[str, str], dict[str, list[float]]]:
 def test_what_a_plan_prefers_for_many_columns_is_the_best_on_real_data():
     """Within .01 AUC of the best in nine cells of ten at least; these sets have 14 and more."""
     wide = hr.Schema({f"x{k}": (0, 1) for k in range(14)}, classes=("no", "yes"))
-    assert planning.preferred(wide) == "BoostedTrees"
+    assert plan.preferred(wide) == "BoostedTrees"
     cells = measured()
     assert len(cells) >= 15
     means = [{name: np.mean(auc) for name, auc in by.items()} for by in cells.values()]
@@ -201,7 +201,7 @@ def test_what_a_plan_prefers_for_many_columns_is_the_best_on_real_data():
 
 def test_without_public_rows_the_choice_follows_from_measurements_on_real_data(monkeypatch):
     """Made-up rows cannot tell which method suits the true ones; rows that a user names can."""
-    monkeypatch.setattr(rehearsing, "_trial", rehearsed)
+    monkeypatch.setattr(dry_run, "_trial", rehearsed)
     wide = hr.Schema({f"x{k}": (0, 1) for k in range(5)}, classes=("no", "yes"))
     assert hr.plan(TWO, 100).estimator == "ForestClassifier"
     said = hr.plan(wide, 100)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hedgerow.values.arrays import canonical
+from hedgerow.schema.arrays import canonical
 
 PROCESSORS = {
     "AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX"},

@@ -15,11 +15,16 @@ import pytest
 
 from contract.test_recipes import CASES, IDS, opened
 from contract.worlds import TWO, VALUE
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.scoring import scores
+from hedgerow.data.sums import Answering
 from hedgerow.kernels.units import quantised
-from hedgerow.learning.flow import run
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.gubler import HistogramTree
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.queries import (
+from hedgerow.privacy.queries import (
     LATTICE,
     Binning,
     Cells,
@@ -32,13 +37,8 @@ from hedgerow.queries import (
     Whole,
     kind_of,
 )
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.site.answer import Answering
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.site.scoring import scores
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Schema
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Schema
 
 RECORDS, CHANGED = 60, 4
 """How many there are, and how many of a query's region are taken away, one at a time."""

@@ -15,19 +15,16 @@ import pytest
 
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import BudgetExceeded, HedgerowError
-from hedgerow.learning import counting
-from hedgerow.learning.flow import run
+from hedgerow.federation.wire import Sender
+from hedgerow.methods import catalog
+from hedgerow.methods.blocks import fallback, goal
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.method import Task, check_needs
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.bundles import Size, length_of, weight_of
 from hedgerow.privacy.ledger.charges import MemoryLedger, worst_total
-from hedgerow.queries import LocalChoice, kind_of
-from hedgerow.recipes import catalog
-from hedgerow.recipes.ours import plain
-from hedgerow.recipes.recipe import Task, check_needs
-from hedgerow.study.limits import length_of
-from hedgerow.study.size import Size
-from hedgerow.study.weight import weight_of
-from hedgerow.transport.wire import Sender
-from hedgerow.values.schema import Numeric
+from hedgerow.privacy.queries import LocalChoice, kind_of
+from hedgerow.schema.schema import Numeric
 
 SCHEMAS = {Task.CLASSES: TWO, Task.NUMBER: VALUE}
 CASES = [
@@ -177,11 +174,11 @@ def test_a_recipe_says_how_many_rounds_it_takes(recipe, schema):
 
 
 DO_NO_HARM = (
-    (plain, "HARMFUL"),
-    (plain, "HARMFUL_OF_ONE_SUM"),
-    (plain, "HARMFUL_IF_PURE"),
-    (plain, "HARMFUL_OF_NUMBERS"),
-    (counting, "COUNT_IS_SEEN"),
+    (fallback, "HARMFUL"),
+    (fallback, "HARMFUL_OF_ONE_SUM"),
+    (fallback, "HARMFUL_IF_PURE"),
+    (fallback, "HARMFUL_OF_NUMBERS"),
+    (goal, "COUNT_IS_SEEN"),
 )
 """What must be seen of the records, or a recipe gives shares or a mean; none may be left to the
 noise of a test."""

@@ -18,9 +18,9 @@ import hedgerow as hr
 from contract.browser import Watched, chromium
 from contract.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labelled, rows
 from hedgerow.cli.main import app
-from hedgerow.queries import GROUPINGS, STATISTICS
+from hedgerow.privacy.queries import GROUPINGS, STATISTICS
+from hedgerow.report.importances import contributions
 from hedgerow.report.page.pictures import MOST_BARS
-from hedgerow.report.reading import contributions
 from hedgerow.report.view import leaf_of
 from studies.tests.answers import fixed_noise
 
@@ -82,7 +82,7 @@ def ask(watched: Watched, model, row) -> None:
 
 
 def _token(value):
-    from hedgerow.values.tokens import token_of
+    from hedgerow.schema.tokens import token_of
 
     return token_of(value)
 

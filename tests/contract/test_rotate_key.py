@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from contract.network_world import World
-from hedgerow.agreement.approving import ledger_of, revoke
-from hedgerow.agreement.keeping import rotate_key
+from hedgerow.deployment.approve import ledger_of, revoke
+from hedgerow.deployment.backup import rotate_key
+from hedgerow.deployment.site_state import StateFolder
 from hedgerow.errors import LedgerError
-from hedgerow.site.audit import Audit
-from hedgerow.site.state import StateFolder
+from hedgerow.federation.audit_log import Audit
 
 STEPS = ("replace", "rename", "fsync", "unlink", "rmdir", "open")
 """Calls of the operating system before which a process may end."""

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from contract.network_world import World, tree_of
 from contract.test_site_service import Served
-from hedgerow.agreement.approving import approve
-from hedgerow.agreement.study_file import StudyFile
 from hedgerow.cli.main import app
+from hedgerow.deployment.approve import approve
+from hedgerow.deployment.site_state import DataPlace
+from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import SpecError
-from hedgerow.site.audit import Audit
-from hedgerow.site.state import DataPlace
+from hedgerow.federation.audit_log import Audit
 
 SELECT = "SELECT * FROM records"
 

@@ -14,20 +14,20 @@ import pytest
 import hedgerow as hr
 from contract.databases import address, postgres_server
 from contract.places import DRAWS
+from hedgerow.data.engines.dask import OnCluster
+from hedgerow.data.engines.database import InDatabase
+from hedgerow.data.engines.engine import AnsweringElsewhere
+from hedgerow.data.reading.databases import Selected
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Rows
+from hedgerow.data.sums import Answering
 from hedgerow.errors import ComputationFailed, DataError, SpecError
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.queries import Cells, ClassCounts, Count, SumQuery, Whole
-from hedgerow.site.answer import Answering
-from hedgerow.site.elsewhere.cluster import OnCluster
-from hedgerow.site.elsewhere.database import InDatabase
-from hedgerow.site.elsewhere.holding import AnsweringElsewhere
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.site.reading.databases import Selected
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Rows
-from hedgerow.values.binning import Binning
-from hedgerow.values.regions import EVERYONE
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.queries import Cells, ClassCounts, Count, SumQuery, Whole
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.regions import EVERYONE
 from property.examples import SHARE
 
 SCHEMA = hr.Schema({"age": (0, 100), "kind": ["a", "b"]}, classes=("no", "yes"))
@@ -196,7 +196,7 @@ def test_rows_that_change_after_the_start_change_no_answer(connection):
 
 
 def test_an_engine_that_fails_after_the_charge_closes_the_study(connection):
-    from hedgerow.estimators.assembling import agree
+    from hedgerow.methods.training import agree
 
     model = hr.TreeClassifier(SCHEMA, epsilon=1.0)
     study, _ = agree(model, SCHEMA, 1)

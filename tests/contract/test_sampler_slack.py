@@ -10,16 +10,16 @@ import pytest
 from mpmath import mp
 
 from contract.worlds import TWO, federation, holders, study
-from hedgerow.coordinator import statement as module
-from hedgerow.coordinator.federation import Federation
-from hedgerow.coordinator.statement import statement
+from hedgerow.federation.server import Federation
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.noise.mechanisms import gaussian_share_tau
-from hedgerow.privacy.noise.sampling import total_variation
-from hedgerow.queries import Binning, BoundQuery, Cells, ClassCounts, SumQuery, Whole
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.study.terms import Study
-from hedgerow.values.regions import EVERYONE, Step
+from hedgerow.privacy.mechanisms.mechanisms import gaussian_share_tau
+from hedgerow.privacy.mechanisms.sampling import total_variation
+from hedgerow.privacy.queries import Binning, BoundQuery, Cells, ClassCounts, SumQuery, Whole
+from hedgerow.privacy.statement import statement as module
+from hedgerow.privacy.statement.statement import statement
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.secagg.graph import Parameters
 
 SPLIT = TWO.grids[0].split_values(range(4))
 SHARE = Fraction(1, 5)

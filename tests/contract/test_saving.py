@@ -17,12 +17,12 @@ from sklearn.exceptions import NotFittedError
 
 import hedgerow as hr
 from contract.worlds import FEATURES, TWO, VALUE, sample
-from hedgerow.coordinator.record import RunRecord
-from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import DataError, SpecError
-from hedgerow.estimators import model_file
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.values.schema import Schema
+from hedgerow.methods import model_file
+from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.statement.record import RunRecord
+from hedgerow.privacy.statement.statement import PrivacyStatement
+from hedgerow.schema.schema import Schema
 
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))

@@ -33,7 +33,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import hedgerow as hr
 from hedgerow.errors import DataError
-from hedgerow.estimators.files import predict_file
+from hedgerow.methods.files import predict_file
 
 USERS = {
     "texts": ("yes", "no"),

@@ -16,12 +16,12 @@ from scipy.stats import binomtest
 
 import hedgerow as hr
 from contract.worlds import TWO, holders, opened_by, sample, study
+from hedgerow.data.rows import Draws
+from hedgerow.federation.member import permanent_bits, told_once
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.noise.response import ALL_WORDS, BloomReports
-from hedgerow.queries import Count, SumQuery, Whole
-from hedgerow.site.member import permanent_bits, told_once
-from hedgerow.site.rows import Draws
-from hedgerow.values.regions import Fold, Step
+from hedgerow.privacy.mechanisms.response import ALL_WORDS, BloomReports
+from hedgerow.privacy.queries import Count, SumQuery, Whole
+from hedgerow.schema.regions import Fold, Step
 from studies.simulation import Sites
 
 ALPHA = 1e-6
@@ -116,7 +116,7 @@ def test_sums_over_the_folds_of_a_simulation_leave_nobody_out():
 def test_one_secret_for_all_holders_turns_the_gate_red(k, monkeypatch):
     """Twin: what every fit did before."""
     monkeypatch.setattr(
-        "hedgerow.estimators.holders.secret_draws", lambda name, k: [Draws(bytes(32), name)] * k
+        "hedgerow.data.holders.secret_draws", lambda name, k: [Draws(bytes(32), name)] * k
     )
     parts = fitted_holders(k)
     assert not are_independent(told(parts), LABEL_ODDS)

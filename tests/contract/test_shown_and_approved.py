@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from contract.network_world import World
-from hedgerow.agreement.study_file import StudyFile
 from hedgerow.cli.main import app
+from hedgerow.deployment.study_file import StudyFile
 
 RUN = CliRunner()
 DRAFT = """\

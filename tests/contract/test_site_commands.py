@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from contract.network_world import World
 from hedgerow.cli.main import app
-from hedgerow.site.audit import lines_of
-from hedgerow.site.policy_file import TEMPLATE
-from hedgerow.site.state import StateFolder
+from hedgerow.deployment.site_state import StateFolder
+from hedgerow.federation.audit_log import lines_of
+from hedgerow.federation.policy import TEMPLATE
 
 RUN = CliRunner()
 
@@ -186,7 +186,7 @@ def test_a_service_that_is_stopped_while_loops_are_compiled_leaves_a_line(world,
     def interrupted() -> None:
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("hedgerow.agreement.serving.warm", interrupted)
+    monkeypatch.setattr("hedgerow.deployment.serve.warm", interrupted)
     before = signal.getsignal(signal.SIGTERM)
     try:
         done = RUN.invoke(app, ["site", "join", str(world.sites[0].root)])

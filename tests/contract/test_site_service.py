@@ -13,21 +13,21 @@ import pytest
 
 from contract.network_world import World, tree_of
 from effort import LONG
-from hedgerow.agreement.approving import approve, find_study, ledger_of, revoke
-from hedgerow.agreement.keeping import backup, restore, rotate_key
-from hedgerow.agreement.serving import Serving
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.deployment.approve import approve, find_study, ledger_of, revoke
+from hedgerow.deployment.backup import backup, restore, rotate_key
+from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.site_state import DataPlace, StateFolder
+from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import BudgetExceeded, HedgerowError, LedgerUnavailable, SpecError
+from hedgerow.federation.audit_log import Audit
+from hedgerow.federation.client import refusal, refused_with
+from hedgerow.federation.exchange import Direct
+from hedgerow.federation.policy import SitePolicy
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.secagg.codes import Code
-from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.audit import Audit
-from hedgerow.site.policy_file import SitePolicy
-from hedgerow.site.state import DataPlace, StateFolder
-from hedgerow.transport.carrier import Direct
-from hedgerow.transport.endpoint import refusal, refused_with
+from hedgerow.secagg.server import Coordinator
 
 
 class Served:

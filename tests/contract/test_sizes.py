@@ -14,33 +14,32 @@ from contract.network_world import World, processes, tree_of
 from contract.test_network import Running, door
 from contract.test_recipes import RECIPES, Heard, opened, trained, without_noise
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.agreement.study_file import StudyFile
-from hedgerow.coordinator.statement import statement
+from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import (
     BudgetExceeded,
     SpecError,
     TooFewParties,
     UnsupportedQuery,
 )
-from hedgerow.estimators.assembling import Terms, agree
-from hedgerow.learning import builder
-from hedgerow.learning.choosing.medians import depth_for
-from hedgerow.learning.flow import run
-from hedgerow.learning.forests import layered, random_trees
+from hedgerow.federation import wire
+from hedgerow.federation.transports import in_process
+from hedgerow.methods.blocks import builder, layered, random_trees
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.medians import depth_for
+from hedgerow.methods.gubler import HistogramTree
+from hedgerow.methods.liu import ExtraTrees
+from hedgerow.methods.maddock import Boosted, Splits
+from hedgerow.methods.multiway import PrunedKaryForest
+from hedgerow.methods.training import Terms, agree
+from hedgerow.methods.wang import TopDown
+from hedgerow.privacy import bundles
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.bundles import Size, cut, weight_of
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.queries import Binning, Cells, ClassCounts, Sides, SumQuery, Whole
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.recipes.papers.kary import PrunedKaryForest
-from hedgerow.recipes.papers.liu import ExtraTrees
-from hedgerow.recipes.papers.maddock import Boosted, Splits
-from hedgerow.recipes.papers.wang import TopDown
-from hedgerow.study import size
-from hedgerow.study.consortium import Sparse
-from hedgerow.study.size import Size, cut
-from hedgerow.study.weight import weight_of
-from hedgerow.transport import in_process, wire
-from hedgerow.values.regions import EVERYONE, Step
+from hedgerow.privacy.queries import Binning, Cells, ClassCounts, Sides, SumQuery, Whole
+from hedgerow.privacy.statement.statement import statement
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.secagg.parameters import Sparse
 
 SHARE = Fraction(1, 20)
 SPLITS = [TWO.grids[0].split_values([k]) for k in range(8)]
@@ -72,7 +71,7 @@ def test_a_list_longer_than_a_bundle_is_asked_in_rounds_and_costs_the_same(monke
     whole = asking(parties, placement=Placement.NOWHERE).ask(FIVE)
     price = asking(parties)
     price.ask(FIVE)
-    monkeypatch.setattr(size, "MOST_QUERIES", 2)
+    monkeypatch.setattr(bundles, "MOST_QUERIES", 2)
     fed = asking(parties)
     fed.ask(FIVE)
     assert [len(r.manifest) for r in fed.record.rounds] == [2, 2, 1]
@@ -90,13 +89,13 @@ def test_a_list_is_cut_in_order_by_queries_integers_and_bytes(monkeypatch):
     table = SumQuery(EVERYONE, ClassCounts(2), Cells((0, 1), Binning.of_cells(TWO)), SHARE)
     asked = [*COUNTS, table]
     assert cut(asked, travels=True) == [asked]
-    monkeypatch.setattr(size, "MOST_INTEGERS", 36)
+    monkeypatch.setattr(bundles, "MOST_INTEGERS", 36)
     assert cut(asked, travels=False) == [COUNTS, [table]]
-    monkeypatch.setattr(size, "MOST_BYTES", max(weight_of([q]) for q in asked))
+    monkeypatch.setattr(bundles, "MOST_BYTES", max(weight_of([q]) for q in asked))
     parts = cut(asked, travels=True)
     assert [query for part in parts for query in part] == asked
     assert len(parts) > 2
-    assert all(weight_of(part) <= size.MOST_BYTES for part in parts)
+    assert all(weight_of(part) <= bundles.MOST_BYTES for part in parts)
 
 
 @pytest.mark.parametrize("limit", ["MOST_INTEGERS", "MOST_BYTES"])
@@ -107,7 +106,7 @@ def test_a_query_too_large_by_itself_is_refused_before_any_of_its_list_is_charge
     fed = asking()
     fed.ask(COUNTS[:1])
     before, most = fed.link.spent(), {"MOST_INTEGERS": 35, "MOST_BYTES": weight_of([table]) - 1}
-    monkeypatch.setattr(size, limit, most[limit])
+    monkeypatch.setattr(bundles, limit, most[limit])
     with pytest.raises(UnsupportedQuery, match="what earlier rounds charged stays"):
         fed.ask([*COUNTS, table])
     assert fed.link.spent() == fed.ledger.spent(fed.study.account) == before > 0
@@ -115,7 +114,7 @@ def test_a_query_too_large_by_itself_is_refused_before_any_of_its_list_is_charge
 
 
 def test_a_part_that_fails_is_repeated_alone_and_paid_from_the_reserve(monkeypatch):
-    monkeypatch.setattr(size, "MOST_QUERIES", 2)
+    monkeypatch.setattr(bundles, "MOST_QUERIES", 2)
     fed = asking(failing={2}, retry_reserve=Fraction(1, 5))
     fed.ask(FIVE)
     rounds = [(r.number, len(r.manifest), r.void) for r in fed.record.rounds]
@@ -124,7 +123,7 @@ def test_a_part_that_fails_is_repeated_alone_and_paid_from_the_reserve(monkeypat
 
 
 def test_a_list_that_breaks_off_halfway_keeps_what_was_charged(monkeypatch):
-    monkeypatch.setattr(size, "MOST_QUERIES", 2)
+    monkeypatch.setattr(bundles, "MOST_QUERIES", 2)
     fed = asking()
     fed.ledger = MemoryLedger(2 * SHARE * fed.study.total)
     with pytest.raises(BudgetExceeded):
@@ -139,7 +138,7 @@ def test_a_recipe_in_small_bundles_grows_the_same_model_in_the_rounds_it_declare
     monkeypatch, recipe, schema
 ):
     whole, fed = without_noise(recipe, schema)
-    monkeypatch.setattr(size, "MOST_QUERIES", 2)
+    monkeypatch.setattr(bundles, "MOST_QUERIES", 2)
     parts, cut_up = trained(recipe, schema, 1, placement=Placement.NOWHERE)
     assert parts.model.to_dict() == whole.model.to_dict()
     taken = len(cut_up.record.rounds)
@@ -148,8 +147,8 @@ def test_a_recipe_in_small_bundles_grows_the_same_model_in_the_rounds_it_declare
 
 # ------------------------------------------------------------------------------------------- sizes
 def test_sizes_add_up_as_steps_do(monkeypatch):
-    monkeypatch.setattr(size, "MOST_QUERIES", 4)
-    monkeypatch.setattr(size, "MOST_BYTES", 100)
+    monkeypatch.setattr(bundles, "MOST_QUERIES", 4)
+    monkeypatch.setattr(bundles, "MOST_BYTES", 100)
     step = Size.of_step(9, integers=2, bytes=30, shared=10)
     assert (step.queries, step.integers, step.bytes) == (4, 18, 100)
     assert (step.rounds, step.rounds_alone) == (3, 3)
@@ -244,7 +243,7 @@ def test_a_tree_that_is_drawn_ends_there_too(monkeypatch, split):
 
 
 def test_a_pruned_tree_ends_there_too(monkeypatch):
-    monkeypatch.setattr("hedgerow.recipes.papers.kary.MOST_LEAVES", 30)
+    monkeypatch.setattr("hedgerow.methods.multiway.MOST_LEAVES", 30)
     recipe = PrunedKaryForest(n_trees=1, max_depth=3, min_samples_split=0.0)
     found, _ = trained(recipe, TWO, 1, placement=Placement.NOWHERE)
     assert max(tree.n_leaves for tree in found.model.score.trees) <= 30
@@ -301,7 +300,7 @@ def test_forests_of_medians_run_at_the_paper_s_own_sizes(name, depth):
     schema, X, y = wide(400)
     model = getattr(hr.papers.consul, name)(schema, epsilon=1.0, max_depth=depth).fit(X, y)
     asked = [len(r.manifest) for r in model.run_.rounds]
-    assert max(asked) == size.MOST_QUERIES
+    assert max(asked) == bundles.MOST_QUERIES
     declared = model._recipe(schema).largest(model.schema_)
     assert len(asked) == declared.rounds_alone
     assert model.privacy_.spent_fraction == pytest.approx(1.0)
@@ -317,7 +316,7 @@ def test_a_forest_that_buys_its_depth_runs_on_many_rows(parties):
     model = hr.MedianForestClassifier(schema, epsilon=50.0, delta=1e-6).fit(X, y, party=party)
     declared = model._recipe(schema).largest(model.schema_)
     asked = [len(r.manifest) for r in model.run_.rounds]
-    assert max(asked) == size.MOST_QUERIES
+    assert max(asked) == bundles.MOST_QUERIES
     assert len(asked) <= declared.rounds_of(parties)
 
 
@@ -334,7 +333,7 @@ def test_a_level_longer_than_a_bundle_travels_over_https(tmp_path: Path):
         model = world.train(carrier)
         charged = there.charges()
     asked = [len(r.manifest) for r in model.run_.rounds]
-    assert max(asked) == size.MOST_QUERIES
+    assert max(asked) == bundles.MOST_QUERIES
     assert charged == [len(asked)] * 3
     assert len(asked) <= StudyFile.read(world.study_file).rounds
     assert tree_of(model) == tree_of(world.in_one_process())

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.coordinator.statement import statement
 from hedgerow.errors import SpecError
-from hedgerow.queries import ClassCounts, SumQuery, Whole
-from hedgerow.transport.endpoint import REFUSED
-from hedgerow.values.regions import EVERYONE
+from hedgerow.federation.client import REFUSED
+from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
+from hedgerow.privacy.statement.statement import statement
+from hedgerow.schema.regions import EVERYONE
 
 SLOT = 10
 COUNTS = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 10))

@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.transport.limits import LONGEST_LETTER
-from hedgerow.transport.socket import SocketDoor, SocketSite, Stopped, receive_message, send_message
+from hedgerow.federation.exchange import LONGEST_LETTER
+from hedgerow.federation.transports.socket import (
+    SocketDoor,
+    SocketSite,
+    Stopped,
+    receive_message,
+    send_message,
+)
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ import pytest
 
 from contract.many_sites import remembered  # noqa: F401
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.coordinator.statement import statement
 from hedgerow.errors import BudgetExceeded, SpecError
+from hedgerow.federation.client import refused_with
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import ClassCounts, SumQuery, Whole
+from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
+from hedgerow.privacy.statement.statement import statement
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE
 from hedgerow.secagg.codes import Code
-from hedgerow.study.consortium import Sparse
-from hedgerow.study.terms import Study
-from hedgerow.transport.endpoint import refused_with
-from hedgerow.values.regions import EVERYONE
+from hedgerow.secagg.parameters import Sparse
 
 SITES = 201
 COUNTS = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 10))

@@ -15,10 +15,9 @@ from http.client import HTTPConnection
 
 from contract.carriers import https
 from effort import LONG
-from hedgerow.agreement import live
-from hedgerow.agreement.live import LiveView, live_view
-from hedgerow.agreement.telling import RunTeller
-from hedgerow.transport import door
+from hedgerow.deployment import live
+from hedgerow.deployment.live import LiveView, RunTeller, live_view
+from hedgerow.federation.transports import listener as door
 
 STRANGERS = 200
 HALF_REQUESTS = (b"", b"GET /events?token=", b"GET / HTTP/1.0\r\nHost: x")

@@ -10,11 +10,10 @@ from typer.testing import CliRunner
 
 from contract.study_world import World
 from contract.worlds import THREE, TWO, VALUE
-from hedgerow.agreement.run_folder import RunFolder
-from hedgerow.agreement.running import run_study
-from hedgerow.agreement.study_file import StudyFile
-from hedgerow.agreement.writing import as_text
 from hedgerow.cli.main import app
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.run_folder import RunFolder
+from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import HedgerowError
 from hedgerow.secagg.keys import Identity
 

@@ -12,13 +12,13 @@ import pytest
 import hedgerow as hr
 from contract.study_world import ROWS, World
 from contract.worlds import TWO, sample
-from hedgerow.agreement.run_folder import RunFolder
-from hedgerow.agreement.running import run_study
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.errors import PartyRefused, RunEnded, SpecError
+from hedgerow.federation import exchange as posts
+from hedgerow.federation import journal as journals
+from hedgerow.federation.journal import FileJournal
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.transport import journal as journals
-from hedgerow.transport import post as posts
-from hedgerow.transport.journal import FileJournal
 
 EXCHANGES = (MessageKind.JOIN, MessageKind.OPEN, MessageKind.ROUND, MessageKind.UNMASK)
 
@@ -33,7 +33,7 @@ def quick(monkeypatch):
         return now[0]
 
     patched = partial(posts.Post, clock=clock, wait=lambda seconds: clock())
-    monkeypatch.setattr("hedgerow.agreement.running.Post", patched)
+    monkeypatch.setattr("hedgerow.deployment.run.Post", patched)
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_a_new_round_number_after_a_restart_would_be_charged_twice(world, monkey
     assert json.loads(lines[-1])["what"] == "asked"
     kept = "\n".join(lines[:-1]) + "\n"
     (world.folder.path / "answers.jsonl").write_text(kept)
-    monkeypatch.setattr("hedgerow.coordinator.federation.MOST_TRIES", 1)
+    monkeypatch.setattr("hedgerow.federation.server.MOST_TRIES", 1)
     with pytest.raises(hr.HedgerowError):
         run_study(world.folder, world, resume=True)
 

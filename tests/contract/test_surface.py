@@ -12,17 +12,17 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.coordinator.record import Progress
 from hedgerow.errors import HedgerowError, PartyRefused
-from hedgerow.estimators import base
-from hedgerow.learning.flow import run
+from hedgerow.methods import base
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.gubler import HistogramTree
 from hedgerow.privacy.ledger.charges import MemoryLedger
-from hedgerow.queries import ClassCounts, LocalChoice, Score, Scoring, SumQuery, Whole
-from hedgerow.recipes.papers.gubler import HistogramTree
+from hedgerow.privacy.queries import ClassCounts, LocalChoice, Score, Scoring, SumQuery, Whole
+from hedgerow.privacy.statement.record import Progress
 from hedgerow.report.text import show_tree
+from hedgerow.schema.regions import EVERYONE
 from hedgerow.secagg.envelope import Envelope
 from hedgerow.secagg.messages import Masked
-from hedgerow.values.regions import EVERYONE
 
 FAINT = 1e-8
 """As epsilon and delta: noise so wide that it hits a given number once in 10^8 draws."""
@@ -87,7 +87,7 @@ def test_without_noise_the_search_for_counts_would_find_them(tmp_path, monkeypat
 def test_a_count_told_by_an_event_would_be_found(tmp_path, monkeypatch):
     """Twin: progress that speaks of rows instead of rounds."""
     monkeypatch.setattr(
-        "hedgerow.coordinator.federation.Progress",
+        "hedgerow.federation.server.Progress",
         lambda _, *told, **more: Progress(ROWS[0], *told, **more),
     )
     text, counts = everything_shown(tmp_path, monkeypatch, (FAINT, FAINT))

@@ -13,13 +13,13 @@ import pytest
 
 from contract.network_world import Processes, World
 from contract.test_site_service import Served
-from hedgerow.agreement.approving import approve, ledger_of, revoke
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.deployment.approve import approve, ledger_of, revoke
+from hedgerow.deployment.site_state import DataPlace, StateFolder
+from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import BudgetExceeded, RunEnded
-from hedgerow.site.audit import Audit
-from hedgerow.site.state import DataPlace, StateFolder
-from hedgerow.transport.https import HttpsCarrier
-from hedgerow.transport.timing import Timing
+from hedgerow.federation.audit_log import Audit
+from hedgerow.federation.exchange import Timing
+from hedgerow.federation.transports.https import HttpsCarrier
 
 DECIDING = Path(__file__).with_name("deciding.py")
 IMPATIENT = Timing(answer_seconds=1, asks=1, patience_seconds=1, return_seconds=1)

@@ -21,11 +21,11 @@ from hedgerow.errors import (
     PartyRefused,
     SpecError,
 )
+from hedgerow.federation.store.vault import ROUNDS_KEPT
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.ledger.head_file import Anchor
+from hedgerow.privacy.ledger.chain import Anchor
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.memory import MemoryInRam, set_hash
-from hedgerow.site.vault import ROUNDS_KEPT
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))

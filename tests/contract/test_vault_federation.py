@@ -9,16 +9,16 @@ import pytest
 
 from contract.durable_link import DurableLink
 from contract.worlds import TWO, holders, sample, study
-from hedgerow.coordinator.federation import Federation
 from hedgerow.errors import PartyRefused
-from hedgerow.learning.flow import run
+from hedgerow.federation.client import REFUSED
+from hedgerow.federation.server import Federation
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.gubler import HistogramTree
 from hedgerow.privacy.accounting.budget import Measure, Placement
 from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
 from hedgerow.privacy.ledger.events import Charged
-from hedgerow.queries import ClassCounts, SumQuery, Whole
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.transport.endpoint import REFUSED
-from hedgerow.values.regions import EVERYONE
+from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE
 
 PARTIES = 3
 GAUSSIAN = study(TWO, PARTIES, delta="1e-6")

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import HedgerowError, LedgerBroken, LedgerError, LedgerUnavailable, SpecError
+from hedgerow.federation.store import layout
+from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Measure
+from hedgerow.privacy.ledger.columns import Table
+from hedgerow.privacy.ledger.file import open_ledger
 from hedgerow.privacy.ledger.store import Store
-from hedgerow.privacy.ledger.tables import Table
 from hedgerow.secagg.keys import Identity
-from hedgerow.site import vault_layout
-from hedgerow.site.vault import Vault, open_ledger
 
 sys.path.insert(0, str(Path(__file__).parent))
 from vault_rehearsal import (
@@ -121,7 +122,7 @@ def test_a_vault_without_codes_and_checks_would_believe_some_of_them(tmp_path, m
     """The twin."""
     monkeypatch.setattr(Table, "_checked", lambda table, row: tuple(row[:-1]))
     monkeypatch.setattr(Store, "check", lambda store: None)
-    monkeypatch.setattr(vault_layout, "_require_layout", lambda store, statements: None)
+    monkeypatch.setattr(layout, "_require_layout", lambda store, statements: None)
     assert "different" in Flips(tmp_path, seed=1).outcomes(300)
 
 
@@ -216,7 +217,7 @@ def test_a_file_of_version_1_is_brought_up_to_date_and_forgets_no_charge(tmp_pat
     assert vault.receipts() == {}
     assert vault.memory(STUDY).current_run() is None
     vault.close()
-    assert user_version(tmp_path) == len(vault_layout.LAYOUT_STEPS) == 3
+    assert user_version(tmp_path) == len(layout.LAYOUT_STEPS) == 3
 
 
 def test_an_upgraded_file_goes_on_like_any_other(tmp_path):

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import LedgerError
+from hedgerow.federation.store import vault as vaults
 from hedgerow.privacy.ledger.store import Store
 from hedgerow.secagg.memory import set_hash
-from hedgerow.site import vault as vaults
 
 sys.path.insert(0, str(Path(__file__).parent))
 from vault_rehearsal import (

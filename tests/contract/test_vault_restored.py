@@ -17,15 +17,16 @@ from hedgerow.errors import (
     PartyRefused,
     SpecError,
 )
+from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.ledger.file import open_ledger
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.stored_chain import StoredChain
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHeader
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Shares, SignedSet, Survivors, Unmask
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.vault import Vault, open_ledger
 
 sys.path.insert(0, str(Path(__file__).parent))
 from vault_consortium import ACCOUNT, COST, VaultConsortium

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.study_world import World
 from contract.worlds import TWO, sample
-from hedgerow.agreement import validating
-from hedgerow.agreement.running import run_study
-from hedgerow.agreement.verifying import verified
 from hedgerow.cli.main import app
+from hedgerow.deployment import file_forms
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.verify import verified
 from hedgerow.errors import DataError
-from hedgerow.estimators import model_file
+from hedgerow.methods import model_file
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped(
     assert found["digest"] == found["form"] == "ok"
     assert found["signatures"] == "skipped"
     assert said == "intact; not checked: signatures"
-    monkeypatch.setattr(validating, "find_spec", lambda name: None)
+    monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
     found, said = outcomes(world.folder.model_file, "--roster", world.folder.study_file)
     assert found["form"] == "skipped"
     assert said == "valid, signed by 3 of 3 sites; not checked: form"

@@ -50,7 +50,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert strangers(wheel) == []
     with ZipFile(wheel) as shipped:
-        needed = {"__init__.py", "py.typed", "agreement/json_schemas/model.schema.json"}
+        needed = {"__init__.py", "py.typed", "deployment/json_schemas/model.schema.json"}
         assert {f"hedgerow/{name}" for name in needed} <= set(shipped.namelist())
 
 

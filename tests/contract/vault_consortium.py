@@ -9,12 +9,12 @@ from fractions import Fraction as Q
 from functools import partial
 from pathlib import Path
 
+from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.secagg.client import Resend
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.masks import Int64
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Resend
-from hedgerow.site.vault import Vault
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 import secagg_rehearsal

@@ -17,15 +17,16 @@ from fractions import Fraction as Q
 from pathlib import Path
 
 from hedgerow.errors import BudgetExceeded, LedgerUnavailable
+from hedgerow.federation.store.memory import StudyMemory, round_name
+from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.ledger.file import open_ledger
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import no_hook
 from hedgerow.secagg.envelope import Author, Envelope, LedgerHead, MessageKind, SignedHeader
 from hedgerow.secagg.keys import EVERYBODY, Identity
 from hedgerow.secagg.memory import MemoryInRam, StoredRound
-from hedgerow.site.study_memory import StudyMemory, round_name
-from hedgerow.site.vault import Vault, open_ledger
 
 IDENTITY = Identity.from_bytes(bytes(range(32)))
 RUN = b"run of 16 bytes."

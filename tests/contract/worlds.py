@@ -11,17 +11,17 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from hedgerow.coordinator.federation import Federation
-from hedgerow.learning import builder
-from hedgerow.learning.builder import Node
+from hedgerow.data.reading.encoding import Encoded, encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.federation.server import Federation
+from hedgerow.federation.transports import in_process
+from hedgerow.methods.blocks import builder
+from hedgerow.methods.blocks.builder import Node
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import GROUPINGS, STATISTICS, QueryKind, Score
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.reading.encoding import Encoded, encode
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.study.terms import Study
-from hedgerow.transport import in_process
-from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
+from hedgerow.privacy.queries import GROUPINGS, STATISTICS, QueryKind, Score
+from hedgerow.privacy.study import Study
+from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Target
+from hedgerow.secagg.graph import Parameters
 
 FEATURES = (
     Numeric("age", 0.0, 100.0, bins=8),

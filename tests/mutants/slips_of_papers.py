@@ -85,7 +85,7 @@ PAPERS: Final = (
     ),
     Slip(
         "saved budget is spent again without its bounds",
-        "recipes/papers/gubler.py",
+        "methods/gubler.py",
         "below, slope = below + slope * level, bounds + hists * (1 - saved + saved * slope)",
         "below, slope = below + slope * level, bounds + hists",
         f"{TREES}::test_the_honest_epsilon_of_algorithm_6_is_that_of_its_dearest_path",
@@ -120,7 +120,7 @@ PAPERS: Final = (
     ),
     Slip(
         "a printed split is scored as if its steps had no clip",
-        "learning/leaves/updates.py",
+        "methods/blocks/newton_steps.py",
         "-(2.0 * g * steps + (h + self.ridge) * steps**2)",
         "(g**2 / (h + self.ridge))",
         f"{FORESTS}::test_a_side_of_a_printed_split_is_scored_by_the_step_it_takes",

@@ -15,49 +15,49 @@ PERSONS: Final = (
 STUDY: Final = (
     Slip(
         "colluders are counted on for their noise",
-        "study/terms.py",
+        "privacy/study.py",
         "return self.threshold - self.colluders",
         "return self.threshold",
         "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Slip(
         "sites that may be lost are counted on for their noise",
-        "study/terms.py",
+        "privacy/study.py",
         "return self.threshold - self.colluders",
         "return self.parties - self.colluders",
         "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Slip(
         "a threshold may exceed the number of sites",
-        "study/consortium.py",
+        "secagg/parameters.py",
         "if not 0 <= colluders < threshold <= parties:",
         "if not 0 <= colluders < threshold:",
         "unit/test_study_terms.py::test_a_study_counts_on_no_more_shares_of_noise_than_there_are",
     ),
     Slip(
         "a person's records are ignored in sums",
-        "study/terms.py",
+        "privacy/study.py",
         "return query.sensitivity(self.unit(query)).of_person(self.records_per_person)",
         "return query.sensitivity(self.unit(query))",
         PERSONS,
     ),
     Slip(
         "noise is not made for the finer units",
-        "study/terms.py",
+        "privacy/study.py",
         "whole = _law(self.measure, cost, sensitivity.of_person(factor))",
         "whole = _law(self.measure, cost, sensitivity)",
         "unit/test_study_terms.py::test_finer_units_carry_noise_that_is_as_much_finer",
     ),
     Slip(
         "shares of a Gaussian are as rough as the whole may be",
-        "study/terms.py",
+        "privacy/study.py",
         "while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:",
         "while law.sigma2 * factor**2 < SMOOTH_SHARE:",
         "unit/test_study_terms.py::test_every_gaussian_share_is_smooth",
     ),
     Slip(
         "a silo divides its noise as if others added theirs",
-        "study/terms.py",
+        "privacy/study.py",
         "divided = self.placement is Placement.SHARES\n        shares, factor",
         "divided = self.parties > 1\n        shares, factor",
         "statistical/test_pipeline_noise.py"
@@ -65,7 +65,7 @@ STUDY: Final = (
     ),
     Slip(
         "the whole budget is divided among queries, with nothing kept for failures",
-        "study/terms.py",
+        "privacy/study.py",
         "return self.total * (1 - self.retry_reserve)",
         "return self.total",
         "contract/test_failed_rounds.py"
@@ -73,28 +73,28 @@ STUDY: Final = (
     ),
     Slip(
         "a query may ask for less than nothing",
-        "study/terms.py",
+        "privacy/study.py",
         "        if query.share <= 0:\n",
         "        if query.share == 0:\n",
         "unit/test_study_terms.py::test_a_query_asks_for_a_part_of_the_budget",
     ),
     Slip(
         "labels of one person are told as if they were of several",
-        "study/terms.py",
+        "privacy/study.py",
         "each = self.epsilon / self.records_per_person",
         "each = self.epsilon",
         "unit/test_statement.py::test_several_labels_of_one_person_share_the_promise",
     ),
     Slip(
         "bits of one person's labels are paid for once",
-        "study/terms.py",
+        "privacy/study.py",
         "return self.records_per_person * Fraction(self.label_reports.epsilon_forever)",
         "return Fraction(self.label_reports.epsilon_forever)",
         "contract/test_label_reports.py::test_bits_of_several_labels_of_a_person_all_count",
     ),
     Slip(
         "noisy bits of labels may cost twice what was promised",
-        "study/checks.py",
+        "privacy/study_checks.py",
         "if study.entry_cost > study.epsilon:",
         "if study.entry_cost > 2 * study.epsilon:",
         "contract/test_label_reports.py"
@@ -102,21 +102,21 @@ STUDY: Final = (
     ),
     Slip(
         "the slack counts the draws of one site",
-        "study/terms.py",
+        "privacy/study.py",
         "drawn = self.parties * size * _total_variation(self.site_law(query))",
         "drawn = size * _total_variation(self.site_law(query))",
         SLACK,
     ),
     Slip(
         "the slack counts one draw of each site",
-        "study/terms.py",
+        "privacy/study.py",
         "drawn = self.parties * size * _total_variation(self.site_law(query))",
         "drawn = self.parties * _total_variation(self.site_law(query))",
         SLACK,
     ),
     Slip(
         "a coalition meets one record of a person",
-        "study/terms.py",
+        "privacy/study.py",
         "touched=by_record * self.records_per_person,",
         "touched=by_record,",
         "property/test_coalition_price.py"
@@ -124,21 +124,21 @@ STUDY: Final = (
     ),
     Slip(
         "records per person are not in the study's hash",
-        "study/content.py",
+        "privacy/declaration.py",
         '        "records_per_person": study.records_per_person,\n',
         "",
         "unit/test_study_terms.py::test_everything_that_was_approved_is_in_the_hash",
     ),
     Slip(
         "keys of the sites are not in the study's hash",
-        "study/content.py",
+        "privacy/declaration.py",
         '        "sites": [key.hex() for key in study.sites],\n',
         "",
         "unit/test_study_terms.py::test_no_field_of_a_study_is_left_out_of_its_hash",
     ),
     Slip(
         "floats are hashed as they are spelled",
-        "study/hashing.py",
+        "privacy/declaration.py",
         "    if isinstance(value, float):\n",
         "    if isinstance(value, float) and value != value:\n",
         "unit/test_study_terms.py"
@@ -146,14 +146,14 @@ STUDY: Final = (
     ),
     Slip(
         "a query is charged to everyone's ledger but its own region",
-        "study/describe.py",
+        "privacy/pricing.py",
         "study.charge(query.region, study.cost(query), describe(query, study))",
         "study.charge(query.region[:0], study.cost(query), describe(query, study))",
         "contract/test_recipes.py::test_a_run_spends_what_it_reserved_and_never_more",
     ),
     Slip(
         "half of what a query costs is charged",
-        "study/describe.py",
+        "privacy/pricing.py",
         "study.charge(query.region, study.cost(query), describe(query, study))",
         "study.charge(query.region, study.cost(query) / 2, describe(query, study))",
         "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
@@ -163,14 +163,14 @@ STUDY: Final = (
 COORDINATOR: Final = (
     Slip(
         "the coordinator asks and does not charge",
-        "coordinator/federation.py",
+        "federation/server.py",
         '        self.ledger.reserve(charges, f"round {number}")\n',
         "",
         "contract/test_recipes.py::test_a_run_stops_before_it_would_spend_too_much",
     ),
     Slip(
         "failed rounds are asked again without end of the budget",
-        "coordinator/federation.py",
+        "federation/server.py",
         "if not paid(worst_path(self._failed())) <= self.study.reserve:",
         "if not paid(worst_path(self._failed())) <= self.study.total:",
         "contract/test_failed_rounds.py"
@@ -178,7 +178,7 @@ COORDINATOR: Final = (
     ),
     Slip(
         "a failed round is not told",
-        "coordinator/federation.py",
+        "federation/server.py",
         "            self.asked += [replace(query, void=True) for query in asked]\n",
         "",
         "contract/test_failed_rounds.py"
@@ -186,28 +186,28 @@ COORDINATOR: Final = (
     ),
     Slip(
         "the sampler's slack is dropped",
-        "coordinator/federation.py",
+        "federation/server.py",
         "        self._note_slack(queries)\n",
         "",
         SLACK,
     ),
     Slip(
         "the sampler's slack is that of the last round",
-        "coordinator/federation.py",
+        "federation/server.py",
         "self.slack += sum(",
         "self.slack = sum(",
         SLACK,
     ),
     Slip(
         "entering is free where labels are randomised",
-        "coordinator/federation.py",
+        "federation/server.py",
         "            self.ledger.reserve_once(entry, ENTRY_ID)\n",
         "            _ = entry\n",
         "contract/test_placements.py::test_labels_are_paid_for_once_on_entering",
     ),
     Slip(
         "an answer states the noise of the honest sites only",
-        "study/terms.py",
+        "privacy/study.py",
         "summands = self.parties if members is None else members",
         "summands = self.honest",
         "statistical/test_pipeline_noise.py"
@@ -215,21 +215,21 @@ COORDINATOR: Final = (
     ),
     Slip(
         "the least charged record stands for all",
-        "coordinator/spending.py",
+        "privacy/statement/spending.py",
         "path += max((worst_path(",
         "path += min((worst_path(",
         "unit/test_spending.py::test_the_worst_path_costs_what_the_ledger_says",
     ),
     Slip(
         "the slack is not multiplied for the other data set",
-        "coordinator/statement.py",
+        "privacy/statement/statement.py",
         "factor = 1 + rounding.context().exp(epsilon)",
         "factor = rounding.context().exp(epsilon)",
         SLACK,
     ),
     Slip(
         "one colluder more is no colluder more",
-        "coordinator/promise.py",
+        "privacy/statement/wording.py",
         "_against(study, asked, study.colluders + 1)",
         "_against(study, asked, study.colluders)",
         "property/test_coalition_price.py"
@@ -237,7 +237,7 @@ COORDINATOR: Final = (
     ),
     Slip(
         "choices are left out of the price of a coalition",
-        "coordinator/promise.py",
+        "privacy/statement/wording.py",
         "dearer = [q if q.release is None else",
         "dearer = [replace(q, cost=0 * q.cost) if q.release is None else",
         "property/test_coalition_price.py"
@@ -245,14 +245,14 @@ COORDINATOR: Final = (
     ),
     Slip(
         "a schema that was read from the rows costs nothing",
-        "coordinator/promise.py",
+        "privacy/statement/wording.py",
         "is_open = study.placement is Placement.NOWHERE or bool(study.schema.unconfirmed)",
         "is_open = study.placement is Placement.NOWHERE",
         "unit/test_statement.py::test_a_schema_read_from_rows_makes_epsilon_infinite_in_every_face",
     ),
     Slip(
         "what a sparse graph may expose is not in delta",
-        "study/terms.py",
+        "privacy/study.py",
         "return self.delta - self.graph_delta",
         "return self.delta",
         "contract/test_sparse_studies.py"

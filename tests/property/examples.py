@@ -12,7 +12,13 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from hedgerow.queries import (
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Rows
+from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
+from hedgerow.models.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.models.model import Additive, Curve, Output
+from hedgerow.models.tree import Tree
+from hedgerow.privacy.queries import (
     Binning,
     Cells,
     ClassCounts,
@@ -31,14 +37,8 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Rows
-from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
-from hedgerow.values.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss
-from hedgerow.values.models import Additive, Curve, Output
-from hedgerow.values.regions import Split, Step
-from hedgerow.values.schema import Categorical, Numeric, Schema, Target
-from hedgerow.values.trees import Tree
+from hedgerow.schema.regions import Split, Step
+from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 
 CLASSES = ("a", "b", "c")
 FEATURES = (

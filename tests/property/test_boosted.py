@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.kernels.units import quantised
-from hedgerow.queries import LATTICE, Gradients, Hessians
-from hedgerow.values.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLoss
-from hedgerow.values.models import Additive
+from hedgerow.models.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLoss
+from hedgerow.models.model import Additive
+from hedgerow.privacy.queries import LATTICE, Gradients, Hessians
 
 GOLDEN = (1 + np.sqrt(5)) / 2
 
@@ -59,12 +59,12 @@ def test_the_binary_hessian_bound_would_not_hold_for_three_classes():
 
 
 def test_a_share_of_the_stacking_budget_is_a_fraction_of_the_whole():
-    from hedgerow.learning.bins import by_count
-    from hedgerow.learning.counting import AGAIN_SHARE
-    from hedgerow.recipes.ours.boost_classes import StageShares
+    from hedgerow.methods.blocks import private_bins
+    from hedgerow.methods.blocks.goal import AGAIN_SHARE
+    from hedgerow.methods.boosting_classes import StageShares
 
-    once, twice = by_count.COUNT_SHARE, by_count.COUNT_SHARE + AGAIN_SHARE
+    once, twice = private_bins.COUNT_SHARE, private_bins.COUNT_SHARE + AGAIN_SHARE
     for part, counting in product((Fraction(0), Fraction(1, 7), Fraction(1, 2)), (once, twice)):
         shares = StageShares.with_trees(part, stacks=True, counting=counting)
-        spent = counting + by_count.BINS_SHARE
+        spent = counting + private_bins.BINS_SHARE
         assert shares.curves + shares.stacking + shares.trees + spent == 1

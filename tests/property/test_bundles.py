@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.queries import (
+from hedgerow.data import sums
+from hedgerow.data.sums import Answering
+from hedgerow.models.losses import SoftmaxLoss
+from hedgerow.models.model import Additive
+from hedgerow.models.tree import Tree
+from hedgerow.privacy.queries import (
     LATTICE,
     Binning,
     BoundQuery,
@@ -19,12 +24,7 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.site import answer
-from hedgerow.site.answer import Answering
-from hedgerow.values.losses import SoftmaxLoss
-from hedgerow.values.models import Additive
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.trees import Tree
+from hedgerow.schema.regions import EVERYONE, Step
 from property.examples import BY_CLASS, OTHER, SHARE, SHARED, SPLIT, records, rows_of
 
 REGIONS = [
@@ -73,9 +73,9 @@ def test_histograms_of_one_kind_are_each_in_their_own_unit() -> None:
 
 def test_the_histograms_of_a_level_take_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[int] = []
-    count = answer.count_cells
+    count = sums.count_cells
     monkeypatch.setattr(
-        answer,
+        sums,
         "count_cells",
         lambda codes, nodes, *rest: passes.append(len(nodes)) or count(codes, nodes, *rest),
     )
@@ -88,9 +88,9 @@ def test_the_histograms_of_a_level_take_one_pass(monkeypatch: pytest.MonkeyPatch
 def test_no_pass_visits_more_rows_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees of a forest ask for the same rows; gathered all at once they would fill the memory."""
     visited: list[int] = []
-    count = answer.count_cells
+    count = sums.count_cells
     monkeypatch.setattr(
-        answer,
+        sums,
         "count_cells",
         lambda codes, nodes, *rest: (
             visited.append(sum(map(len, nodes))) or count(codes, nodes, *rest)

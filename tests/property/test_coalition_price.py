@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 from contract.worlds import federation, holders, study
-from hedgerow.coordinator import promise
-from hedgerow.coordinator.statement import statement
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Rows
+from hedgerow.data.sums import Answering
 from hedgerow.privacy.accounting import coalition
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.noise.mechanisms import DiscreteLaplace
-from hedgerow.queries import (
+from hedgerow.privacy.mechanisms.mechanisms import DiscreteLaplace
+from hedgerow.privacy.queries import (
     Binning,
     Cells,
     ClassCounts,
@@ -34,12 +35,11 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.site.answer import Answering
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Rows
-from hedgerow.study.terms import Study
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import Categorical, Schema, Target
+from hedgerow.privacy.statement import wording
+from hedgerow.privacy.statement.statement import statement
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.schema import Categorical, Schema, Target
 
 FEATURES = (Categorical("a", ("p", "q")), Categorical("b", ("r",)))
 CLASSES = Schema(FEATURES, classes=("no", "yes"))
@@ -170,9 +170,9 @@ def test_the_statement_prices_choices_and_every_record_of_a_person(the_study):
 
 def test_choices_left_out_of_the_price_are_seen(monkeypatch):
     """Twin: three quarters of the node's budget go to choices."""
-    right = promise.worst_path
+    right = wording.worst_path
     monkeypatch.setattr(
-        promise, "worst_path", lambda asked: right([q for q in asked if q.release is not None])
+        wording, "worst_path", lambda asked: right([q for q in asked if q.release is not None])
     )
     assert not is_priced(PERSONS[0])
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from contract.worlds import codes_of, encoded
 from hedgerow.errors import SpecError
-from hedgerow.values.grids import MISSING_TEXTS, ColumnKind, Grid
-from hedgerow.values.regions import cells
-from hedgerow.values.schema import Categorical, Feature, Hashed, Numeric, Schema, Spacing, Target
-from hedgerow.values.tokens import token_of
-from hedgerow.values.visible import has_hidden
+from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
+from hedgerow.schema.regions import cells
+from hedgerow.schema.schema import Categorical, Feature, Hashed, Numeric, Schema, Spacing, Target
+from hedgerow.schema.tokens import token_of
+from hedgerow.schema.visible import has_hidden
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

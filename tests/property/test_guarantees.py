@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy.accounting.budget import exact
 from hedgerow.privacy.accounting.guarantee import (
     Drawn,
     Guarantee,
@@ -25,6 +24,7 @@ from hedgerow.privacy.accounting.guarantee import (
     unit_of_words,
     unit_words,
 )
+from hedgerow.schema.rules import exact
 
 COSTS = st.builds(Fraction, st.integers(0, 10**4), st.integers(1, 99))
 DELTAS = st.builds(Fraction, st.integers(0, 10**4), st.just(10**9))

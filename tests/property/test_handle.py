@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.queries import Cells, ClassCounts, Count, Leaves, SumQuery, Whole
+from hedgerow.federation.client import REFUSED, Endpoint, refusal
+from hedgerow.federation.wire import Bundle, Sender
+from hedgerow.models.tree import Tree
+from hedgerow.privacy.queries import Cells, ClassCounts, Count, Leaves, SumQuery, Whole
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.envelope import NO_EPOCH, MessageKind
 from hedgerow.secagg.messages import Join, Round, Survivors, Unmask
-from hedgerow.transport.endpoint import REFUSED, Endpoint, refusal
-from hedgerow.transport.wire import Bundle, Sender
-from hedgerow.values.binning import Binning
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.trees import Tree
 
 SPLIT = TWO.grids[0].split_values(range(3))
 STUMP = Tree.of_preorder(TWO.names, [SPLIT, (0.0,), (1.0,)])

@@ -16,17 +16,18 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hedgerow.errors import DataError, SpecError
-from hedgerow.kernels import dispatch, encoding, loops
+from hedgerow.kernels import codes as encoding
+from hedgerow.kernels import dispatch, loops
+from hedgerow.kernels.codes import encode_edges, recode, split_rows
 from hedgerow.kernels.dispatch import priced
-from hedgerow.kernels.encoding import encode_edges, recode, split_rows
 from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
-from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
-from hedgerow.values.packing import pack
-from hedgerow.values.regions import EVERYONE, Region, Split, Step, cells
-from hedgerow.values.trees import Tree
+from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
+from hedgerow.models.packing import pack
+from hedgerow.models.tree import Tree
+from hedgerow.schema.regions import EVERYONE, Region, Split, Step, cells
 
 ROUNDS = settings(examples(40, 100), suppress_health_check=[HealthCheck.too_slow])
 N_ROWS = st.sampled_from([0, 1, 2, 17, loops.BLOCK - 1, loops.BLOCK, loops.BLOCK + 1, 9001])

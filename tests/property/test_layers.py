@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.sums import Answering
 from hedgerow.errors import SpecError
-from hedgerow.queries import LATTICE, ClassCounts, Fractions, Sides, SumQuery, Whole
-from hedgerow.site.answer import Answering
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.transport.wire import Receiver, Sender
-from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
-from hedgerow.values.regions import EVERYONE, Fold, Step
-from hedgerow.values.schema import Categorical, Numeric, Schema, Target
+from hedgerow.federation.wire import Receiver, Sender
+from hedgerow.models.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
+from hedgerow.privacy.queries import LATTICE, ClassCounts, Fractions, Sides, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE, Fold, Step
+from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 from property.test_kernels import in_both_forms
 
 FEATURES = (

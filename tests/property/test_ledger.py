@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, Tally, worst_total
-from hedgerow.values.regions import Fold, Split, Step
+from hedgerow.schema.regions import Fold, Split, Step
 
 FEATURES = ("age", "dose")
 CELLS = 3  # the last one is `missing`

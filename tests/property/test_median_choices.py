@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf
-from hedgerow.learning.builder import Node
-from hedgerow.learning.choosing.medians import (
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.scoring import scores
+from hedgerow.methods.blocks.builder import Node
+from hedgerow.methods.blocks.medians import (
     BALANCE,
     MedianRules,
     among_cuts,
@@ -23,13 +26,10 @@ from hedgerow.learning.choosing.medians import (
     at_median,
     balance_below,
 )
-from hedgerow.queries import LATTICE, Binning, Mechanism, Picks, Score, Scoring, SelectQuery
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.site.scoring import scores
-from hedgerow.values.candidates import Grids
-from hedgerow.values.regions import EVERYONE, Fold
-from hedgerow.values.schema import Numeric, Schema, Target
+from hedgerow.privacy.queries import LATTICE, Binning, Mechanism, Picks, Score, Scoring, SelectQuery
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE, Fold
+from hedgerow.schema.schema import Numeric, Schema, Target
 
 EPSILON = 1.0
 SEED = 1  # public; a node that looks at one feature then looks at x

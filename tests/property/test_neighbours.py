@@ -18,11 +18,17 @@ from contract.neighbours import answered, cheap, differences
 from contract.test_admission import FALSE_BOUNDS
 from contract.test_recipe_sensitivity import CASES, IDS, adversaries, kept_by
 from contract.worlds import TWO, VALUE, study
+from hedgerow.data import sums as answer
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Draws, Rows
 from hedgerow.errors import BudgetExceeded
+from hedgerow.federation import client
+from hedgerow.federation.member import Member
 from hedgerow.kernels.units import quantised
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.queries import (
+from hedgerow.privacy.admission import why_not
+from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.queries import (
     GROUPINGS,
     STATISTICS,
     Binning,
@@ -36,13 +42,7 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.site import answer
-from hedgerow.site.member import Member
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.study.admission import why_not
-from hedgerow.transport import endpoint
-from hedgerow.values.regions import EVERYONE
+from hedgerow.schema.regions import EVERYONE
 from property.examples import BY_CLASS, BY_TWO, BY_VALUE, SHARE, SPLIT, records, rows_of
 from property.test_sensitivity import SUMS
 
@@ -188,7 +188,7 @@ def test_a_false_sensitivity_is_stopped_by_the_clamp_where_admission_is_switched
     schema, query = FALSE_BOUNDS[attack]
     the_study = study(schema, 2, delta="1e-6")
     assert why_not(the_study, [query]) is not None
-    monkeypatch.setattr(endpoint, "why_not", lambda study, bundle: None)
+    monkeypatch.setattr(client, "why_not", lambda study, bundle: None)
     nobody, whole = nobodys_rows(schema), some_rows(schema)
     seen = [answered(the_study, rows, nobody, [query]) for rows in (whole, some_rows(schema, 2))]
     assert differences(the_study, [query], *seen) == []

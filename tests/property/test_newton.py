@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hedgerow.data import sums as site_newton
+from hedgerow.data.sums import newton_sum
 from hedgerow.errors import SpecError
 from hedgerow.kernels import newton
-from hedgerow.queries import LATTICE, CurveNewton
-from hedgerow.site import newton as site_newton
-from hedgerow.site.newton import newton_sum
-from hedgerow.values.losses import LogLoss
-from hedgerow.values.models import Curve
+from hedgerow.models.losses import LogLoss
+from hedgerow.models.model import Curve
+from hedgerow.privacy.queries import LATTICE, CurveNewton
 from property.test_kernels import in_both_forms
 
 SEEDS = st.integers(0, 2**32 - 1)

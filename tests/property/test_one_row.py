@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from effort import examples
+from hedgerow.data.reading.encoding import encode_features
 from hedgerow.errors import DataError
-from hedgerow.estimators import predicting
-from hedgerow.estimators.predicting import one_row, outputs
-from hedgerow.site.reading.encoding import encode_features
-from hedgerow.values.models import Additive, Curve, Model, Output
-from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema
+from hedgerow.methods import predicting
+from hedgerow.methods.predicting import one_row, outputs
+from hedgerow.models.model import Additive, Curve, Model, Output
+from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema
 
 SCHEMA = Schema(
     (

@@ -16,11 +16,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from hedgerow.site import rows as rows_module
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.values.regions import Fold
-from hedgerow.values.schema import Categorical, Numeric, Schema
+from hedgerow.data import rows as rows_module
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.schema.regions import Fold
+from hedgerow.schema.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema((Numeric("age", 0, 8, bins=8), Categorical("ward", ("n", "s"))), classes=("0", "1"))
 ERROR_RATE = 1e-6

@@ -13,8 +13,14 @@ from hypothesis import given
 from contract.databases import address, postgres_server
 from contract.places import in_duckdb, in_file, in_memory, in_postgres, on_dask, table_of
 from effort import IS_LONG, examples
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.queries import (
+from hedgerow.data import sums as answer
+from hedgerow.data.engines import sql
+from hedgerow.data.engines.engine import AnsweringElsewhere
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.reading.report import report_of
+from hedgerow.data.sums import Answering
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.privacy.queries import (
     GROUPINGS,
     LATTICE,
     STATISTICS,
@@ -29,13 +35,7 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.site import answer
-from hedgerow.site.answer import Answering
-from hedgerow.site.elsewhere import words
-from hedgerow.site.elsewhere.holding import AnsweringElsewhere
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.reading.report import report_of
-from hedgerow.values.regions import EVERYONE, Fold, Step
+from hedgerow.schema.regions import EVERYONE, Fold, Step
 from property.examples import (
     BY_CLASS,
     BY_TWO,
@@ -136,14 +136,14 @@ def test_duckdb_answers_as_memory_does(world, data):
 
 def test_a_database_that_cuts_on_the_other_side_of_an_edge_would_be_seen():
     """Twin."""
-    right = words.interval
+    right = sql.interval
 
     def wrong(value, edges):
         return right(value, edges).replace(" < ", " <= ")
 
     data = [((code, 1, 0), 0, 0.0) for code in range(5)]
     compare("classes", data, in_duckdb)
-    with patch.object(words, "interval", wrong), pytest.raises(AssertionError):
+    with patch.object(sql, "interval", wrong), pytest.raises(AssertionError):
         compare("classes", data, in_duckdb)
 
 
@@ -210,7 +210,7 @@ def test_a_record_beyond_its_bound_adds_nothing_in_a_database_either(norm, engin
 def test_a_number_beyond_all_bounds_is_no_error_of_an_engine(engine, monkeypatch):
     """Its square would be one in PostgreSQL, wherever such a record is; a cast too."""
     huge = f"CASE WHEN y > {PARTS.low} THEN '1e300'::float8 ELSE '1'::float8 END"
-    monkeypatch.setattr(words, "parts_of", lambda *on: [huge, "'2'::float8"])
+    monkeypatch.setattr(sql, "parts_of", lambda *on: [huge, "'2'::float8"])
     there = AnsweringElsewhere(engine(table_of(EDGES, BY_VALUE), BY_VALUE))
     assert there.integers(SumQuery(EVERYONE, PARTS, Whole(), SHARE), LATTICE).tolist() == [1, 2]
 
@@ -222,12 +222,12 @@ def test_a_range_that_is_none_is_divided_by_in_no_place(engine):
 
 
 @pytest.mark.parametrize(
-    ("column", "by"), [(words.Y, Whole()), (words.cell(0), Cells((0,), Binning.of_cells(BY_CLASS)))]
+    ("column", "by"), [(sql.Y, Whole()), (sql.cell(0), Cells((0,), Binning.of_cells(BY_CLASS)))]
 )
 def test_a_class_or_a_cell_that_no_query_knows_counts_nowhere(column, by, engine):
     data = [((1, 1, 0), 1, 0.0), ((2, 1, 0), 0, 0.0), ((0, 1, 0), 0, 0.0)]
     held = engine(table_of(data, BY_CLASS), BY_CLASS)
-    held._database.run(f"UPDATE {held._cells} SET {column} = 200 WHERE {words.cell(0)} = 1")
+    held._database.run(f"UPDATE {held._cells} SET {column} = 200 WHERE {sql.cell(0)} = 1")
     asked = SumQuery(EVERYONE, CLASS_STATISTICS[1], by, SHARE)
     assert asked.statistic.channels == 3
     assert AnsweringElsewhere(held).integers(asked, 1).sum() == 2

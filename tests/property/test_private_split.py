@@ -16,10 +16,14 @@ import pytest
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 from contract.worlds import EVERY_KIND
-from hedgerow.learning.choosing.scores import entropy
-from hedgerow.learning.choosing.selection import SelectionRules
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Rows
+from hedgerow.data.scoring import entropy_units, scores
+from hedgerow.data.sums import Answering
+from hedgerow.methods.blocks.scores import entropy
+from hedgerow.methods.blocks.selection import SelectionRules
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import (
+from hedgerow.privacy.queries import (
     LATTICE,
     MOST_ROWS,
     Binning,
@@ -32,14 +36,10 @@ from hedgerow.queries import (
     SelectQuery,
     SumQuery,
 )
-from hedgerow.site.answer import Answering
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Rows
-from hedgerow.site.scoring import entropy_units, scores
-from hedgerow.study.terms import Study
-from hedgerow.values.candidates import Grids
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Categorical, Numeric, Schema
+from hedgerow.privacy.study import Study
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema(
     (Numeric("x", 0.0, 1.0, bins=2), Categorical("kind", ("p", "q"), other=False)),

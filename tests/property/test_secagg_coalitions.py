@@ -17,12 +17,12 @@ import pytest
 from effort import either
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg import masks, shamir
-from hedgerow.secagg.certificate import set_digest
+from hedgerow.secagg.client import MemoryInRam, Site
 from hedgerow.secagg.envelope import Envelope, MessageKind
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import open_share
 from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import MemoryInRam, Site
+from hedgerow.secagg.opening import set_digest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import answer, consortium, ring_sum, some_vectors

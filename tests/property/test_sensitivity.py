@@ -15,9 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
+from hedgerow.data import sums as answer
+from hedgerow.data.scoring import scores
+from hedgerow.data.sums import Answering, half_gini_units
 from hedgerow.kernels.units import quantised
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.queries import (
+from hedgerow.models.losses import LogLoss, Norms, SoftmaxLoss
+from hedgerow.models.model import Additive
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.privacy.queries import (
     GROUPINGS,
     LATTICE,
     STATISTICS,
@@ -35,15 +40,10 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.queries.choices import candidate, n_candidates
-from hedgerow.site import answer
-from hedgerow.site.answer import Answering, half_gini_units
-from hedgerow.site.scoring import scores
-from hedgerow.values.candidates import Grids
-from hedgerow.values.losses import LogLoss, Norms, SoftmaxLoss
-from hedgerow.values.models import Additive
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import ColumnKind, Schema
+from hedgerow.privacy.queries.choices import candidate, n_candidates
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.schema import ColumnKind, Schema
 from property.examples import (
     BROKEN,
     BY_CLASS,

@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 import hedgerow as hr
+from hedgerow.data.composite import InBlocks
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.sums import Answering
 from hedgerow.kernels import threads
-from hedgerow.queries import (
+from hedgerow.privacy.queries import (
     LATTICE,
     Binning,
     BoundQuery,
@@ -20,11 +24,7 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.site.answer import Answering
-from hedgerow.site.blocks import InBlocks
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.values.regions import EVERYONE, Fold, Step
+from hedgerow.schema.regions import EVERYONE, Fold, Step
 from property.examples import (
     BY_CLASS,
     BY_TWO,

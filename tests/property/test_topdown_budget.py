@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.worlds import THREE, TWO, watched_ends
-from hedgerow.learning.builder import TreePlan, grow
-from hedgerow.learning.flow import run
-from hedgerow.learning.frontier import BestFirst
-from hedgerow.learning.leaves import per_leaf
+from hedgerow.methods.blocks import leaves
+from hedgerow.methods.blocks.builder import BestFirst, TreePlan, grow
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.wang import Criterion, Finding, TopDown, decay, even
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
-from hedgerow.queries import (
+from hedgerow.privacy.queries import (
     Answer,
     Binning,
     ClassCounts,
@@ -28,8 +28,7 @@ from hedgerow.queries import (
     SelectQuery,
     Summed,
 )
-from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown, decay, even
-from hedgerow.values.candidates import Grids
+from hedgerow.schema.candidates import Grids
 
 
 class Dice:
@@ -102,7 +101,7 @@ def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, 
     """Twin: a tree of M splits is then asked at depth M + 1, which sum_{d <= M} B(d) leaves out."""
     recipe = TopDown(max_splits=1, budget=even(1), min_fraction_split=0.0, min_gain=-10.0)
     grids, counts, dice = Grids(TWO, Binning.of_cells(TWO)), ClassCounts(2), Dice(1)
-    ends = per_leaf.by_query(counts, lambda node: recipe.leaf_share)
+    ends = leaves.by_query(counts, lambda node: recipe.leaf_share)
     plan = TreePlan(recipe._by_tables(grids, counts, dice), frontier, 2, ends)
     run(grow(plan, TWO.names, np.random.default_rng(0)), dice)
     assert worst_total(dice.charges) == spent

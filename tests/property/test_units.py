@@ -12,13 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hedgerow.data import sums
+from hedgerow.data.sums import Answering, half_gini_units
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.kernels.units import CHECKED, bounded_units, clamped, quantised
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.queries import LATTICE, Gradients, Hessians, LabelReports, SumQuery, Whole
-from hedgerow.site import answer
-from hedgerow.site.answer import Answering, half_gini_units
-from hedgerow.values.losses import (
+from hedgerow.models.losses import (
     FirstOrder,
     LogLoss,
     Loss,
@@ -27,8 +25,10 @@ from hedgerow.values.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from hedgerow.values.models import Additive
-from hedgerow.values.regions import EVERYONE
+from hedgerow.models.model import Additive
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.privacy.queries import LATTICE, Gradients, Hessians, LabelReports, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE
 from property.examples import (
     BY_CLASS,
     BY_TWO,
@@ -201,9 +201,7 @@ def test_without_the_clamp_every_lie_goes_through(
     lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twin: integers are summed as they are made."""
-    monkeypatch.setattr(
-        answer, "bounded_units", lambda values, unit, bound: quantised(values, unit)
-    )
+    monkeypatch.setattr(sums, "bounded_units", lambda values, unit, bound: quantised(values, unit))
     schema, statistic = LIES[lie]
     query = SumQuery(EVERYONE, statistic, Whole(), Fraction(1, 10))
     vectors = [

@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 
 import hedgerow as hr
+from hedgerow.data.holders import declared_parties, split_by_party, split_persons
+from hedgerow.data.reading.columns import code_of
+from hedgerow.data.reading.encoding import encode
 from hedgerow.errors import DataError
-from hedgerow.estimators.holders import declared_parties, split_by_party, split_persons
-from hedgerow.site.reading.columns import code_of
-from hedgerow.site.reading.encoding import encode
-from hedgerow.values.tokens import token_of
+from hedgerow.schema.tokens import token_of
 from property.value_pairs import KINDS, LISTED, NAMES, PLAIN, READINGS, SCHEMA, disagreements, pairs
 
 COMMON = ["as_list", "as_objects", "as_frame", "as_polars"]

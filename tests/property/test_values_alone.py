@@ -24,13 +24,13 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from effort import either
+from hedgerow.data.reading import columns
+from hedgerow.data.reading.columns import distinct, number_of, numbers
+from hedgerow.data.reading.containers import as_column
+from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.errors import DataError
-from hedgerow.site.reading import columns
-from hedgerow.site.reading.columns import distinct, number_of, numbers
-from hedgerow.site.reading.containers import as_column
-from hedgerow.site.reading.encoding import Encoded, encode
-from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Target
-from hedgerow.values.tokens import FIRST_AMBIGUOUS, token_of
+from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Target
+from hedgerow.schema.tokens import FIRST_AMBIGUOUS, token_of
 
 LISTED = (0, 1, 2, 3, 0.5, 0.1, "a", "01", "inf", "NA", str(10**17), 2**53 - 1)
 SCHEMA = Schema(
@@ -378,7 +378,7 @@ def codes_of_lines(lines: Sequence[bytes], ends: bytes, folder: Path) -> list[li
 @pytest.mark.parametrize("block_bytes", [1 << 20, 512, 64])
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
 def test_a_line_of_a_file_changes_no_other(ends, block_bytes, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("hedgerow.site.reading.files.CSV_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("hedgerow.data.reading.files.CSV_BLOCK_BYTES", block_bytes)
 
     @settings(max_examples=MOST_EXAMPLES, deadline=None)
     @given(
@@ -401,7 +401,7 @@ def test_a_line_with_an_open_quote_that_is_let_through_swallows_the_next(
     """Twin: the gate sees it."""
     lines = [b"1,a", b"2,b", b"3,a"]
     alone = codes_of_lines(lines, b"\n", tmp_path)
-    monkeypatch.setattr("hedgerow.site.reading.lines._CLOSED", re.compile(b".*"))
+    monkeypatch.setattr("hedgerow.data.reading.lines._CLOSED", re.compile(b".*"))
     beside = codes_of_lines([lines[0], b'1,"', *lines[1:]], b"\n", tmp_path)
     assert beside not in (alone, [alone[0], *beside[1:2], *alone[1:]])
 

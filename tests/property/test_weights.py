@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.queries import (
+from hedgerow.federation.wire import Sender
+from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
+from hedgerow.privacy.bundles import weight_of
+from hedgerow.privacy.queries import (
     BoundQuery,
     Cells,
     Chain,
@@ -25,11 +28,8 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.study.weight import weight_of
-from hedgerow.transport.wire import Sender
-from hedgerow.values.binning import Binning
-from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
-from hedgerow.values.regions import EVERYONE, Fold, HeldOut, Region, Split, Step
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split, Step
 from property.examples import (
     CLASS_STATISTICS,
     REPORTS,

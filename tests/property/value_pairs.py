@@ -27,15 +27,15 @@ import polars as pl
 import pyarrow as pa
 
 from effort import LONG
-from hedgerow.estimators.checking import checked_rows
-from hedgerow.estimators.holders import split_by_party, split_persons
-from hedgerow.estimators.predicting import one_row
-from hedgerow.site.reading import encoding, sources
-from hedgerow.site.reading.columns import code_of, is_plain, number_of
-from hedgerow.site.reading.containers import objects_of
-from hedgerow.site.reading.encoding import encode
-from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Target
-from hedgerow.values.tokens import token_of
+from hedgerow.data.holders import split_by_party, split_persons
+from hedgerow.data.reading import encoding, sources
+from hedgerow.data.reading.columns import code_of, is_plain, number_of
+from hedgerow.data.reading.containers import objects_of
+from hedgerow.data.reading.encoding import encode
+from hedgerow.methods.inputs import checked_rows
+from hedgerow.methods.predicting import one_row
+from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Target
+from hedgerow.schema.tokens import token_of
 
 LISTED = (0, 1, 2, 3, 0.5, 0.1, "a", "01", "inf", "NA", str(10**17), 2**53 - 1)
 SCHEMA = Schema(

@@ -17,14 +17,14 @@ from scipy.stats import binomtest
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 from contract.worlds import holders, study
+from hedgerow.federation import member
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.queries import LATTICE, LocalChoice, Mechanism, Score, Scoring, SelectQuery
-from hedgerow.site import member
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.queries import LATTICE, LocalChoice, Mechanism, Score, Scoring, SelectQuery
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Numeric, Schema
 
 ALPHA = 1e-9
 DRAWS = 1200

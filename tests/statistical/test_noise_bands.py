@@ -14,16 +14,12 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, sample
-from hedgerow.learning.curves.smoothing import curve, log_prior
-from hedgerow.learning.leaves.calibration import ClassTotals, Line, _middles, fitted
-from hedgerow.learning.leaves.leaning import (
-    complete_means,
-    complete_proportions,
-    leaning_on_all,
-)
-from hedgerow.learning.leaves.updates import AverageClasses, Steps, Wiener
-from hedgerow.queries import Answer
-from hedgerow.values.losses import LogLoss, SoftmaxLoss
+from hedgerow.methods.blocks.calibration import ClassTotals, Line, _middles, fitted
+from hedgerow.methods.blocks.curves import curve, log_prior
+from hedgerow.methods.blocks.leaves import complete_means, complete_proportions, leaning_on_all
+from hedgerow.methods.blocks.newton_steps import AverageClasses, Steps, Wiener
+from hedgerow.models.losses import LogLoss, SoftmaxLoss
+from hedgerow.privacy.queries import Answer
 
 DRAWS = 300
 HALVES = np.array([0.5, 0.5])

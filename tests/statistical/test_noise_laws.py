@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hedgerow.privacy.noise.mechanisms import (
+from hedgerow.kernels.noise import search
+from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     PolyaDifference,
 )
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.privacy.noise.sampling import draw, search, wide_gaussian
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.sampling import draw, wide_gaussian
 
 ALPHA = 1e-12
 N = 300_000
@@ -141,7 +142,7 @@ def test_the_wide_sampler_gives_single_integers_their_probability():
 def test_the_wide_sampler_without_its_coin_is_refused(monkeypatch):
     """Without rejection a coarse step is flat: too heavy at its outer end."""
     keep_all = lambda numerators, *_: np.ones(len(numerators), bool)  # noqa: E731
-    monkeypatch.setattr("hedgerow.privacy.noise.sampling.exp_coins", keep_all)
+    monkeypatch.setattr("hedgerow.privacy.mechanisms.sampling.exp_coins", keep_all)
     noise = wide_gaussian(WIDE_SIGMA2, WIDE_N, SecretRandomness(), search)
     assert not gate(noise, DiscreteGaussian(WIDE_SIGMA2))
 

@@ -16,15 +16,19 @@ import numpy as np
 import pytest
 
 from contract.worlds import federation, holders, study
+from hedgerow.federation.member import Member, Response
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, PolyaDifference
-from hedgerow.queries import Binning, Cells, ClassCounts, SumQuery
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.site.member import Member, Response
-from hedgerow.study.terms import Study
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.privacy.mechanisms.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PolyaDifference,
+)
+from hedgerow.privacy.queries import Binning, Cells, ClassCounts, SumQuery
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.schema import Numeric, Schema
+from hedgerow.secagg.graph import Parameters
 
 ALPHA = 1e-12
 N_FEATURES, N_BINS = 200, 249

@@ -11,9 +11,9 @@ from scipy import stats
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 from hedgerow.errors import SpecError
-from hedgerow.privacy.noise import selection
-from hedgerow.privacy.noise.fixed_point import exp_bounds
-from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms import selection
+from hedgerow.privacy.mechanisms.coins import exp_bounds
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 
 ALPHA = 1e-12
 DRAWS = 200_000

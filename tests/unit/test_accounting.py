@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import norm
 
 from hedgerow.errors import SpecError
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import conversions, gaussian, rounding
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoNoise
+from hedgerow.privacy.mechanisms.mechanisms import DiscreteGaussian, DiscreteLaplace, NoNoise
 
 ONE = Sensitivity(1, 1, 1)
 PROMISES = [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SpecError
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.accounting.coalition import (
@@ -16,8 +17,7 @@ from hedgerow.privacy.accounting.coalition import (
     cost_against,
     polya_loss,
 )
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace
+from hedgerow.privacy.mechanisms.mechanisms import DiscreteGaussian, DiscreteLaplace
 
 ONE = Sensitivity(1, 1, 1)
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from hedgerow import papers
-from hedgerow.coordinator.statement import statement
-from hedgerow.estimators.assembling import Terms, agree
-from hedgerow.learning.choosing import histograms
-from hedgerow.learning.choosing.scores import gini
-from hedgerow.learning.choosing.tables import Tables
-from hedgerow.queries import Answer, Binning, ClassCounts, SumQuery
-from hedgerow.study.terms import Study
-from hedgerow.transport.wire import Sender
-from hedgerow.values.candidates import Grids
-from hedgerow.values.schema import Schema
+from hedgerow.federation.wire import Sender
+from hedgerow.methods.blocks import histograms
+from hedgerow.methods.blocks.scores import gini
+from hedgerow.methods.blocks.tables import Tables
+from hedgerow.methods.training import Terms, agree
+from hedgerow.privacy.queries import Answer, Binning, ClassCounts, SumQuery
+from hedgerow.privacy.statement.statement import statement
+from hedgerow.privacy.study import Study
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.schema import Schema
 from spec import make_vectors
 from spec import one_round as spec
 

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import BudgetExceeded
+from hedgerow.federation.wire import Bundle, Receiver
 from hedgerow.kernels.noise import invert
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
+from hedgerow.privacy.admission import why_not
 from hedgerow.privacy.ledger.chain import START, seal_entry
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.ledger.events import from_json
-from hedgerow.privacy.noise import sampling, selection
-from hedgerow.privacy.noise.laws import LAW_BITS, Polya
-from hedgerow.privacy.noise.mechanisms import DiscreteLaplace, PolyaDifference
-from hedgerow.privacy.noise.tables import table_of
+from hedgerow.privacy.mechanisms import sampling, selection
+from hedgerow.privacy.mechanisms.inversion import table_of
+from hedgerow.privacy.mechanisms.laws import LAW_BITS, Polya
+from hedgerow.privacy.mechanisms.mechanisms import DiscreteLaplace, PolyaDifference
+from hedgerow.privacy.pricing import charges_of
+from hedgerow.privacy.study import Study
 from hedgerow.secagg.keys import Identity
-from hedgerow.study.admission import why_not
-from hedgerow.study.describe import charges_of
-from hedgerow.study.terms import Study
-from hedgerow.transport.wire import Bundle, Receiver
 from spec import make_vectors, one_choice
 from spec import one_round as spec
 

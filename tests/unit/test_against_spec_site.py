@@ -12,12 +12,12 @@ from spec import make_vectors, one_choice, one_round
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from spec_replay import GOOD, Replay, load, noise_keys, rows_of
 
-from hedgerow.queries import Cells, SumQuery
+from hedgerow.data.composite import answering
+from hedgerow.data.scoring import scores
+from hedgerow.federation.wire import Bundle, Receiver, Sender
+from hedgerow.privacy.queries import Cells, SumQuery
+from hedgerow.privacy.study import Study
 from hedgerow.secagg.opening import BadShares
-from hedgerow.site.blocks import answering
-from hedgerow.site.scoring import scores
-from hedgerow.study.terms import Study
-from hedgerow.transport.wire import Bundle, Receiver, Sender
 
 
 def queries(told):

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import UnsupportedQuery
-from hedgerow.learning.bins import by_count
-from hedgerow.learning.bins.cut_points import DeclaredCuts, MergedCuts, QuantileCuts, Setting
-from hedgerow.learning.bins.iterative_hessian import HessianCuts, even_runs, refined_runs
-from hedgerow.learning.bins.public_grids import fine_schema, finer_schema
-from hedgerow.learning.flow import run
+from hedgerow.methods.blocks import private_bins
+from hedgerow.methods.blocks.cut_points import DeclaredCuts, MergedCuts, QuantileCuts, Setting
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.iterative_hessian import HessianCuts, even_runs, refined_runs
+from hedgerow.methods.blocks.public_grids import fine_schema, finer_schema
+from hedgerow.methods.maddock import Boosted
+from hedgerow.methods.method import check_needs
+from hedgerow.models.losses import LogLoss, SoftmaxLoss
+from hedgerow.models.model import Additive
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.recipes.papers.maddock import Boosted
-from hedgerow.recipes.recipe import check_needs
-from hedgerow.values.losses import LogLoss, SoftmaxLoss
-from hedgerow.values.models import Additive
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.schema.schema import Numeric, Schema
 from studies.tests.answers import fixed_noise
 
 X, Y = sample(400, TWO)
@@ -32,8 +32,8 @@ METHODS = [DeclaredCuts(), MergedCuts(), QuantileCuts(), HessianCuts(rounds=2)]
 
 def bins(schema):
     """Both rounds of private bins."""
-    counted = yield from by_count.counted_records()
-    return (yield from by_count.bins_by_count(schema, counted))
+    counted = yield from private_bins.counted_records()
+    return (yield from private_bins.bins_by_count(schema, counted))
 
 
 def open_study(placement=None, schema=FINE, **options):
@@ -43,7 +43,7 @@ def open_study(placement=None, schema=FINE, **options):
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=60), st.floats(1, 50))
 def test_merged_cells_are_runs_and_every_inner_bin_holds_enough(mass, enough):
-    bins = np.array(by_count.merge(mass, enough))
+    bins = np.array(private_bins.merge(mass, enough))
     assert bins[0] == 0
     assert set(np.diff(bins)) <= {0, 1}
     spikes = {int(b) for b, m in zip(bins, mass, strict=True) if m >= enough}
@@ -53,12 +53,14 @@ def test_merged_cells_are_runs_and_every_inner_bin_holds_enough(mass, enough):
 
 
 def test_a_heavy_cell_stays_alone_and_a_light_end_joins_its_neighbour():
-    assert by_count.merge([1, 1, 50, 1, 9, 2], enough=10) == (0, 0, 1, 2, 2, 2)
+    assert private_bins.merge([1, 1, 50, 1, 9, 2], enough=10) == (0, 0, 1, 2, 2, 2)
 
 
 def test_counts_below_the_noise_share_what_is_left_of_the_records():
     counts = np.array([400.0, 3.0, -5.0, 1.0])
-    mass = by_count.denoised(counts, variance=16.0, total=500.0, widths=np.array([1, 1, 1, 1]) / 4)
+    mass = private_bins.denoised(
+        counts, variance=16.0, total=500.0, widths=np.array([1, 1, 1, 1]) / 4
+    )
     assert mass[0] == 400.0
     assert np.allclose(mass[1:], 100.0 / 3)
 
@@ -74,7 +76,7 @@ def test_the_missing_cell_is_always_a_bin_of_its_own():
     [(1e4, 1e3, 32), (6400.0, 8.0, 100), (1.2e4, 3.0, 1000), (1e4, 0.1, 1024)],
 )
 def test_a_bin_holds_some_deviations_of_the_noise_within_limits(records, deviation, bins):
-    assert records / by_count.records_a_bin(records, deviation) == pytest.approx(bins)
+    assert records / private_bins.records_a_bin(records, deviation) == pytest.approx(bins)
 
 
 @pytest.mark.parametrize(("epsilon", "n_cells"), [("0.1", 121), ("5000", 241)])

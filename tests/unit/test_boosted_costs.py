@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.learning.bins.iterative_hessian import HessianCuts, even_runs, runs_of
-from hedgerow.learning.flow import run, watched
-from hedgerow.queries import Answer, Cells, Gradients, Hessians, Leaves
-from hedgerow.recipes.papers.maddock import Boosted, Order, Splits, Updates
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.methods.blocks.flow import run, watched
+from hedgerow.methods.blocks.iterative_hessian import HessianCuts, even_runs, runs_of
+from hedgerow.methods.maddock import Boosted, Order, Splits, Updates
+from hedgerow.privacy.queries import Answer, Cells, Gradients, Hessians, Leaves
+from hedgerow.schema.schema import Numeric, Schema
 
 M = 3
 SCHEMA = Schema(tuple(Numeric(f"x{j}", 0.0, 1.0) for j in range(M)), classes=("no", "yes"))

@@ -10,16 +10,16 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import SpecError
-from hedgerow.learning.curves.stacking import ROUNDS as STACKING_ROUNDS
-from hedgerow.learning.flow import run
-from hedgerow.queries import Gradients, Leaves, SumQuery
-from hedgerow.recipes.ours import boost_classes
-from hedgerow.recipes.ours.boost_classes import SmoothedBoost
-from hedgerow.recipes.papers.maddock import NAMED, Boosted, Splits, Updates
-from hedgerow.transport.wire import Receiver, Sender
-from hedgerow.values.models import Additive
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Categorical, Numeric, Schema
+from hedgerow.federation.wire import Receiver, Sender
+from hedgerow.methods import boosting_classes
+from hedgerow.methods.blocks.curves import ROUNDS as STACKING_ROUNDS
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.boosting_classes import SmoothedBoost
+from hedgerow.methods.maddock import NAMED, Boosted, Splits, Updates
+from hedgerow.models.model import Additive
+from hedgerow.privacy.queries import Gradients, Leaves, SumQuery
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Categorical, Numeric, Schema
 
 DELTA = "1e-6"
 
@@ -43,7 +43,7 @@ def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(
 ):
     if n_trees == 0:  # near a gate the noise of the count decides, so the gate is moved away
         for gate in ("TREE_GATE", "TREE_GATE_OF_MANY"):
-            monkeypatch.setattr(boost_classes, gate, (1e9, 2e9))
+            monkeypatch.setattr(boosting_classes, gate, (1e9, 2e9))
     recipe = SmoothedBoost(n_trees=7, batch=batch)
     found, fed = trained(recipe, recipe.grid(schema), epsilon=epsilon, delta=DELTA)
     assert fed.ledger.spent(fed.study.account) == fed.study.total
@@ -55,9 +55,9 @@ def test_the_default_recipe_spends_the_whole_budget_whatever_it_decides(
 
 @pytest.mark.parametrize(("n_classes", "between"), [(2, 346.0), (3, 118.0), (26, 118.0)])
 def test_the_part_for_trees_rises_from_nothing_to_one_half(n_classes, between):
-    assert boost_classes.for_trees(60.0, n_classes) == 0
-    assert boost_classes.for_trees(1e9, n_classes) == Fraction(1, 2)
-    assert 0 < boost_classes.for_trees(between, n_classes) < Fraction(1, 2)
+    assert boosting_classes.for_trees(60.0, n_classes) == 0
+    assert boosting_classes.for_trees(1e9, n_classes) == Fraction(1, 2)
+    assert 0 < boosting_classes.for_trees(between, n_classes) < Fraction(1, 2)
 
 
 def test_a_schema_without_numbers_and_one_without_use_are_answered():

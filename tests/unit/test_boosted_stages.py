@@ -9,16 +9,15 @@ import pytest
 
 from contract.worlds import TWO
 from hedgerow.errors import SpecError
-from hedgerow.learning import feature_draws
-from hedgerow.learning.curves import smoothing
-from hedgerow.learning.curves.stacking import LARGEST_STEP, newton_step
-from hedgerow.learning.forests import random_trees
-from hedgerow.learning.forests.boosting import DrawnTrees
-from hedgerow.learning.leaves import updates
-from hedgerow.queries import Answer, Binning, CurveNewton
-from hedgerow.values.candidates import Grids
-from hedgerow.values.losses import FirstOrder, LogLoss, SquaredLoss, sigmoid
-from hedgerow.values.models import Additive, Curve
+from hedgerow.methods.blocks import curves as smoothing
+from hedgerow.methods.blocks import newton_steps, random_trees
+from hedgerow.methods.blocks import random_trees as feature_draws
+from hedgerow.methods.blocks.boosting import DrawnTrees
+from hedgerow.methods.blocks.curves import LARGEST_STEP, newton_step
+from hedgerow.models.losses import FirstOrder, LogLoss, SquaredLoss, sigmoid
+from hedgerow.models.model import Additive, Curve
+from hedgerow.privacy.queries import Answer, Binning, CurveNewton
+from hedgerow.schema.candidates import Grids
 
 GRIDS = Grids(TWO, Binning.of_cells(TWO))
 
@@ -87,14 +86,14 @@ def test_under_heavy_noise_a_step_hardly_moves_and_is_never_longer_than_allowed(
 
 # -------------------------------------------------------------------------------------- leaves
 def test_a_newton_leaf_is_clipped_and_a_negative_hessian_counts_as_zero():
-    step = updates.Steps(LogLoss(), clip=2.0, ridge=1.0)
+    step = newton_steps.Steps(LogLoss(), clip=2.0, ridge=1.0)
     sums = np.array([[-6.0, 3.33 * 2.0], [50.0, -3.0]])
     assert np.allclose(step.values(sums, 0.0)[:, 0], [2.0, -2.0])
     assert np.allclose(step.values(np.array([[1.0, 3.33 * 4.0]]), 0.0), -0.2)
 
 
 def test_a_thin_leaf_says_what_its_tree_says_and_without_noise_every_leaf_speaks_for_itself():
-    step = updates.Steps(LogLoss(), ridge=0.0)
+    step = newton_steps.Steps(LogLoss(), ridge=0.0)
     # At p = 1/2, one record in ten is a hit everywhere; the second leaf has five records only.
     sums = np.array([[0.4 * 5000, 3.33 * 0.25 * 5000], [0.4 * 5, 3.33 * 0.25 * 5]])
     assert np.allclose(step.values(sums, 100.0**2), -1.6, atol=0.3)
@@ -116,7 +115,7 @@ def _values_of_first_tree(batch):
     splitting = DrawnTrees(lambda number, rng: tree)
     flow = splitting.grow(
         range(batch),
-        updates.Steps(LogLoss()),
+        newton_steps.Steps(LogLoss()),
         Additive((0.0,)),
         Fraction(1),
         np.random.default_rng(0),
@@ -129,13 +128,13 @@ def _values_of_first_tree(batch):
 
 
 def test_a_gradient_leaf_is_the_mean_negative_gradient():
-    step = updates.Steps(FirstOrder(LogLoss()), ridge=0.0)
+    step = newton_steps.Steps(FirstOrder(LogLoss()), ridge=0.0)
     assert np.allclose(step.values(np.array([[-30.0, 100.0]]), 0.0), 0.3)
 
 
 def test_a_squared_loss_leaf_is_the_mean_residual_in_units_of_the_target():
     loss = SquaredLoss(0.0, 10.0, clip=4.0, weight=0.25)
-    step = updates.Steps(loss, clip=10.0, ridge=0.0)
+    step = newton_steps.Steps(loss, clip=10.0, ridge=0.0)
     # 20 rows, each 2 below its target: gradient -2 / 4 a row.
     assert np.allclose(step.values(np.array([[-10.0, 5.0]]), 0.0), 2.0)
 
@@ -144,7 +143,7 @@ LEAF_SUMS = np.array([[-20.0, 3.33 * 100], [10.0, 3.33 * 50], [5.0, 3.33 * 80], 
 
 
 def test_wiener_leaves_are_newtons_where_records_abound_and_nothing_under_much_noise():
-    update = updates.Wiener(LogLoss(), clip=9.0)
+    update = newton_steps.Wiener(LogLoss(), clip=9.0)
     newton = -LEAF_SUMS[:, 0] / (LEAF_SUMS[:, 1] / 3.33)
     assert np.allclose(update.values(1e6 * LEAF_SUMS, 0.0)[:, 0], newton, atol=1e-4)
     assert np.abs(update.values(LEAF_SUMS, 1e9)).max() < 1e-3
@@ -152,22 +151,22 @@ def test_wiener_leaves_are_newtons_where_records_abound_and_nothing_under_much_n
 
 def test_without_noise_wiener_leaves_still_doubt_what_few_records_say():
     """Prior variance d^2 against 1 / h: a leaf of h = 1 / d^2 alone goes half of the way."""
-    update = updates.Wiener(LogLoss(), deviation=0.1, alike=0.0)
+    update = newton_steps.Wiener(LogLoss(), deviation=0.1, alike=0.0)
     assert np.allclose(update.values(np.array([[-10.0, 3.33 * 100.0]] * 2), 0.0), 0.05, atol=1e-6)
 
 
 def test_the_scatter_of_residuals_is_not_guessed_from_a_count():
-    update = updates.Wiener(SquaredLoss(0.0, 10.0, clip=4.0, weight=0.25), clip=9.0)
+    update = newton_steps.Wiener(SquaredLoss(0.0, 10.0, clip=4.0, weight=0.25), clip=9.0)
     assert np.allclose(update.values(np.array([[-10.0, 5.0]] * 2), 0.0), 2.0, atol=1e-5)
 
 
 def test_wiener_leaves_are_refused_for_trees_that_are_not_complete():
     with pytest.raises(SpecError, match="oblivious"):
-        updates.Wiener(LogLoss()).values(np.ones((3, 2)), 1.0)
+        newton_steps.Wiener(LogLoss()).values(np.ones((3, 2)), 1.0)
 
 
 def test_an_average_of_a_target_stays_in_its_range():
-    update = updates.AverageTarget(-2.0, 6.0)
+    update = newton_steps.AverageTarget(-2.0, 6.0)
     sums = np.array([[30.0, 10.0], [-3.0, 5.0], [-1.0, -1.0]])
     assert np.allclose(update.values(sums, 1.0)[:, 0], [0.0, 6.0, 2.0])
 

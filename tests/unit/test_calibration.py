@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.learning.flow import run
-from hedgerow.learning.leaves import calibration
-from hedgerow.learning.leaves.calibration import (
+from hedgerow.methods.blocks import calibration
+from hedgerow.methods.blocks.calibration import (
     CALIBRATION_SHARE,
     EDGES,
     MOST_CALIBRATION_SHARE,
@@ -16,10 +15,11 @@ from hedgerow.learning.leaves.calibration import (
     Line,
     fitted,
 )
-from hedgerow.queries import Answer
-from hedgerow.recipes.ours.forest import GuidedForest, calibration_share
-from hedgerow.values.losses import sigmoid
-from hedgerow.values.models import Output
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.forest import GuidedForest, calibration_share
+from hedgerow.models.losses import sigmoid
+from hedgerow.models.model import Output
+from hedgerow.privacy.queries import Answer
 
 
 def table(shift, slope, n=200_000, noise=0.0, seed=0):

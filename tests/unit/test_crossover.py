@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
 
 PAGE = Path(__file__).parents[2] / "docs" / "accounting.md"
 EPSILONS = [Fraction(e) for e in ("0.1", "0.5", "1", "2", "5", "10")]

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, VALUE, study
-from hedgerow import queries
-from hedgerow.queries import (
+from hedgerow.models.layers import ROOT_LAYER, NodeTests
+from hedgerow.models.losses import LogLoss
+from hedgerow.models.model import Additive, Curve, Output
+from hedgerow.models.tree import Tree
+from hedgerow.privacy import queries
+from hedgerow.privacy.pricing import describe, phrase_of
+from hedgerow.privacy.queries import (
     Binning,
     BoundQuery,
     Cells,
@@ -35,14 +40,9 @@ from hedgerow.queries import (
     TargetClassCounts,
     Whole,
 )
-from hedgerow.queries.words import Phrase, condensed
-from hedgerow.study.describe import describe, phrase_of
-from hedgerow.values.layers import ROOT_LAYER, NodeTests
-from hedgerow.values.losses import LogLoss
-from hedgerow.values.models import Additive, Curve, Output
-from hedgerow.values.regions import EVERYONE, Fold, Step
-from hedgerow.values.schema import Numeric, Schema
-from hedgerow.values.trees import Tree
+from hedgerow.privacy.queries.words import Phrase, condensed
+from hedgerow.schema.regions import EVERYONE, Fold, Step
+from hedgerow.schema.schema import Numeric, Schema
 
 SHARE = Fraction(1, 10)
 SPLIT = TWO.grids[0].split_values(range(4))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.kernels import dispatch, encoding, layers, newton, noise, sums, trees, units, warming
+from hedgerow.kernels import codes, dispatch, layers, newton, noise, sums, trees, units, warming
 from hedgerow.kernels.dispatch import Kernel, priced
 
 
@@ -84,14 +84,14 @@ def test_no_process_takes_twice_as_long_as_plain_forms_would(
 def test_warm_loops_run_from_the_first_call_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kernel, "everyones_seconds", 0.0)
     warming.warm()
-    monkeypatch.setattr(encoding.RECODE, "plain", None)
+    monkeypatch.setattr(codes.RECODE, "plain", None)
     table = np.arange(256, dtype=np.uint8)[None, ::-1].copy()
-    assert encoding.recode(np.zeros((1, 2), np.uint8), table).tolist() == [[255, 255]]
+    assert codes.recode(np.zeros((1, 2), np.uint8), table).tolist() == [[255, 255]]
 
 
 def test_warming_knows_every_kernel_there_is() -> None:
     warming.warm()
-    rooms = (encoding, layers, newton, noise, sums, trees, units)
+    rooms = (codes, layers, newton, noise, sums, trees, units)
     kernels = {
         name: kernel
         for room in rooms
@@ -130,8 +130,8 @@ def test_a_disk_that_cannot_be_written_costs_time_and_one_warning_but_no_answer(
     out = np.empty_like(cells)
     compile = dispatch._compile.__wrapped__
     with pytest.warns(UserWarning, match="NUMBA_CACHE_DIR"):
-        recode = compile(encoding.RECODE.loop)
-    compile(encoding.SPLIT_ROWS.loop)  # a second warning would be an error
+        recode = compile(codes.RECODE.loop)
+    compile(codes.SPLIT_ROWS.loop)  # a second warning would be an error
     recode(cells, table, out)
     assert recode.stats.cache_path is None
     np.testing.assert_array_equal(out, 255)
@@ -140,7 +140,7 @@ def test_a_disk_that_cannot_be_written_costs_time_and_one_warning_but_no_answer(
 def test_who_waits_for_a_compiler_is_told_once_where_the_result_is_kept(tmp_path: Any) -> None:
     work = """
 import numpy as np
-from hedgerow.kernels import encoding
+from hedgerow.kernels import codes as encoding
 from hedgerow.kernels.dispatch import priced
 with priced(0, 0):
     encoding.recode(np.zeros((1, 1), np.uint8), np.zeros((1, 256), np.uint8))
@@ -159,7 +159,7 @@ with priced(0, 0):
 def test_a_loop_that_another_process_compiled_is_found_on_the_disk(tmp_path: Any) -> None:
     work = """
 import numpy as np
-from hedgerow.kernels import encoding
+from hedgerow.kernels import codes as encoding
 from hedgerow.kernels.dispatch import priced
 print(encoding.RECODE.is_compiled(), encoding.SPLIT_ROWS.is_compiled())
 with priced(0, 0):

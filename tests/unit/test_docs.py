@@ -15,11 +15,10 @@ import typer.main
 import hedgerow
 from hedgerow.cli import console
 from hedgerow.cli.main import app
-from hedgerow.coordinator.about import About, Curator
-from hedgerow.coordinator.spending import Part, Spending
-from hedgerow.coordinator.statement import ACCOUNTANTS, PrivacyStatement
-from hedgerow.coordinator.total import Total
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.statement.about import About, Curator
+from hedgerow.privacy.statement.spending import Part, Spending, Total
+from hedgerow.privacy.statement.statement import ACCOUNTANTS, PrivacyStatement
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -13,19 +13,17 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
-from hedgerow.learning import counting
-from hedgerow.learning.counting import RecordCount
-from hedgerow.learning.flow import run
-from hedgerow.learning.forests.unguided import Gates, blind_depth, is_hopeless
-from hedgerow.learning.goal import Goal, Opening, goal_within
-from hedgerow.learning.target_range import evenly_spread
-from hedgerow.privacy.noise import randomness
-from hedgerow.queries import ClassCounts, Count, Whole
-from hedgerow.recipes.ours import boost_classes, forest, plain
-from hedgerow.recipes.ours.boost_classes import SmoothedBoost
-from hedgerow.recipes.ours.boost_numbers import RegressionBoost
-from hedgerow.recipes.ours.forest import GuidedForest
-from hedgerow.recipes.ours.tree import ScreenedTree
+from hedgerow.methods import boosting_classes, forest
+from hedgerow.methods.blocks import fallback, goal
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.goal import Goal, Opening, RecordCount, evenly_spread, goal_within
+from hedgerow.methods.blocks.random_trees import Gates, blind_depth, is_hopeless
+from hedgerow.methods.boosting_classes import SmoothedBoost
+from hedgerow.methods.boosting_numbers import RegressionBoost
+from hedgerow.methods.forest import GuidedForest
+from hedgerow.methods.tree import ScreenedTree
+from hedgerow.privacy.mechanisms import randomness
+from hedgerow.privacy.queries import ClassCounts, Count, Whole
 
 CASES = [
     (SmoothedBoost(), TWO),
@@ -145,7 +143,7 @@ def test_a_count_that_was_seen_is_not_asked_again(recipe, schema):
 
 def test_without_the_rule_luck_decides(monkeypatch):
     """Twin: any count is believed, and a model is made of noise."""
-    monkeypatch.setattr(counting, "COUNT_IS_SEEN", -1.0)
+    monkeypatch.setattr(goal, "COUNT_IS_SEEN", -1.0)
     found, _, codes = trained(SmoothedBoost(), TWO, 60, told=LUCK, epsilon="0.1", delta="1e-6")
     assert not lone_leaf(found, codes)
 
@@ -154,7 +152,7 @@ SHARES = np.array([300.0, 100.0])
 
 
 def told(masses, variance):
-    return plain.believed(masses, variance, plain.LEAST_KEPT)
+    return fallback.believed(masses, variance, fallback.LEAST_KEPT)
 
 
 def test_shares_are_told_as_far_as_they_differ_beyond_their_noise():
@@ -182,7 +180,7 @@ def loss_of_noise(n=2000):
 
 def test_shares_of_pure_noise_are_hardly_worse_than_even_ones(monkeypatch):
     assert loss_of_noise() < np.log(2.0) + 0.005
-    monkeypatch.setattr(plain, "EVEN_UNTIL", 0.0)
+    monkeypatch.setattr(fallback, "EVEN_UNTIL", 0.0)
     assert loss_of_noise() > np.log(2.0) + 0.05
 
 
@@ -199,12 +197,12 @@ def mean_missed(recipe):
 
 @pytest.mark.parametrize("recipe", [GuidedForest(), ScreenedTree(), RegressionBoost()])
 def test_a_mean_is_looked_for_where_the_target_lies(recipe, monkeypatch):
-    monkeypatch.setattr(plain, "HARMFUL_OF_NUMBERS", np.inf)
+    monkeypatch.setattr(fallback, "HARMFUL_OF_NUMBERS", np.inf)
     numbers = count()
     known = SimpleNamespace(urandom=lambda n: shake_256(str(next(numbers)).encode()).digest(n))
     monkeypatch.setattr(randomness, "os", known)
     assert mean_missed(recipe) < 0.5
-    monkeypatch.setattr(plain, "LOOK_FOR_A_MEAN", Fraction(1, 10**6))
+    monkeypatch.setattr(fallback, "LOOK_FOR_A_MEAN", Fraction(1, 10**6))
     assert mean_missed(recipe) > 1.0
 
 
@@ -235,18 +233,18 @@ def test_trees_are_drawn_blindly_by_the_signal_or_by_the_noise_of_one_sum(
 
 
 def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
-    assert plain.is_harmful(an_opening(1.9, 1e4), GAUSSIAN)
-    assert plain.is_harmful(an_opening(1e4, 7.9), GAUSSIAN)
-    assert not plain.is_harmful(an_opening(2.1, 8.1), GAUSSIAN)
-    assert plain.is_harmful(an_opening(50.0, 39.0), LAPLACE)
-    assert not plain.is_harmful(an_opening(0.1, 41.0), LAPLACE)
+    assert fallback.is_harmful(an_opening(1.9, 1e4), GAUSSIAN)
+    assert fallback.is_harmful(an_opening(1e4, 7.9), GAUSSIAN)
+    assert not fallback.is_harmful(an_opening(2.1, 8.1), GAUSSIAN)
+    assert fallback.is_harmful(an_opening(50.0, 39.0), LAPLACE)
+    assert not fallback.is_harmful(an_opening(0.1, 41.0), LAPLACE)
 
 
 def test_few_records_make_a_forest_however_few_the_columns(monkeypatch):
     few = {"epsilon": "0.3", "delta": "1e-6"}
     found, _, _ = trained(SmoothedBoost(), TWO, **few)
     assert found.instead == forest.FOREST_INSTEAD
-    monkeypatch.setattr(boost_classes, "HOPELESS_FOR_BOOSTING", 0.0)
+    monkeypatch.setattr(boosting_classes, "HOPELESS_FOR_BOOSTING", 0.0)
     found, _, _ = trained(SmoothedBoost(), TWO, **few)
     assert found.instead is None
 

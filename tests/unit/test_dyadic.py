@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.learning.bins.public_grids import fine_schema
-from hedgerow.learning.builder import Node
-from hedgerow.learning.choosing.dyadic import DyadicTables
-from hedgerow.learning.flow import run
+from hedgerow.methods.blocks.builder import Node
+from hedgerow.methods.blocks.dyadic import DyadicTables
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.public_grids import fine_schema
+from hedgerow.methods.consul import MedianForest, MedianSplit
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Binning, ClassCounts
-from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
-from hedgerow.values.candidates import Grids
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.privacy.queries import Binning, ClassCounts
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.schema import Numeric, Schema
 
 COUNTS = ClassCounts(2)
 

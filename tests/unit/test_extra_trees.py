@@ -13,15 +13,22 @@ from sklearn.ensemble import ExtraTreesClassifier as PooledClassifier
 
 import hedgerow as hr
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.learning.choosing.random_cuts import DrawnColumns, Room, random_cuts
-from hedgerow.learning.choosing.scores import gini
-from hedgerow.learning.forests import layered
-from hedgerow.learning.forests.layered import RandomSplits, agreeing, best_tests, goes_on
-from hedgerow.queries import Binning, ClassCounts
-from hedgerow.values.candidates import Grids
-from hedgerow.values.layers import NO_TEST, ROOT_LAYER, Layer
-from hedgerow.values.regions import EVERYONE, Fold, Step
-from hedgerow.values.schema import Categorical, Numeric, Schema, Spacing, Target
+from hedgerow.methods.blocks import layered
+from hedgerow.methods.blocks.layered import (
+    DrawnColumns,
+    RandomSplits,
+    Room,
+    agreeing,
+    best_tests,
+    goes_on,
+    random_cuts,
+)
+from hedgerow.methods.blocks.scores import gini
+from hedgerow.models.layers import NO_TEST, ROOT_LAYER, Layer
+from hedgerow.privacy.queries import Binning, ClassCounts
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE, Fold, Step
+from hedgerow.schema.schema import Categorical, Numeric, Schema, Spacing, Target
 
 MIXED = Schema(
     (

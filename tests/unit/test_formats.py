@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from docs.make_formats import FOLDER, FORMATS, text_of
-from hedgerow.agreement import validating, verifying
 from hedgerow.cli.main import app
+from hedgerow.deployment import file_forms, verify
 
 SCHEMA = {
     "classes": ["no", "yes"],
@@ -131,7 +131,7 @@ def test_a_check_names_every_problem_of_a_schema_and_what_is_allowed(tmp_path):
     ],
 )
 def test_a_problem_is_told_once_and_in_words(content, words):
-    (said,) = validating.problems_of("schema", content)
+    (said,) = file_forms.problems_of("schema", content)
     assert words in said
 
 
@@ -203,13 +203,13 @@ def test_verify_says_what_is_wrong_with_the_form_of_a_model(tmp_path, monkeypatc
     document = saved("TreeClassifier", tmp_path)
     document["content"]["privacy"]["delta"] = "small"
     document["content"] |= {"colour": "red"}
-    wrong = json.dumps(document | {"digest": verifying.model_file.digest_of_file(document)})
+    wrong = json.dumps(document | {"digest": verify.model_file.digest_of_file(document)})
     (tmp_path / "wrong.json").write_text(wrong)
-    form = verifying.verified(tmp_path / "wrong.json", None)[-1]
+    form = verify.verified(tmp_path / "wrong.json", None)[-1]
     assert (form.what, form.has_failed) == ("form", True)
     assert "content.privacy.delta: 'small' was found; a number is allowed" in form.words
     assert "content: 'colour' was found; allowed are classes, columns, " in form.words
     assert CliRunner().invoke(app, ["verify", f"{tmp_path}/wrong.json"]).exit_code == 1
-    monkeypatch.setattr(validating, "find_spec", lambda name: None)
-    checks = {one.what: one for one in verifying.verified(tmp_path / "model.json", None)}
+    monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
+    checks = {one.what: one for one in verify.verified(tmp_path / "model.json", None)}
     assert "pip install 'hedgerow[check]'" in checks["form"].words

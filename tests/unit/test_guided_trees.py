@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.learning.choosing.priors import Belief
-from hedgerow.learning.forests.guided import (
+from hedgerow.methods.blocks.guided_trees import (
     NO_SPLIT,
     feature_weights,
     guided_skeletons,
     on_last_level,
     shapes_of,
 )
-from hedgerow.queries import Binning
-from hedgerow.recipes.ours.forest import root_weights
-from hedgerow.values.candidates import Grids
-from hedgerow.values.regions import Split
-from hedgerow.values.schema import Categorical, Numeric, Schema
+from hedgerow.methods.blocks.tables import Belief
+from hedgerow.methods.forest import root_weights
+from hedgerow.privacy.queries import Binning
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import Split
+from hedgerow.schema.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema(
     (Numeric("x", 0.0, 1.0, bins=7), Numeric("z", 0.0, 1.0, bins=5), Categorical("c", ("a",))),

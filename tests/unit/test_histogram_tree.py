@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study, watched_ends
-from hedgerow.learning.builder import Node
-from hedgerow.learning.choosing import histograms
-from hedgerow.learning.choosing.scores import gini
-from hedgerow.learning.choosing.tables import Tables, gathered, totals
-from hedgerow.learning.flow import run
+from hedgerow.data.sums import Answering
+from hedgerow.methods.blocks import histograms
+from hedgerow.methods.blocks.builder import Node
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.scores import gini
+from hedgerow.methods.blocks.tables import Tables, gathered, totals
+from hedgerow.methods.gubler import HistogramTree
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import LATTICE, Binning, BoundQuery, Cells, ClassCounts, SumQuery
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.site.answer import Answering
-from hedgerow.values.candidates import Grids
-from hedgerow.values.regions import EVERYONE, Step
+from hedgerow.privacy.queries import LATTICE, Binning, BoundQuery, Cells, ClassCounts, SumQuery
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE, Step
 
 SHARE = Fraction(1, 10)
 GRIDS = Grids(TWO, Binning.of_cells(TWO))

@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from hedgerow.coordinator.federation import Collected
-from hedgerow.transport.journal import Answered, FileJournal, Record, narrowed
+from hedgerow.federation.exchange import Collected
+from hedgerow.federation.journal import Answered, FileJournal, Record, narrowed
 
 EDGES = [
     (1, [-128, 127]),

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from contract.worlds import TWO, VALUE, sample
+from hedgerow.data.scoring import scores
 from hedgerow.errors import UnsupportedQuery
+from hedgerow.federation.wire import Receiver, Sender
+from hedgerow.methods.multiway import Branch, KaryForest, Parting, PrunedKaryForest, _pruned
+from hedgerow.models.tree import Tree
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import LATTICE, Chain, Score, Scoring, SelectQuery
-from hedgerow.recipes.papers.kary import Branch, KaryForest, Parting, PrunedKaryForest, _pruned
-from hedgerow.site.scoring import scores
-from hedgerow.transport.wire import Receiver, Sender
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Numeric, Schema
-from hedgerow.values.trees import Tree
+from hedgerow.privacy.queries import LATTICE, Chain, Score, Scoring, SelectQuery
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Numeric, Schema
 from studies.simulation import Sites, study_of, train
 
 RIVALS = {

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.learning.builder import Node, assemble
-from hedgerow.learning.leaves.leaning import (
+from hedgerow.methods.blocks.builder import Node, assemble
+from hedgerow.methods.blocks.leaves import (
     Lean,
     complete_means,
     complete_proportions,
     consistent_upwards,
     leaning_proportions,
     level_sums,
+    merge_equal_labels,
 )
-from hedgerow.learning.leaves.pruning import merge_equal_labels
-from hedgerow.values.grown import LeafValue
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.models.uncertainty import LeafValue
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.schema import Numeric, Schema
 
 SCHEMA = Schema((Numeric("x", 0.0, 1.0, bins=8), Numeric("z", 0.0, 1.0, bins=8)))
 X, Z = (grid.split_values(range(4)) for grid in SCHEMA.grids)

@@ -14,7 +14,7 @@ from hedgerow.privacy.ledger.charges import (
     require_within,
     worst_total,
 )
-from hedgerow.values.regions import EVERYONE, Fold, Split, Step, cells
+from hedgerow.schema.regions import EVERYONE, Fold, Split, Step, cells
 
 UNIFORM = "digest of the uniform grid"
 QUANTILES = "digest of the private quantiles"

@@ -19,12 +19,12 @@ from hedgerow.errors import (
 )
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger import chain, events, stored_chain
+from hedgerow.privacy.ledger.chain import Anchor
 from hedgerow.privacy.ledger.charges import NO_HEAD, Charge
-from hedgerow.privacy.ledger.head_file import Anchor
 from hedgerow.privacy.ledger.rules import Books
 from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.privacy.ledger.store import Store, connect
-from hedgerow.values.regions import Fold, Split, Step
+from hedgerow.schema.regions import Fold, Split, Step
 
 SPLIT = Split("age", "grid", 0b1011)
 

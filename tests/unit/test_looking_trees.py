@@ -7,16 +7,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hedgerow.learning.forests import looking
-from hedgerow.learning.forests.boosting import Rounds
-from hedgerow.learning.forests.random_trees import DrawableFeature
-from hedgerow.learning.forests.remembering import RememberingTrees
-from hedgerow.learning.leaves.updates import Wiener
-from hedgerow.queries import Answer, Binning
-from hedgerow.values.candidates import Grids
-from hedgerow.values.losses import LogLoss, SoftmaxLoss
-from hedgerow.values.models import Additive
-from hedgerow.values.schema import Categorical, Numeric, Schema
+from hedgerow.methods.blocks import pair_guided
+from hedgerow.methods.blocks.boosting import Rounds
+from hedgerow.methods.blocks.newton_steps import Wiener
+from hedgerow.methods.blocks.pair_guided import RememberingTrees
+from hedgerow.methods.blocks.random_trees import DrawableFeature
+from hedgerow.models.losses import LogLoss, SoftmaxLoss
+from hedgerow.models.model import Additive
+from hedgerow.privacy.queries import Answer, Binning
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema(
     (
@@ -40,9 +40,9 @@ def curves() -> list[np.ndarray]:
     return [np.linspace(-1, 1, n)[:, None] * size for n, size in sizes]
 
 
-def table() -> looking.PairTable:
-    x, y, *_ = looking.strongest(GRIDS, known(), curves())
-    return looking.PairTable.of(GRIDS, x, y)
+def table() -> pair_guided.PairTable:
+    x, y, *_ = pair_guided.strongest(GRIDS, known(), curves())
+    return pair_guided.PairTable.of(GRIDS, x, y)
 
 
 def sums_of(of_record: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ def xor(row: int, column: int) -> np.ndarray:
 def test_categories_are_grouped_along_their_curve_and_numbers_in_their_order():
     values = curves()
     values[2] = np.array([[5.0], [-4.0], [0.0], [2.0], [0.0], [0.0]])
-    found = {f.known.feature: f.groups for f in looking.strongest(GRIDS, known(), values)}
+    found = {f.known.feature: f.groups for f in pair_guided.strongest(GRIDS, known(), values)}
     assert list(found[0]) == sorted(found[0])
     ordered = found[2][[1, 2, 3, 0]]
     assert list(ordered) == sorted(ordered)
@@ -89,12 +89,12 @@ def test_three_classes_add_up_what_their_outputs_gain():
     assert table().gains(two, 0.0, loss).max() > 1.5 * table().gains(one, 0.0, loss).max()
 
 
-def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[looking.LookingTrees, list[Fraction]]:
+def looked(monkeypatch: pytest.MonkeyPatch) -> tuple[pair_guided.LookingTrees, list[Fraction]]:
     """Trees after a look at tables of which only that of x and y says something."""
-    monkeypatch.setattr(looking, "RANDOM_TREES", 0.0)
+    monkeypatch.setattr(pair_guided, "RANDOM_TREES", 0.0)
     others, rounds = RememberingTrees(GRIDS, known(), LOSS, 2), Rounds(4, 1, Fraction(1, 2))
-    trees = looking.looking(GRIDS, others, curves(), rounds)
-    assert isinstance(trees, looking.LookingTrees)
+    trees = pair_guided.looking(GRIDS, others, curves(), rounds)
+    assert isinstance(trees, pair_guided.LookingTrees)
     flow = trees.grow(
         range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), np.random.default_rng(0)
     )
@@ -113,7 +113,7 @@ def test_looks_and_trees_together_spend_what_they_were_given(monkeypatch):
 
 def test_a_drawn_tree_tests_the_pair_and_the_place_that_gained(monkeypatch):
     trees, _ = looked(monkeypatch)
-    monkeypatch.setattr(looking, "SHARPNESS", 60.0)  # the best cut, and no other
+    monkeypatch.setattr(pair_guided, "SHARPNESS", 60.0)  # the best cut, and no other
     x, y = (f.test(GRIDS, cut) for f, cut in zip(trees.tables[0].features, (2, 5), strict=True))
     drawn = [set(trees._tests_of_a_tree(np.random.default_rng(n))) for n in range(20)]
     assert all({x, y} <= tests for tests in drawn)
@@ -121,5 +121,5 @@ def test_a_drawn_tree_tests_the_pair_and_the_place_that_gained(monkeypatch):
 
 def test_with_one_feature_there_is_no_pair_and_trees_are_random():
     others = RememberingTrees(GRIDS, known()[:1], LOSS, 2)
-    found = looking.looking(GRIDS, others, curves()[:1], Rounds(4, 1, Fraction(1)))
+    found = pair_guided.looking(GRIDS, others, curves()[:1], Rounds(4, 1, Fraction(1)))
     assert found is others

@@ -10,17 +10,16 @@ import pytest
 import hedgerow as hr
 from contract.worlds import TWO, VALUE, federation, holders, sample, study
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.learning.choosing.medians import MedianRules, balance_below, depth_for, random_halves
-from hedgerow.learning.flow import run
-from hedgerow.learning.leaves.leaning import Lean
-from hedgerow.learning.leaves.per_tree import said, sums_above
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.leaves import Lean, said, sums_above
+from hedgerow.methods.blocks.medians import MedianRules, balance_below, depth_for, random_halves
+from hedgerow.methods.consul import MedianForest, MedianSplit
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import LATTICE, Binning, Mechanism, Score, Scoring
-from hedgerow.queries.choices import candidate, n_candidates
-from hedgerow.recipes.papers.consul import MedianForest, MedianSplit
-from hedgerow.values.candidates import Grids
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.privacy.queries import LATTICE, Binning, Mechanism, Score, Scoring
+from hedgerow.privacy.queries.choices import candidate, n_candidates
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.schema import Numeric, Schema
 
 
 def rules(k=None):

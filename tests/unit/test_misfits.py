@@ -2,9 +2,9 @@
 
 import pytest
 
-from hedgerow.queries import CurveNewton, Fractions, Gradients
-from hedgerow.values.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
-from hedgerow.values.models import Additive
+from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.models.model import Additive
+from hedgerow.privacy.queries import CurveNewton, Fractions, Gradients
 from property.test_sensitivity import BY_CLASS, BY_TWO, BY_VALUE
 
 KINDS = {

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.estimators.predicting import outputs
-from hedgerow.values import models
-from hedgerow.values.models import Additive, Curve, Model, Output
-from hedgerow.values.noise import ScoreNoise
-from hedgerow.values.regions import Split, Step, cells
-from hedgerow.values.runs import alike_runs, spread_over_cells
-from hedgerow.values.schema import Numeric, Schema
-from hedgerow.values.trees import Tree
+from hedgerow.methods.predicting import outputs
+from hedgerow.models import model as models
+from hedgerow.models.model import Additive, Curve, Model, Output
+from hedgerow.models.tree import Tree
+from hedgerow.models.uncertainty import ScoreNoise, alike_runs, spread_over_cells
+from hedgerow.schema.regions import Split, Step, cells
+from hedgerow.schema.schema import Numeric, Schema
 
 SCHEMA = Schema((Numeric("a", 0.0, 1.0, bins=8),), classes=("no", "yes"))
 ROWS = np.linspace(0.0, 1.0, 20)[:, None]

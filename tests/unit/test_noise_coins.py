@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.privacy.noise import coins
-from hedgerow.privacy.noise.fixed_point import exp_bounds, minus_log
-from hedgerow.privacy.noise.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms import coins
+from hedgerow.privacy.mechanisms.coins import exp_bounds, minus_log
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 
 rationals = st.fractions(min_value=0, max_value=400, max_denominator=10**30)
 

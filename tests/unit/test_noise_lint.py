@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import hedgerow.privacy.noise.randomness as room
+import hedgerow.privacy.mechanisms.randomness as room
 
 ROOM = Path(room.__file__).parent
-DRAWING = ["randomness", "fixed_point", "coins", "laws", "tables", "sampling", "selection"]
+DRAWING = ["randomness", "coins", "laws", "inversion", "sampling", "selection"]
 GENERATORS = {"random", "default_rng", "Generator", "RandomState", "SystemRandom"}
 FLOAT_TYPES = {"float16", "float32", "float64", "float128", "longdouble", "double", "single"}
 

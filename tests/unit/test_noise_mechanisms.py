@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy.noise.mechanisms import (
+from hedgerow.privacy.mechanisms.mechanisms import (
     LEAST_LAPLACE_RATE,
     LEAST_POLYA_RATE,
     MOST_GAUSSIAN_VARIANCE,

@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hedgerow.privacy.noise.randomness import SecretRandomness, uniform_below
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness, uniform_below
 
 FORK_WARNING = "ignore:.*multi-threaded.*:DeprecationWarning"  # newer Pythons, with BLAS threads
 

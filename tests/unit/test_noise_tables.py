@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.privacy.noise import sampling
-from hedgerow.privacy.noise.fixed_point import exp_bounds
-from hedgerow.privacy.noise.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Polya
-from hedgerow.privacy.noise.mechanisms import (
+from hedgerow.privacy.mechanisms import sampling
+from hedgerow.privacy.mechanisms.coins import exp_bounds
+from hedgerow.privacy.mechanisms.inversion import EXACT_BITS, table_of, total_variation_of
+from hedgerow.privacy.mechanisms.laws import LAW_BITS, Digit, Gaussian, HalfGaussian, Polya
+from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoNoise,
     PolyaDifference,
 )
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.privacy.noise.tables import EXACT_BITS, table_of, total_variation_of
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 
 LAWS = [
     Polya(Fraction(1), 1),

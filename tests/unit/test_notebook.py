@@ -8,7 +8,7 @@ import pytest
 import hedgerow as hr
 from contract.worlds import TWO, sample
 from hedgerow.errors import SpecError
-from hedgerow.values.notebook import MOST_LINES, html_table
+from hedgerow.schema.problems import MOST_LINES, html_table
 
 X, Y = sample(300, TWO)
 

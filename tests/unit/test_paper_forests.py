@@ -21,17 +21,17 @@ from contract.paper_rows import (
     proportions,
 )
 from hedgerow import papers
-from hedgerow.estimators.assembling import agree
-from hedgerow.learning.bins.public_grids import fine_schema, thinned
-from hedgerow.learning.leaves.updates import PrintedSteps
+from hedgerow.methods.blocks.newton_steps import PrintedSteps
+from hedgerow.methods.blocks.public_grids import fine_schema, thinned
+from hedgerow.methods.training import agree
+from hedgerow.models.losses import PlainLogLoss
+from hedgerow.models.tree import Tree
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.queries import Leaves, SumQuery
-from hedgerow.values.arrays import canonical
-from hedgerow.values.candidates import Grids
-from hedgerow.values.losses import PlainLogLoss
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.trees import Tree
+from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.queries import Leaves, SumQuery
+from hedgerow.schema.arrays import canonical
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE, Step
 
 CLOSE = 5e-3
 """Gradients are truncated on a lattice of 1 / 2^14."""
@@ -226,7 +226,7 @@ def test_every_client_of_fet_gdp_adds_laplace_noise_for_itself():
 
 
 def _goal(study):
-    from hedgerow.learning.goal import declared_goal
+    from hedgerow.methods.blocks.goal import declared_goal
 
     return declared_goal(study.schema)
 

@@ -11,15 +11,15 @@ import pytest
 from contract.paper_rows import CLASSES, IMPURITY, SITE, Y01, P, X, Y, mass, proportions, sides
 from contract.paper_rows import thresholds as edges
 from hedgerow import papers
-from hedgerow.estimators.assembling import agree
-from hedgerow.learning.choosing.histograms import short
-from hedgerow.learning.flow import run
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.federation.transports import in_process
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.histograms import short
+from hedgerow.methods.gubler import Accounting, honest_factor
+from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import BoundQuery, Cells, Leaves, Mechanism, SelectQuery, Whole
-from hedgerow.recipes.papers.gubler import Accounting, honest_factor
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.transport import in_process
+from hedgerow.privacy.queries import BoundQuery, Cells, Leaves, Mechanism, SelectQuery, Whole
 
 EVERY = np.arange(len(X))
 

@@ -13,10 +13,10 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.errors import SpecError
-from hedgerow.estimators import rules
-from hedgerow.estimators.base import PrivateClassifier
-from hedgerow.estimators.parameters import checked, declared, estimator, parameter
-from hedgerow.recipes.papers.wang import Criterion
+from hedgerow.methods.base import PrivateClassifier
+from hedgerow.methods.parameters import checked, declared, estimator, parameter
+from hedgerow.methods.wang import Criterion
+from hedgerow.schema import rules
 
 ESTIMATORS = [
     getattr(hr, name) for name in hr.__all__ if name.endswith(("Classifier", "Regressor"))

@@ -9,8 +9,8 @@ import pytest
 
 from contract.worlds import TWO, study
 from hedgerow.errors import PartyRefused
+from hedgerow.federation.policy import Policy, Volume
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.site.policy import Policy, Volume
 
 STUDY = study(TWO, 3)
 FITTING = Policy(

@@ -8,9 +8,8 @@ from fractions import Fraction
 import pytest
 
 from hedgerow.errors import SpecError
+from hedgerow.federation.policy import TEMPLATE, Policy, SitePolicy
 from hedgerow.privacy.accounting.budget import Measure, Placement
-from hedgerow.site.policy import Policy
-from hedgerow.site.policy_file import TEMPLATE, SitePolicy
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.learning.choosing.priors import Belief, child_prior, updated
-from hedgerow.learning.choosing.scores import gini, prefix_gains
+from hedgerow.methods.blocks.scores import gini, prefix_gains
+from hedgerow.methods.blocks.tables import Belief, child_prior, updated
 
 RNG = np.random.default_rng(0)
 ROWS = 4000

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.worlds import codes_of
-from hedgerow.learning.bins.equal_mass import bins_of_equal_mass, by_target_rate, quantile_runs
-from hedgerow.learning.bins.public_grids import fine_cells, fine_schema, finer_schema, thinned
-from hedgerow.learning.choosing.tables import Tables, consistent
-from hedgerow.values.schema import Categorical, Numeric, Schema
+from hedgerow.methods.blocks.private_bins import bins_of_equal_mass, by_target_rate, quantile_runs
+from hedgerow.methods.blocks.public_grids import fine_cells, fine_schema, finer_schema, thinned
+from hedgerow.methods.blocks.tables import Tables, consistent
+from hedgerow.schema.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema(
     (

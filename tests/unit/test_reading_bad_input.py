@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.schema_draft import infer_schema
 from hedgerow.errors import DataError, SpecError
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.reading.inferring import infer_schema
-from hedgerow.values.schema import Categorical, Numeric, Schema, Target
+from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 
 SCHEMA = Schema(
     (Numeric("age", 0, 100, bins=10), Categorical("sex", ("f", "m"), other=False)),

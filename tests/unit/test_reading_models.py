@@ -10,8 +10,8 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.errors import SpecError
-from hedgerow.report.reading import contributions
-from hedgerow.values.grids import MOST_NAMED
+from hedgerow.report.importances import contributions
+from hedgerow.schema.grids import MOST_NAMED
 
 KINDS = {
     "boosted, two classes": (hr.BoostedTreesClassifier, TWO),
@@ -135,10 +135,10 @@ def test_a_deep_tree_folds_and_says_how_much():
 
 
 def test_sides_that_nobody_can_reach_are_not_shown():
+    from hedgerow.models.tree import Tree
+    from hedgerow.models.uncertainty import Grown, LeafValue
     from hedgerow.report.view import Question, view_of
-    from hedgerow.values.grown import Grown, LeafValue
-    from hedgerow.values.regions import Step
-    from hedgerow.values.trees import Tree
+    from hedgerow.schema.regions import Step
 
     age = TWO.grids[0]
     young, younger = age.split_values(range(2)), age.split_values(range(4))

@@ -10,15 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hedgerow.data.reading import encoding, files
+from hedgerow.data.reading.encoding import Encoded, encode, encode_features
+from hedgerow.data.schema_draft import infer_schema
 from hedgerow.errors import DataError
-from hedgerow.site.reading import encoding, files
-from hedgerow.site.reading.encoding import (
-    Encoded,
-    encode,
-    encode_features,
-)
-from hedgerow.site.reading.inferring import infer_schema
-from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Target
+from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Target
 
 SCHEMA = Schema(
     (

@@ -11,17 +11,17 @@ import pytest
 import hedgerow as hr
 from contract.worlds import TWO, federation, holders, sample, study, watched_ends
 from hedgerow.errors import SpecError
-from hedgerow.learning.choosing.priors import updated
-from hedgerow.learning.choosing.screening import Refinement, root_tables
-from hedgerow.learning.flow import run
-from hedgerow.learning.goal import Goal
-from hedgerow.learning.leaves.leaning import Lean
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.goal import Goal
+from hedgerow.methods.blocks.leaves import Lean
+from hedgerow.methods.blocks.screening import Refinement, root_tables
+from hedgerow.methods.blocks.tables import updated
+from hedgerow.methods.gubler import HistogramTree
+from hedgerow.methods.liu import ExtraTrees
+from hedgerow.methods.wang import Criterion, Finding, TopDown
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Cells, ClassCounts, Whole
-from hedgerow.recipes.papers.gubler import HistogramTree
-from hedgerow.recipes.papers.liu import ExtraTrees
-from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.privacy.queries import Cells, ClassCounts, Whole
+from hedgerow.schema.schema import Numeric, Schema
 
 ROWS = 300
 REFINED = [

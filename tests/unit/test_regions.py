@@ -10,12 +10,12 @@ from threading import Barrier, Thread
 import pytest
 
 from hedgerow.errors import PartyRefused, SpecError
-from hedgerow.queries import Count, SumQuery, Whole
-from hedgerow.transport.strict_json import pack_blobs
-from hedgerow.transport.wire import Bundle, Receiver, Sender
-from hedgerow.values.fitting import MOST_STEPS
-from hedgerow.values.grids import canonical
-from hedgerow.values.regions import Fold, Split, Step
+from hedgerow.federation.strict_json import pack_blobs
+from hedgerow.federation.wire import Bundle, Receiver, Sender
+from hedgerow.models.validation import MOST_STEPS
+from hedgerow.privacy.queries import Count, SumQuery, Whole
+from hedgerow.schema.grids import canonical
+from hedgerow.schema.regions import Fold, Split, Step
 
 
 def region(steps: int):

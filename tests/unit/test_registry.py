@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from contract.worlds import THREE
-from hedgerow.coordinator.about import About, Curator
-from hedgerow.coordinator.statement import PrivacyStatement
+from hedgerow.privacy.statement.about import About, Curator
+from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report import registry
 from unit.test_statement import STUDIES, stated
 

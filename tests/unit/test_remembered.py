@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hedgerow.study.remembered import once_a_query
+from hedgerow.privacy.pricing import once_a_query
 
 
 @dataclass(frozen=True)

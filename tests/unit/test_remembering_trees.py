@@ -6,19 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.learning.forests import remembering
-from hedgerow.learning.forests.random_trees import DrawableFeature
-from hedgerow.learning.forests.remembering import (
-    Remembered,
-    RememberingTrees,
-    gains_of_tests,
-)
-from hedgerow.learning.leaves.updates import Wiener
-from hedgerow.queries import Answer, Binning
-from hedgerow.values.candidates import Grids
-from hedgerow.values.losses import LogLoss, SoftmaxLoss
-from hedgerow.values.models import Additive
-from hedgerow.values.schema import Categorical, Numeric, Schema
+from hedgerow.methods.blocks import pair_guided
+from hedgerow.methods.blocks.newton_steps import Wiener
+from hedgerow.methods.blocks.pair_guided import Remembered, RememberingTrees, gains_of_tests
+from hedgerow.methods.blocks.random_trees import DrawableFeature
+from hedgerow.models.losses import LogLoss, SoftmaxLoss
+from hedgerow.models.model import Additive
+from hedgerow.privacy.queries import Answer, Binning
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema(
     (
@@ -65,7 +61,7 @@ def test_of_noise_alone_no_test_is_expected_to_gain():
 
 
 def test_noise_that_is_not_taken_off_would_look_like_a_gain(monkeypatch):
-    monkeypatch.setattr(remembering, "sampling_variance", lambda loss, h: np.zeros_like(h))
+    monkeypatch.setattr(pair_guided, "sampling_variance", lambda loss, h: np.zeros_like(h))
     rng, drawn = np.random.default_rng(0), []
     for _ in range(400):
         noisy = sums_of(np.zeros(8))
@@ -91,7 +87,7 @@ def test_chances_follow_gains_fade_and_leave_nobody_out():
     before = memory.chances
     assert np.isclose(before.sum(), 1.0)
     assert before[0] > 2.0 * before[1]
-    assert before.min() >= remembering.FIRST_CHANCES / 3
+    assert before.min() >= pair_guided.FIRST_CHANCES / 3
     for _ in range(60):
         memory.learn([0, 1], np.array([0.0, 10.0]))
     assert memory.chances[1] > 2.0 * memory.chances[0]

@@ -10,8 +10,8 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, VALUE, sample
 from hedgerow.errors import SpecError
+from hedgerow.models.uncertainty import LeafValue
 from hedgerow.report.view import Mean, Question, leaf_of, view_of, words_on
-from hedgerow.values.grown import LeafValue
 
 
 @pytest.fixture(scope="module", params=[TWO, THREE], ids=["two classes", "three classes"])
@@ -78,7 +78,7 @@ def test_confidence_is_the_chance_that_noise_kept_the_order():
 
 def test_sides_are_worded_with_all_that_the_path_says():
     age = TWO.grids[0]
-    from hedgerow.values.regions import Step
+    from hedgerow.schema.regions import Step
 
     region = (Step(age.split_values(range(4)), 1), Step(age.split_values(range(6)), 0))
     assert words_on(TWO, region, "age") == "50 <= age < 75"

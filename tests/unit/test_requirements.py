@@ -38,7 +38,7 @@ SOLD_AS = {
     "yaml": "pyyaml",
 }
 """Modules whose distribution has another name."""
-ENGINES = {PRODUCT / "transport/flare.py"}
+ENGINES = {PRODUCT / "federation/transports/flare.py"}
 """Files that are imported by functions alone, and only where their engine is installed."""
 
 

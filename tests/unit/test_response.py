@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from hedgerow.errors import SpecError
-from hedgerow.privacy.noise.fixed_point import exp_bounds
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.privacy.noise.response import (
+from hedgerow.privacy.mechanisms.coins import exp_bounds
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.mechanisms.response import (
     ALL_WORDS,
     BloomReports,
     RandomisedResponse,

@@ -9,12 +9,12 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hedgerow.data import rows as rows_module
+from hedgerow.data.reading.encoding import Encoded, encode
+from hedgerow.data.rows import Draws, Rows
 from hedgerow.errors import SpecError
-from hedgerow.site import rows as rows_module
-from hedgerow.site.reading.encoding import Encoded, encode
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.values.regions import EVERYONE, Fold, Region, Split, Step
-from hedgerow.values.schema import Categorical, Numeric, Schema, Target
+from hedgerow.schema.regions import EVERYONE, Fold, Region, Split, Step
+from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 
 SCHEMA = Schema(
     (Numeric("age", 0, 10, bins=5), Categorical("job", ("a", "b")), Numeric("pay", 0, 1, bins=4)),

@@ -5,8 +5,8 @@ import pytest
 
 from contract.worlds import codes_of, encoded
 from hedgerow.errors import SpecError
-from hedgerow.values.schema import Categorical, ColumnKind, Hashed, Numeric, Schema, Spacing, Target
-from hedgerow.values.tokens import token_of
+from hedgerow.schema.schema import Categorical, ColumnKind, Hashed, Numeric, Schema, Spacing, Target
+from hedgerow.schema.tokens import token_of
 
 AGE = Numeric("age", 0, 100, bins=10)
 JOB = Categorical("job", ("nurse", "clerk"))

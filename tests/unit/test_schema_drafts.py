@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from contract.worlds import TWO, sample
 from hedgerow.cli.main import app
+from hedgerow.data.schema_draft import rounded
 from hedgerow.errors import DataError, DataWarning, PrivacyWarning, SpecError
-from hedgerow.site.reading.drafting import rounded
-from hedgerow.values.schema import Mark
+from hedgerow.schema.schema import Mark
 
 SIGNED = Mark("A. Huber", "2026-01-31")
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import SpecError
-from hedgerow.values.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
+from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Spacing, Target
 
 TEXT = """\
 classes = ["no", "yes"]

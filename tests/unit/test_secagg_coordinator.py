@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import PartyRefused, RoundFailed, SpecError
-from hedgerow.secagg import hiding, shamir, site
-from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg import client, hiding, shamir
 from hedgerow.secagg.envelope import Envelope, MessageKind
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Shares
 from hedgerow.secagg.opening import BadShares
-from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.server import Coordinator
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import (
@@ -93,7 +93,7 @@ hide = hiding.hide
 def test_inconsistent_shares_name_their_dealer_and_open_nothing(
     group, vectors, monkeypatch, culprit
 ):
-    monkeypatch.setattr(site, "hide", Inconsistent(culprit))
+    monkeypatch.setattr(client, "hide", Inconsistent(culprit))
     with pytest.raises(BadShares) as failure:
         secure_sum(group, vectors)
     assert failure.value.parties == (culprit,)

@@ -10,10 +10,8 @@ import pytest
 
 from contract.many_sites import remembered  # noqa: F401
 from hedgerow.errors import SpecError
-from hedgerow.secagg.graph import Graph
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.study.consortium import Sparse
-from hedgerow.study.neighbourhood import Neighbourhood, neighbourhood, stays_connected
+from hedgerow.secagg.graph import Graph, Parameters
+from hedgerow.secagg.parameters import Neighbourhood, Sparse, neighbourhood, stays_connected
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import consortium, secure_sum, some_vectors

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import PartyRefused
+from hedgerow.secagg.client import MemoryInRam
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
@@ -23,7 +24,6 @@ from hedgerow.secagg.envelope import (
 from hedgerow.secagg.heads import Heads
 from hedgerow.secagg.keys import COORDINATOR
 from hedgerow.secagg.messages import Keys
-from hedgerow.secagg.site import MemoryInRam
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import (

@@ -8,13 +8,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.secagg import epoch, keys
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_EPOCH, Envelope, MessageKind
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, Identity, Roster, check_pins
 from hedgerow.secagg.membership import Membership
 from hedgerow.secagg.messages import Join, Keys, Open
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Site
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import STUDY, consortium, refuses, restarted

@@ -14,7 +14,7 @@ from hedgerow.secagg import encoding, masks, shamir
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import Reader, digest, members_field, table_field
 from hedgerow.secagg.envelope import LedgerHead
-from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.graph import Parameters
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import refuses

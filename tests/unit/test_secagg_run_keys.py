@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hedgerow.errors import RoundFailed
 from hedgerow.secagg import masks, shamir
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.epoch import Joined
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import pair_seed
 from hedgerow.secagg.messages import Masked, Shares
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Site
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import consortium, masked_round, some_vectors

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.secagg import site
-from hedgerow.secagg.certificate import set_digest
+from hedgerow.secagg import client
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.epoch import Epoch
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Round, Survivors, Unmask
-from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.opening import set_digest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import (
@@ -117,7 +117,7 @@ def test_signatures_on_another_set_or_another_round_certify_nothing(group, maske
 
 def test_a_certificate_of_one_less_would_open_a_set_if_nobody_counted(monkeypatch):
     """The twin: without the count two sites' signatures open a set of three."""
-    monkeypatch.setattr(site, "check_certificate", lambda *arguments: None)
+    monkeypatch.setattr(client, "check_certificate", lambda *arguments: None)
     group = consortium(PARTIES, Parameters(parties=PARTIES, colluders=1, threshold=THRESHOLD))
     masked_round(group, some_vectors(PARTIES))
     records = [memory.outbox(group.coordinator.run_id, 1) for memory in group.memories]

@@ -13,11 +13,11 @@ import pytest
 from effort import LONG
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.secagg import codes, epoch
+from hedgerow.secagg.client import Fresh, MemoryInRam, Resend
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.epoch import Joined
 from hedgerow.secagg.memory import StoredRound, set_hash
 from hedgerow.secagg.messages import Masked, Round
-from hedgerow.secagg.site import Fresh, MemoryInRam, Resend
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import (

@@ -11,8 +11,8 @@ import pytest
 from hedgerow.errors import RoundFailed, TooFewParties
 from hedgerow.secagg import hiding, masks
 from hedgerow.secagg.envelope import Envelope
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked
-from hedgerow.secagg.parameters import Parameters
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from secagg_rehearsal import consortium, masked_round, ring_sum, secure_sum, some_vectors

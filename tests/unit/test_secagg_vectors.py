@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import PartyRefused
-from hedgerow.secagg.coordinator import Coordinator
+from hedgerow.secagg.client import MemoryInRam, Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import MemoryInRam, Site
+from hedgerow.secagg.server import Coordinator
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from make_secagg import HERE, all_vectors

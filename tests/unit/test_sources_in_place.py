@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hedgerow as hr
+from hedgerow.data.reading import encoding
+from hedgerow.data.reading.sources import open_table
 from hedgerow.errors import DataError, SpecError
-from hedgerow.site.reading import encoding
-from hedgerow.site.reading.sources import open_table
 
 SCHEMA = hr.Schema({"x": (-3, 3), "kind": ["a", "b"]}, classes=("no", "yes"))
 rng = np.random.default_rng(3)

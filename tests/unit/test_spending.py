@@ -9,11 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.coordinator.spending import ENTRY, Asked, by_mechanism, by_rounds, paid, worst_path
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
-from hedgerow.queries.words import Phrase
-from hedgerow.values.regions import EVERYONE, Fold, Split, Step
+from hedgerow.privacy.queries.words import Phrase
+from hedgerow.privacy.statement.spending import (
+    ENTRY,
+    Asked,
+    by_mechanism,
+    by_rounds,
+    paid,
+    worst_path,
+)
+from hedgerow.schema.regions import EVERYONE, Fold, Split, Step
 
 SPLIT = Split("age", "grid", 1)
 OTHER = Split("dose", "grid", 1)

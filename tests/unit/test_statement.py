@@ -14,12 +14,10 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
-from hedgerow.coordinator.record import RoundRecord, RunRecord
-from hedgerow.coordinator.statement import PrivacyStatement, statement
 from hedgerow.errors import PrivacyWarning
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.queries import (
+from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.queries import (
     Binning,
     Cells,
     ClassCounts,
@@ -31,8 +29,10 @@ from hedgerow.queries import (
     SumQuery,
     Whole,
 )
-from hedgerow.values.regions import EVERYONE, Step
-from hedgerow.values.schema import Mark
+from hedgerow.privacy.statement.record import RoundRecord, RunRecord
+from hedgerow.privacy.statement.statement import PrivacyStatement, statement
+from hedgerow.schema.regions import EVERYONE, Step
+from hedgerow.schema.schema import Mark
 
 PINNED = Path(__file__).parents[1] / "vectors" / "statements.txt"
 SPLITS = tuple(THREE.grids[0].split_values(range(k)) for k in (2, 4, 6))

@@ -7,10 +7,9 @@ from fractions import Fraction
 import pytest
 
 import hedgerow as hr
-from hedgerow.agreement.study_file import ELSEWHERE, StudyFile
-from hedgerow.agreement.writing import as_text
-from hedgerow.estimators.common import CommonParameters
-from hedgerow.estimators.parameters import declared
+from hedgerow.deployment.study_file import ELSEWHERE, StudyFile, as_text
+from hedgerow.methods.common import CommonParameters
+from hedgerow.methods.parameters import declared
 from hedgerow.secagg.keys import Identity
 
 SITES = [Identity.from_bytes(bytes([k]) * 32).public.hex() for k in (1, 2, 3)]

@@ -9,14 +9,16 @@ import pytest
 
 from contract.worlds import THREE, TWO, VALUE, study
 from hedgerow.errors import SpecError
+from hedgerow.privacy import declaration
+from hedgerow.privacy import declaration as hashing
+from hedgerow.privacy import study as terms
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure, Placement
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.queries import Binning, Cells, ClassCounts, SumQuery
-from hedgerow.study import content, hashing, terms
-from hedgerow.study.consortium import Consortium
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.queries import Binning, Cells, ClassCounts, SumQuery
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Numeric, Schema
+from hedgerow.secagg.parameters import Consortium
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_everything_that_was_approved_is_in_the_hash():
 @pytest.mark.parametrize("version", ["PROTOCOL", "NOISE_LAW_VERSION"])
 def test_versions_are_in_the_hash(monkeypatch, version):
     before = changed().hash
-    monkeypatch.setattr(content, version, 99)
+    monkeypatch.setattr(declaration, version, 99)
     assert changed().hash != before
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.learning import target_range
-from hedgerow.learning.flow import run
-from hedgerow.learning.leaves.levelling import LEAST_TO_LEVEL, MOST_TO_LEVEL, Levelling
-from hedgerow.learning.target_range import (
+from hedgerow.methods.blocks import goal
+from hedgerow.methods.blocks.calibration import LEAST_TO_LEVEL, MOST_TO_LEVEL, Levelling
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.goal import (
     MOST_UNSEEN,
     PURE_WIDTHS,
     TARGET_SHARE,
@@ -16,12 +16,12 @@ from hedgerow.learning.target_range import (
     target_queries,
     target_shape,
 )
-from hedgerow.queries import Answer
-from hedgerow.recipes.ours.boost_numbers import class_cuts, class_means
-from hedgerow.recipes.ours.forest import forest_constants
-from hedgerow.recipes.ours.tree import tree_constants, usual_depth
-from hedgerow.values.models import Additive
-from hedgerow.values.schema import Numeric, Schema, Target
+from hedgerow.methods.boosting_numbers import class_cuts, class_means
+from hedgerow.methods.forest import forest_constants
+from hedgerow.methods.tree import tree_constants, usual_depth
+from hedgerow.models.model import Additive
+from hedgerow.privacy.queries import Answer
+from hedgerow.schema.schema import Numeric, Schema, Target
 
 TARGET = Target(0.0, 100.0)
 
@@ -87,7 +87,7 @@ def too_wide(draws=100):
 
 def test_in_a_range_far_too_wide_cells_of_noise_hardly_ever_widen_the_clip(monkeypatch):
     assert too_wide() <= 5
-    monkeypatch.setattr(target_range, "TARGET_STANDS_OUT", 1.0)
+    monkeypatch.setattr(goal, "TARGET_STANDS_OUT", 1.0)
     assert too_wide() > 50
 
 

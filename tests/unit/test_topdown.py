@@ -10,16 +10,22 @@ import pytest
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study, watched_ends
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.learning.builder import ROOT, Choice, Node, Stop
-from hedgerow.learning.choosing.scores import entropy, full_gini, root_gini
-from hedgerow.learning.choosing.stopping import if_audible, if_worthwhile
-from hedgerow.learning.evidence import Evidence
-from hedgerow.learning.flow import run
+from hedgerow.methods.blocks.builder import ROOT, Choice, Evidence, Node, Stop
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.scores import entropy, full_gini, root_gini
+from hedgerow.methods.blocks.stopping import if_audible, if_worthwhile
+from hedgerow.methods.wang import Criterion, Finding, TopDown, even
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import ClassCounts, LocalChoice, Mechanism, SelectQuery, SumQuery, Whole
-from hedgerow.recipes.papers.wang import Criterion, Finding, TopDown, even
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.schema import Numeric, Schema
+from hedgerow.privacy.queries import (
+    ClassCounts,
+    LocalChoice,
+    Mechanism,
+    SelectQuery,
+    SumQuery,
+    Whole,
+)
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Numeric, Schema
 
 SPLIT = TWO.grids[0].split_values(range(3))
 X, Y = sample(300, TWO)

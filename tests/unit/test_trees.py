@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.errors import SpecError
-from hedgerow.values.packing import Packed, pack
-from hedgerow.values.preorder import children
-from hedgerow.values.regions import EVERYONE, Fold, Region, Split, Step, cells
-from hedgerow.values.trees import MOST_LEAVES, Tree, descend, trees_from_dict
+from hedgerow.models.packing import Packed, pack
+from hedgerow.models.tree import MOST_LEAVES, Tree, children, descend, trees_from_dict
+from hedgerow.schema.regions import EVERYONE, Fold, Region, Split, Step, cells
 
 AGE = Split("age", "grid-a", cells(range(3)))
 JOB = Split("job", "grid-j", cells([1, 3, 200]))

@@ -9,11 +9,11 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.learning.flow import run
-from hedgerow.learning.forests.unguided import drawn_trees
-from hedgerow.learning.goal import declared_goal
-from hedgerow.queries import Leaves
-from hedgerow.values.schema import Numeric, Schema, Target
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.goal import declared_goal
+from hedgerow.methods.blocks.random_trees import drawn_trees
+from hedgerow.privacy.queries import Leaves
+from hedgerow.schema.schema import Numeric, Schema, Target
 
 FEW = 40
 WIDE = tuple(Numeric(f"x{j}", 0.0, 1.0, bins=4) for j in range(200))

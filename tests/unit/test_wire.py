@@ -11,11 +11,11 @@ import pytest
 
 from contract.worlds import TWO
 from hedgerow.errors import PartyRefused, SpecError
-from hedgerow.queries import Binning, Cells, ClassCounts, SumQuery
-from hedgerow.transport import strict_json, wire
-from hedgerow.transport.wire import Bundle, Receiver, Sender
-from hedgerow.values.layers import NodeTests
-from hedgerow.values.regions import EVERYONE
+from hedgerow.federation import strict_json, wire
+from hedgerow.federation.wire import Bundle, Receiver, Sender
+from hedgerow.models.layers import NodeTests
+from hedgerow.privacy.queries import Binning, Cells, ClassCounts, SumQuery
+from hedgerow.schema.regions import EVERYONE
 
 QUERY = SumQuery(EVERYONE, ClassCounts(2), Cells((0,), Binning.of_cells(TWO)), Fraction(1, 3))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hedgerow.report.wrapping import hanging
+from hedgerow.report.text import hanging
 
 STATEMENT = """\
 Privacy statement

@@ -9,10 +9,10 @@ import pytest
 
 import hedgerow as hr
 from contract.study_world import study_text
-from hedgerow.agreement.drafting import typed_number
-from hedgerow.agreement.study_file import StudyFile
+from hedgerow.deployment.draft import typed_number
+from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import SpecError
-from hedgerow.estimators.saving import read_parameters
+from hedgerow.methods.saving import read_parameters
 from hedgerow.privacy.accounting.budget import written_number
 from hedgerow.secagg.keys import Identity
 

@@ -24,11 +24,11 @@ from secagg_rehearsal import (
     some_vectors,
 )
 
-from hedgerow.secagg.certificate import set_digest
 from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_EPOCH, Envelope, MessageKind, seal_message
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR
 from hedgerow.secagg.messages import Join, Keys, Masked, Open, Round, Survivors, Unmask
-from hedgerow.secagg.parameters import Parameters
+from hedgerow.secagg.opening import set_digest
 
 HERE = Path(__file__).parent
 LOST = 2

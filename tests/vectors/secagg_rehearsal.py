@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import PartyRefused
-from hedgerow.secagg.coordinator import Coordinator, SecureSum
+from hedgerow.secagg.client import Fresh, MemoryInRam, Resend, Site
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
     NO_EPOCH,
@@ -21,11 +21,11 @@ from hedgerow.secagg.envelope import (
     MessageKind,
     seal_message,
 )
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
 from hedgerow.secagg.masks import Int64
 from hedgerow.secagg.opening import Opened
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Fresh, MemoryInRam, Resend, Site
+from hedgerow.secagg.server import Coordinator, SecureSum
 
 STUDY = hashlib.sha256(b"a study").digest()
 NOBODY: frozenset[int] = frozenset()

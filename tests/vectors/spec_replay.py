@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Rows
 from hedgerow.errors import PartyRefused
+from hedgerow.federation.client import Endpoint, code_of
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
+from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.noise import randomness
-from hedgerow.secagg.coordinator import Coordinator, SecureSum
+from hedgerow.privacy.mechanisms import randomness
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.client import Site
 from hedgerow.secagg.envelope import MessageKind
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
-from hedgerow.secagg.parameters import Parameters
-from hedgerow.secagg.site import Site
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Rows
-from hedgerow.site.vault import Vault
-from hedgerow.study.terms import Study
-from hedgerow.transport.endpoint import Endpoint, code_of
+from hedgerow.secagg.server import Coordinator, SecureSum
 from spec import one_round as spec
 
 VECTORS = Path(spec.__file__).parent / "vectors"

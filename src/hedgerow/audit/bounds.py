@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.values.arrays import FloatArray
+from hedgerow.schema.arrays import FloatArray
 
 MOST_EPSILON = 60.0
 BISECTIONS = 60

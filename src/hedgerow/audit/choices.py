@@ -16,16 +16,16 @@ from statistics import NormalDist
 
 import numpy as np
 
+from hedgerow.data.rows import Rows
+from hedgerow.data.scoring import scores_by
+from hedgerow.data.sums import tables_of
+from hedgerow.federation.member import Member
+from hedgerow.federation.policy import Policy
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.noise.randomness import SecretRandomness
-from hedgerow.queries import LocalChoice, Mechanism, Query, Reply, Selecting, SelectQuery
-from hedgerow.site.member import Member
-from hedgerow.site.policy import Policy
-from hedgerow.site.rows import Rows
-from hedgerow.site.scoring import scores_by
-from hedgerow.site.tables import tables_of
-from hedgerow.study.terms import Study
-from hedgerow.values.arrays import BoolArray, FloatArray, IntArray
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.queries import LocalChoice, Mechanism, Query, Reply, Selecting, SelectQuery
+from hedgerow.privacy.study import Study
+from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray
 
 MOST_CHOICES = 40
 """Of one fit that are drawn again; the first ones, which hold most records."""

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.audit.bounds import epsilon_at_least
-from hedgerow.privacy.noise.response import BloomReports
-from hedgerow.site.answer import Answering
-from hedgerow.site.member import Member, permanent_bits
-from hedgerow.site.policy import Policy
-from hedgerow.site.reading.encoding import Encoded
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.study.terms import Study
-from hedgerow.values.arrays import BoolArray, IntArray
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.data.sums import Answering
+from hedgerow.federation.member import Member, permanent_bits
+from hedgerow.federation.policy import Policy
+from hedgerow.privacy.mechanisms.response import BloomReports
+from hedgerow.privacy.study import Study
+from hedgerow.schema.arrays import BoolArray, IntArray
 
 RECORDS = 1 << 17
 """Whose labels are told: lies are rare where the claim is loud."""

@@ -24,9 +24,9 @@ from hedgerow.audit.watching import Released, Watched
 from hedgerow.errors import SpecError
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure, Placement
-from hedgerow.queries import Mechanism
-from hedgerow.study.terms import Study
-from hedgerow.values.arrays import FloatArray
+from hedgerow.privacy.queries import Mechanism
+from hedgerow.privacy.study import Study
+from hedgerow.schema.arrays import FloatArray
 
 QUIET_DEVIATIONS = 4.9
 """One-sided: sound noise is called quiet less than once in a million audits of a kind of sum."""

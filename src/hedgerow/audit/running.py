@@ -11,7 +11,7 @@ from hedgerow.audit.measuring import AuditVerdict, verdict
 from hedgerow.audit.watching import watched_fit
 from hedgerow.errors import SpecError
 from hedgerow.papers.by_name import Maker, estimators, paper_methods
-from hedgerow.values.schema import Categorical, Feature, Numeric, Schema, Target
+from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Target
 
 AUDIT_FEATURES: tuple[Feature, ...] = (
     *(Numeric(f"number {k}", 0.0, 1.0, bins=24) for k in range(6)),

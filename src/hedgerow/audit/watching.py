@@ -15,17 +15,17 @@ import numpy as np
 
 from hedgerow.audit.choices import Chosen, chosen_in
 from hedgerow.audit.labels import ToldLabels, told_in
-from hedgerow.coordinator.federation import Federation
-from hedgerow.estimators.assembling import agree
-from hedgerow.learning.flow import run
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.federation.server import Federation
+from hedgerow.federation.transports import in_process
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.queries import Answer, Query, Reply, SumQuery
-from hedgerow.site.reading.encoding import encode
-from hedgerow.site.rows import Draws, Rows
-from hedgerow.study.terms import Study
-from hedgerow.transport import in_process
-from hedgerow.values.arrays import BoolArray, FloatArray
-from hedgerow.values.schema import Schema
+from hedgerow.privacy.queries import Answer, Query, Reply, SumQuery
+from hedgerow.privacy.study import Study
+from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from hedgerow.errors import (
     PartyRefused,
     RoundFailed,
 )
-from hedgerow.values.visible import visible_lines
+from hedgerow.schema.visible import visible_lines
 
 FOUND_SOMETHING, MISTAKE, NO_BUDGET, BAD_LEDGER, NO_ANSWER, STOPPED = 1, 2, 3, 4, 5, 130
 EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
@@ -86,7 +86,7 @@ def tell(words: object, **how: Any) -> None:
 
 def say(text: str) -> None:
     """Lines as wide as the terminal; whole ones where a program reads them."""
-    from hedgerow.report.wrapping import hanging
+    from hedgerow.report.text import hanging
 
     tell(hanging(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 

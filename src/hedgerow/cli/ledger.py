@@ -32,11 +32,11 @@ def show(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
 def _lines(path: Path) -> list[str]:
     """One for each entry, and the sum last."""
     if path.is_dir():
-        from hedgerow.agreement.site_ledger import told_ledger
+        from hedgerow.deployment.site_ledger import told_ledger
 
         return list(told_ledger(path))
-    from hedgerow.estimators.ledger import Ledger
-    from hedgerow.estimators.ledger import told as told_of_fits
+    from hedgerow.methods.ledger import Ledger
+    from hedgerow.methods.ledger import told as told_of_fits
 
     ledger = Ledger(path)
     entries = [told_of_fits(number, event) for number, event in ledger.events()]
@@ -56,10 +56,10 @@ def verify(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
 def _verified(path: Path) -> str:
     """What is right; an error if anything is not."""
     if path.is_dir():
-        from hedgerow.agreement.site_ledger import verified_ledger
+        from hedgerow.deployment.site_ledger import verified_ledger
 
         return verified_ledger(path)
-    from hedgerow.estimators.ledger import Ledger
+    from hedgerow.methods.ledger import Ledger
 
     total = Ledger(path).verify()
     return f"{total.promise}; {total.place}: all links, signatures and sums are right."
@@ -72,7 +72,7 @@ def export(
     force: Force = False,
 ) -> None:
     """A site's entries as JSON lines, each with its head and signature, for an auditor."""
-    from hedgerow.agreement.site_ledger import exported_ledger
+    from hedgerow.deployment.site_ledger import exported_ledger
 
     if out is not None:
         check_output(out, path, force=force)

@@ -8,20 +8,28 @@ import typer
 
 from hedgerow.cli import (
     audit,
-    choosing,
+    choose,
     demo,
-    export,
-    fitting,
+    fit,
     ledger,
     models,
-    planning,
     schema,
     site,
     study,
-    verify,
-    warming,
 )
 from hedgerow.cli.console import guarded, tell
+
+# --------------------------------------------------------------------------------------------------
+# Compiles all loops ahead of their first use: for images, services and whoever hates to wait.
+
+
+def warm() -> None:
+    """Compile all loops now, so that no first fit waits for them; says where they are kept."""
+    from hedgerow.kernels import warming
+
+    warming.warm()
+    tell(f"All loops are ready, kept in {warming.place() or 'this process alone'}.")
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,18 +37,18 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.add_typer(schema.app, name="schema")
-app.command()(fitting.fit)
-app.command()(choosing.choose)
+app.command()(fit.fit)
+app.command()(choose.choose)
 app.command()(models.predict)
 app.command()(models.show)
 app.command()(models.explain)
 app.command()(models.evaluate)
-app.command()(planning.plan)
-app.command()(export.export)
-app.command()(export.report)
-app.command()(verify.verify)
+app.command()(fit.plan)
+app.command()(models.export)
+app.command()(models.report)
+app.command()(models.verify)
 app.command()(audit.audit)
-app.command()(warming.warm)
+app.command()(warm)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site.app, name="site")
 app.add_typer(study.app, name="study")

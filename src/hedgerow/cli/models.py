@@ -10,7 +10,15 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import Json, Quiet, say, say_json, tell, warnings_as_lines
+from hedgerow.cli.console import (
+    FOUND_SOMETHING,
+    Json,
+    Quiet,
+    say,
+    say_json,
+    tell,
+    warnings_as_lines,
+)
 from hedgerow.cli.writing import Force, check_output
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, written by save().")]
@@ -31,8 +39,8 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """A line of CSV for each row: the prediction, and for classes their probabilities."""
-    from hedgerow.estimators.files import predict_file
-    from hedgerow.estimators.saving import load
+    from hedgerow.methods.files import predict_file
+    from hedgerow.methods.saving import load
 
     if output is not None:
         check_output(output, model, rows, force=force)
@@ -79,8 +87,8 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """What a model is, what it promises, and what it depends on; a single tree whole."""
-    from hedgerow.estimators.saving import load
-    from hedgerow.report.reading import importances
+    from hedgerow.methods.saving import load
+    from hedgerow.report.importances import importances
     from hedgerow.report.text import show_tree
     from hedgerow.report.view import is_one_tree
 
@@ -120,8 +128,8 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Why each row is called what it is called."""
-    from hedgerow.estimators.files import first_rows
-    from hedgerow.estimators.saving import load
+    from hedgerow.methods.files import first_rows
+    from hedgerow.methods.saving import load
     from hedgerow.report.text import explain as reasons
 
     with warnings_as_lines(quiet):
@@ -162,11 +170,11 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """How good a model is, by one private query over records it was not trained on."""
-    from hedgerow.estimators import model_file
-    from hedgerow.estimators.evaluation import evaluate as measured
-    from hedgerow.estimators.files import rows_of_sites
-    from hedgerow.estimators.grouping import column_and_cuts
-    from hedgerow.estimators.saving import load
+    from hedgerow.methods import model_file
+    from hedgerow.methods.evaluate import evaluate as measured
+    from hedgerow.methods.evaluated_rows import column_and_cuts
+    from hedgerow.methods.files import rows_of_sites
+    from hedgerow.methods.saving import load
 
     loaded = load(model)
     groups = None if by is None else column_and_cuts(by, loaded.schema_.names)
@@ -180,3 +188,78 @@ def evaluate(
         say_json(found.to_dict())
     else:
         tell(found if quiet else f"{found}\n\n{found.privacy_}")
+
+
+# --------------------------------------------------------------------------------------------------
+# `hedgerow export` and `hedgerow report`: a model for other programs and for people.
+
+
+def export(
+    model: ModelPath,
+    to: Annotated[str, typer.Option(help="onnx, python, sql, xgboost, dot, text or registry.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Writes a model for another program, or its statement for a registry."""
+    from hedgerow.methods.saving import load
+
+    check_output(output, model, force=force)
+    _say(load(model).export(output, to=to), "", json, quiet)
+
+
+def report(
+    model: ModelPath,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Writes one HTML page about a model, for everybody whom it concerns."""
+    from hedgerow.methods.saving import load
+
+    hint = " Open it in a browser; it asks no network."
+    loaded = load(model)
+    check_output(output, model, force=force, digest=loaded.model_.score.digest)
+    _say(loaded.report(output), hint, json, quiet)
+
+
+def _say(written: Path, hint: str, json: bool, quiet: bool) -> None:
+    size = written.stat().st_size
+    if json:
+        say_json({"file": str(written), "bytes": size})
+    elif not quiet:
+        tell(f"{written}: {size} bytes.{hint}")
+
+
+# --------------------------------------------------------------------------------------------------
+# `hedgerow verify`: whether a model file is what it says.
+
+
+def verify(
+    model: ModelPath,
+    roster: Annotated[
+        Path | None, typer.Option(help="The study file, whose keys the signatures are held to.")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Checks a model's form, hashes and sums and, with its study, everybody's signatures.
+
+    Exit code 1 if a check failed; one that was not made says so, and why.
+    """
+    from hedgerow.deployment.verify import verdict, verified
+
+    checks = verified(model, roster)
+    if json:
+        told = [{"what": c.what, "outcome": c.outcome.value, "words": c.words} for c in checks]
+        say_json({"verdict": verdict(checks), "checks": told})
+    elif not quiet:
+        for check in checks:
+            tell(f"{check.outcome.value:>8}  {check.what:<14} {check.words}")
+        tell(verdict(checks))
+    if any(check.has_failed for check in checks):
+        raise typer.Exit(FOUND_SOMETHING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,96 @@ import typer
 
 from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, tell, warnings_as_lines
 from hedgerow.cli.writing import Force, check_output
+from hedgerow.errors import SpecError
+from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Target
 
 if TYPE_CHECKING:
-    from hedgerow.values.schema import Schema
+    from hedgerow.schema.schema import Schema
+
+
+# --------------------------------------------------------------------------------------------------
+# One question for each value of a schema that was read from rows.
+
+LEAVE_OPEN = "-"
+
+
+def confirmed(schema: Schema, mark: Mark) -> Schema:
+    """The schema with this mark on all that the person at the keyboard says is public."""
+    features = tuple(_feature(feature, mark) for feature in schema.features)
+    return _outcome(replace(schema, features=features), mark)
+
+
+def _is_open(mark: Mark | None) -> bool:
+    return mark is not None and mark.is_open
+
+
+def _feature(feature: Feature, mark: Mark) -> Feature:
+    said = _asked(feature.name, _shown(feature)) if _is_open(feature.mark) else LEAVE_OPEN
+    if said == LEAVE_OPEN:
+        return feature
+    agreed = replace(feature, mark=mark)
+    if not said:
+        return agreed
+    if isinstance(agreed, Numeric):
+        low, high = _pair(said)
+        return replace(agreed, low=low, high=high)
+    if isinstance(agreed, Hashed):
+        return replace(agreed, buckets=_whole(said))
+    return replace(agreed, values=_listed(said))
+
+
+def _outcome(schema: Schema, mark: Mark) -> Schema:
+    """The classes, or the range of the target."""
+    if schema.classes is not None and _is_open(schema.classes_mark):
+        said = _asked("classes", ", ".join(schema.classes))
+        if said == LEAVE_OPEN:
+            return schema
+        classes = _listed(said) if said else schema.classes
+        return replace(schema, classes=classes, classes_mark=mark)
+    target = schema.target
+    if target is not None and _is_open(target.mark):
+        said = _asked("target", _range(target))
+        if said == LEAVE_OPEN:
+            return schema
+        low, high = _pair(said) if said else (target.low, target.high)
+        return replace(schema, target=replace(target, low=low, high=high, mark=mark))
+    return schema
+
+
+def _shown(feature: Feature) -> str:
+    if isinstance(feature, Numeric):
+        return _range(feature)
+    if isinstance(feature, Hashed):
+        return f"{feature.buckets} buckets"
+    return ", ".join(feature.values)  # all of them: nobody confirms what is not shown
+
+
+def _range(bound: Numeric | Target) -> str:
+    """Both ends with every digit that they have."""
+    return " to ".join(repr(end).removesuffix(".0") for end in (bound.low, bound.high))
+
+
+def _asked(name: str, shown: str) -> str:
+    return str(typer.prompt(f"{name}: {shown}", default="", show_default=False)).strip()
+
+
+def _pair(said: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in said.replace(",", " ").split())
+    except ValueError:
+        raise SpecError(f"{said!r} is no range; give two numbers, such as 0 110.") from None
+    return low, high
+
+
+def _whole(said: str) -> int:
+    if not said.isdigit():
+        raise SpecError(f"{said!r} is no number of buckets; give a whole number.")
+    return int(said)
+
+
+def _listed(said: str) -> tuple[str, ...]:
+    return tuple(value.strip() for value in said.split(","))
+
 
 app = typer.Typer(
     help="Public facts about the data, and where they come from.", no_args_is_help=True
@@ -31,7 +119,7 @@ def draft(
     quiet: Quiet = False,
 ) -> None:
     """Types, round ranges and values as rows show them, to be corrected and confirmed."""
-    from hedgerow.values.schema import Schema
+    from hedgerow.schema.schema import Schema
 
     if output is not None:
         check_output(output, rows, force=force)
@@ -78,9 +166,9 @@ def check(
 
 def _read(path: Path) -> tuple[Schema | None, list[str]]:
     """The schema, if the file tells one, and all that is wrong with it."""
-    from hedgerow.values.problems import Problems
-    from hedgerow.values.schema import Schema
-    from hedgerow.values.schema_text import parsed_toml
+    from hedgerow.schema.problems import Problems
+    from hedgerow.schema.schema import Schema
+    from hedgerow.schema.toml import parsed_toml
 
     content, problems = parsed_toml(path), Problems()
     known = problems.past(lambda: Schema.from_dict(content))
@@ -91,9 +179,9 @@ def _read(path: Path) -> tuple[Schema | None, list[str]]:
 
 def _problems_of(source: str, schema: Schema, target: str | None) -> tuple[list[str], str]:
     """Of the owner's own rows, all columns at once."""
-    from hedgerow.site.reading.encoding import encode
-    from hedgerow.site.reading.report import report_of
-    from hedgerow.site.reading.sources import open_table
+    from hedgerow.data.reading.encoding import encode
+    from hedgerow.data.reading.report import report_of
+    from hedgerow.data.reading.sources import open_table
 
     names = open_table(source, schema.names).names
     wanted = [*schema.names, *([target] if target else [])]
@@ -117,9 +205,8 @@ def confirm(
 
     Enter confirms; new values replace those shown ("0 110", or "north, south"); "-" leaves it open.
     """
-    from hedgerow.cli.confirming import confirmed
     from hedgerow.errors import SpecError
-    from hedgerow.values.schema import Mark, Schema
+    from hedgerow.schema.schema import Mark, Schema
 
     shown = schema.read_bytes() if schema.is_file() else b""
     known = Schema.from_toml(schema)

@@ -13,9 +13,9 @@ from hedgerow.cli.console import tell
 from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
+    from hedgerow.deployment.site_state import DataPlace, StateFolder
+    from hedgerow.federation.audit_log import AuditLine
     from hedgerow.secagg.keys import Identity
-    from hedgerow.site.audit import AuditLine
-    from hedgerow.site.state import DataPlace, StateFolder
 
 app = typer.Typer(
     help="An institution that holds rows: what it allows, what it serves.", no_args_is_help=True
@@ -49,7 +49,7 @@ def init(
     ],
 ) -> None:
     """Makes a new site: a key, a policy that allows nothing, no budget."""
-    from hedgerow.site.state import StateFolder
+    from hedgerow.deployment.site_state import StateFolder
 
     made = StateFolder.create(state, name, anchor)
     _show_identity(made.name, made.identity())
@@ -66,8 +66,8 @@ def check(
     push_down: PushDown = False,
 ) -> None:
     """Reads the rows against a study. Spends nothing, writes nothing, sends nothing."""
-    from hedgerow.agreement.approving import check as find
-    from hedgerow.agreement.study_file import StudyFile
+    from hedgerow.deployment.approve import check as find
+    from hedgerow.deployment.study_file import StudyFile
 
     rows, report = find(StudyFile.read(study), _rows_at(data, target, person, sql, push_down))
     tell(report)
@@ -98,10 +98,10 @@ def approve(
     yes: Yes = False,
 ) -> None:
     """Shows what will leave and what it costs, asks, and reserves the whole cap."""
-    from hedgerow.agreement import approving
-    from hedgerow.agreement.study_file import StudyFile
-    from hedgerow.site.audit import Audit
-    from hedgerow.site.state import StateFolder
+    from hedgerow.deployment import approve as approving
+    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.deployment.study_file import StudyFile
+    from hedgerow.federation.audit_log import Audit
 
     folder = StateFolder.open(state)
     agreed = StudyFile.read(study)
@@ -124,10 +124,10 @@ def approve(
 @app.command()
 def revoke(state: State, study: Wanted, yes: Yes = False) -> None:
     """Ends a study here for good; what it did not spend is free again."""
-    from hedgerow.agreement.approving import find_study
-    from hedgerow.agreement.approving import revoke as end
-    from hedgerow.site.audit import Audit
-    from hedgerow.site.state import StateFolder
+    from hedgerow.deployment.approve import find_study
+    from hedgerow.deployment.approve import revoke as end
+    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.federation.audit_log import Audit
 
     folder = StateFolder.open(state)
     name = find_study(folder, study).path.name
@@ -155,8 +155,8 @@ def join(
     import threading
     from contextlib import closing
 
-    from hedgerow.agreement.serving import Serving, prepare
-    from hedgerow.site.state import StateFolder
+    from hedgerow.deployment.serve import Serving, prepare
+    from hedgerow.deployment.site_state import StateFolder
 
     folder = StateFolder.open(state)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as from the keyboard, until served
@@ -176,9 +176,9 @@ def join(
 @app.command()
 def status(state: State) -> None:
     """Who this site is, what it has given away, what it serves, what happened last."""
-    from hedgerow.agreement.approving import ledger_of, printed_cost
-    from hedgerow.site.audit import in_words, lines_of
-    from hedgerow.site.state import StateFolder
+    from hedgerow.deployment.approve import ledger_of, printed_cost
+    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.federation.audit_log import in_words, lines_of
 
     folder = StateFolder.open(state)
     _show_identity(folder.name, folder.identity())
@@ -207,8 +207,8 @@ def backup(
     state: State, target: Annotated[Path, typer.Argument(help="A folder that is new.")]
 ) -> None:
     """Copies the state folder, also while the site serves. The anchor stays where it is."""
-    from hedgerow.agreement.keeping import backup as copy
-    from hedgerow.site.state import StateFolder
+    from hedgerow.deployment.backup import backup as copy
+    from hedgerow.deployment.site_state import StateFolder
 
     copy(StateFolder.open(state), target)
     tell(f"{target} holds a copy, the site's key included; keep it as you keep the key.")
@@ -226,7 +226,7 @@ def restore(
     yes: Yes = False,
 ) -> None:
     """Makes a state folder from a backup; what it may have forgotten counts as spent."""
-    from hedgerow.agreement.keeping import restore as bring_back
+    from hedgerow.deployment.backup import restore as bring_back
 
     if not yes:
         typer.confirm(
@@ -247,8 +247,8 @@ def restore(
 @app.command("rotate-key")
 def rotate_key(state: State) -> None:
     """A new identity; what was given away under the old one stays given away."""
-    from hedgerow.agreement.keeping import rotate_key as rotate
-    from hedgerow.site.state import StateFolder
+    from hedgerow.deployment.backup import rotate_key as rotate
+    from hedgerow.deployment.site_state import StateFolder
 
     folder = StateFolder.open(state)
     new, retired = rotate(folder)
@@ -263,9 +263,9 @@ def request(
     force: Force = False,
 ) -> None:
     """Asks a coordinator for a certificate; the key that it is for stays here."""
+    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.federation.transports.certificates import Request, key_bytes, load_key, new_key
     from hedgerow.privacy.ledger.store import write_private
-    from hedgerow.site.state import StateFolder
-    from hedgerow.transport.certificates import Request, key_bytes, load_key, new_key
 
     folder = StateFolder.open(state)
     key_file = folder.tls / "site.key"
@@ -287,9 +287,13 @@ def certify(
     ],
 ) -> None:
     """Keeps a certificate, if it comes from the authority that was told of."""
+    from hedgerow.deployment.site_state import StateFolder
+    from hedgerow.federation.transports.certificates import (
+        accept_certificate,
+        authority_id,
+        load_key,
+    )
     from hedgerow.privacy.ledger.store import make_private, write_private
-    from hedgerow.site.state import StateFolder
-    from hedgerow.transport.certificates import accept_certificate, authority_id, load_key
 
     folder = StateFolder.open(state)
     key = load_key(folder.tls / "site.key")
@@ -309,7 +313,7 @@ def lock_flare(
     ] = None,
 ) -> None:
     """Writes the files by which a FLARE kit refuses shipped code, shells and log streaming."""
-    from hedgerow.transport.flare_locks import lock
+    from hedgerow.federation.transports.flare_locks import lock
 
     for path in lock(kit, socket):
         tell(path)
@@ -320,7 +324,7 @@ def _rows_at(
     data: str, target: str, person: str | None, sql: str | None, push_down: bool
 ) -> DataPlace:
     """Paths are kept whole: a service may run in another folder."""
-    from hedgerow.site.state import DataPlace
+    from hedgerow.deployment.site_state import DataPlace
 
     place = data if "://" in data else str(Path(data).expanduser().resolve())
     return DataPlace(place, target, person, sql=sql, push_down=push_down)
@@ -333,7 +337,7 @@ def _called(
     from dataclasses import replace
 
     from hedgerow.errors import SpecError
-    from hedgerow.transport.https import address_of
+    from hedgerow.federation.transports.https import address_of
 
     if coordinator is None:
         return place
@@ -376,9 +380,8 @@ def _told(folder: StateFolder, as_json: bool, watch: bool) -> Iterator[Callable[
     if not watch:
         yield terminal
         return
-    from hedgerow.agreement.live import live_view
-    from hedgerow.agreement.telling import SiteTeller
-    from hedgerow.site.log import LOG
+    from hedgerow.deployment.live import SiteTeller, live_view
+    from hedgerow.federation.audit_log import LOG
 
     with live_view(folder.name, SiteTeller()) as view:
         tell(f"watch the site at {view.address}", file=sys.stderr, flush=True)
@@ -398,7 +401,7 @@ def _teller(as_json: bool) -> Callable[[AuditLine], None]:
     import json
     import sys
 
-    from hedgerow.site.audit import in_words, untold
+    from hedgerow.federation.audit_log import in_words, untold
 
     if as_json:
         return lambda line: tell(json.dumps(line), flush=True)

@@ -14,10 +14,10 @@ from hedgerow.cli.console import STOPPED, say, tell
 from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
-    from hedgerow.agreement.run_folder import RunFolder
-    from hedgerow.agreement.watching import Listen
-    from hedgerow.estimators.base import PrivateEstimator
-    from hedgerow.transport.carrier import Carrier
+    from hedgerow.deployment.progress import Listen
+    from hedgerow.deployment.run_folder import RunFolder
+    from hedgerow.federation.exchange import Carrier
+    from hedgerow.methods.base import PrivateEstimator
 
 app = typer.Typer(
     help="What several sites agree on, and the coordinator who runs it.", no_args_is_help=True
@@ -75,27 +75,27 @@ def init(
     """Writes a commented study.toml and a key for the coordinator; asks for what is missing."""
     import secrets
 
-    from hedgerow.agreement import drafting
+    from hedgerow.deployment import draft
 
     epsilon = epsilon or _asked("epsilon", "The promise, epsilon")
     sums = {"colluders": colluders, "threshold": threshold, "slot_seconds": slot_seconds}
-    agreed = drafting.draft(
+    agreed = draft.draft(
         folder,
         name=name or _asked("name", "Name of the study"),
         estimator=estimator or _asked("estimator", "Estimator, for example TreeClassifier"),
-        parameters=dict(drafting.typed_parameter(one) for one in parameter or ()),
+        parameters=dict(draft.typed_parameter(one) for one in parameter or ()),
         schema=schema or Path(_asked("schema", "Schema file")),
         privacy={
-            "epsilon": drafting.typed_number(epsilon),
-            "delta": drafting.typed_number(delta),
+            "epsilon": draft.typed_number(epsilon),
+            "delta": draft.typed_number(delta),
             "unit": unit,
             "placement": placement,
             "records_per_person": records_per_person,
-            "retry_reserve": drafting.typed_number(retry_reserve),
+            "retry_reserve": draft.typed_number(retry_reserve),
         },
         sums={key: value for key, value in sums.items() if value is not None},
         evaluation=None if hold_out is None else {"hold_out": hold_out},
-        sites=dict(drafting.site(one) for one in site or _asked_sites()),
+        sites=dict(draft.site(one) for one in site or _asked_sites()),
         public_seed=secrets.randbelow(2**31) if seed is None else seed,
     )
     tell(f"{folder / 'study.toml'}: read it, then send it to every site.")
@@ -105,8 +105,8 @@ def init(
 @app.command()
 def check(folder: Folder) -> None:
     """What the study will cost, rounds and bytes, and what every party installs and opens."""
-    from hedgerow.agreement.rehearsing import NEEDS, rehearse
-    from hedgerow.agreement.study_file import StudyFile
+    from hedgerow.deployment.dry_run import NEEDS, rehearse
+    from hedgerow.deployment.study_file import StudyFile
     from hedgerow.secagg.keys import fingerprint
 
     agreed = StudyFile.read(folder / "study.toml" if folder.is_dir() else folder)
@@ -153,8 +153,7 @@ _add_running(
 @app.command()
 def status(folder: Folder) -> None:
     """How far a run is, what it has cost, and what happened last."""
-    from hedgerow.agreement.reporting import progress_of
-    from hedgerow.agreement.run_folder import RunFolder
+    from hedgerow.deployment.run_folder import RunFolder, progress_of
 
     _shown(progress_of(RunFolder(folder)))
 
@@ -162,7 +161,7 @@ def status(folder: Folder) -> None:
 @app.command()
 def stop(folder: Folder) -> None:
     """Ends a run after the round that is under way; it can be resumed."""
-    from hedgerow.agreement.run_folder import RunFolder
+    from hedgerow.deployment.run_folder import RunFolder
     from hedgerow.errors import SpecError
 
     found = RunFolder(folder)
@@ -180,8 +179,8 @@ def sign(
     force: Force = False,
 ) -> None:
     """Certifies a site of the roster for HTTPS; its key never leaves it."""
-    from hedgerow.agreement.run_folder import RunFolder
-    from hedgerow.transport.certificates import Authority, Request
+    from hedgerow.deployment.run_folder import RunFolder
+    from hedgerow.federation.transports.certificates import Authority, Request
 
     found = RunFolder(folder)
     agreed = found.agreed()
@@ -200,9 +199,9 @@ def receipts(
     folder: Folder, site: Annotated[str, typer.Argument(help="The site's name in the roster.")]
 ) -> None:
     """A site's own signed receipts, one a line: for `hedgerow site restore --receipts`."""
-    from hedgerow.agreement.run_folder import RunFolder
+    from hedgerow.deployment.run_folder import RunFolder
     from hedgerow.errors import SpecError
-    from hedgerow.transport.journal import receipts_of
+    from hedgerow.federation.journal import receipts_of
 
     names = RunFolder(folder).agreed().names
     if site not in names:
@@ -223,8 +222,8 @@ def _run(
     watch: bool,
     resume: bool,
 ) -> None:
-    from hedgerow.agreement.run_folder import RunFolder
-    from hedgerow.agreement.running import run_study as train
+    from hedgerow.deployment.run import run_study as train
+    from hedgerow.deployment.run_folder import RunFolder
 
     folder = RunFolder(path)
     with (
@@ -254,15 +253,15 @@ def _carrier(
             "say how sites are reached: --listen HOST:PORT for HTTPS, or --flare KIT; one of them."
         )
     if kit is not None:
-        from hedgerow.transport.flare import FlareCarrier
+        from hedgerow.federation.transports.flare import FlareCarrier
 
         pipe = folder.path / "flare.socket"
         flare = FlareCarrier(kit, user, agreed.names, agreed.study.threshold, pipe)
         with closing(flare):
             yield flare
         return
-    from hedgerow.transport.certificates import Authority
-    from hedgerow.transport.https import HttpsCarrier
+    from hedgerow.federation.transports.certificates import Authority
+    from hedgerow.federation.transports.https import HttpsCarrier
 
     address, port = _address(listen or "")
     tls = Authority.open(folder.authority).server_context(hosts or [address])
@@ -286,8 +285,7 @@ def _told(folder: RunFolder, as_json: bool, watch: bool) -> Iterator[Listen]:
     if not watch:
         yield terminal
         return
-    from hedgerow.agreement.live import live_view
-    from hedgerow.agreement.telling import RunTeller
+    from hedgerow.deployment.live import RunTeller, live_view
 
     with live_view(folder.agreed().study.name, RunTeller()) as view:
         tell(f"watch the run at {view.address}", file=sys.stderr, flush=True)
@@ -303,7 +301,7 @@ def _listener(as_json: bool) -> Listen:
     """JSON for programs, words for a terminal, nothing where nobody looks."""
     import json
 
-    from hedgerow.agreement.watching import event_in_words, ignore
+    from hedgerow.deployment.progress import event_in_words, ignore
 
     if as_json:
         return lambda event: tell(json.dumps(event), flush=True)

@@ -51,7 +51,7 @@ def _files_at(place: str | Path) -> Iterator[Path]:
 
 def _precious(path: Path, digest: str) -> str | None:
     """What a file is that nobody can simply make again; None for anything else."""
-    from hedgerow.estimators.model_file import FORMAT
+    from hedgerow.methods.model_file import FORMAT
 
     content = path.read_bytes()
     if content.startswith(SQLITE):
@@ -69,7 +69,7 @@ def _precious(path: Path, digest: str) -> str | None:
 
 def _is_draft(path: Path) -> bool:
     """Whether all of a schema was read from rows, so that rows give it again."""
-    from hedgerow.values.schema import Schema
+    from hedgerow.schema.schema import Schema
 
     try:
         known = Schema.from_toml(path)

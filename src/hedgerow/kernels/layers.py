@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.kernels.dispatch import Array, Kernel, as_input
-from hedgerow.kernels.guards import check_one_each, unknown_labels
-from hedgerow.values.arrays import Codes, Int32, IntArray, Words
-from hedgerow.values.layers import Layer, NodeTests
+from hedgerow.kernels.dispatch import Array, Kernel, as_input, check_one_each, unknown_labels
+from hedgerow.models.layers import Layer, NodeTests
+from hedgerow.schema.arrays import Codes, Int32, IntArray, Words
 
 
 def next_nodes(layer: Layer, standing: Int32, codes: Codes) -> Int32:

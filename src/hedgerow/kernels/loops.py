@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.kernels.dispatch import Array, helper
-from hedgerow.values.arrays import Codes, FloatArray, GroupCodes, Int32, IntArray
-from hedgerow.values.packing import Packed
+from hedgerow.models.packing import Packed
+from hedgerow.schema.arrays import Codes, FloatArray, GroupCodes, Int32, IntArray
 
 LeafIds = NDArray[np.uint16]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Kernel, as_input, helper
-from hedgerow.values.arrays import N_CODES, Codes, FloatArray, IntArray, Words
+from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, IntArray, Words
 
 TILE = 64  # records whose entries stay in the cache while the sums of one entry pass over them
 

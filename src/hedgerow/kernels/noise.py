@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Kernel, as_input
-from hedgerow.privacy.noise.sampling import search
-from hedgerow.values.arrays import Int32, IntArray, Words
+from hedgerow.schema.arrays import Int32, IntArray, Words
+
+
+def search(
+    words: Words,
+    thresholds: Words,
+    guide: NDArray[np.int32],
+    shift: int,
+    out: IntArray,
+    ties: IntArray,
+) -> int:
+    """The definition of `Invert`, in NumPy; it has no use for the guide."""
+    out[:] = np.searchsorted(thresholds, words, side="right")
+    undecided = (out == len(thresholds)) | (thresholds[out - 1] == words) & (out > 0)
+    found = np.flatnonzero(undecided)
+    ties[: len(found)] = found
+    return len(found)
 
 
 def invert(
     words: Words, thresholds: Words, guide: Int32, shift: int, out: IntArray, ties: IntArray
 ) -> int:
-    """Looks words up in a cumulative table; `hedgerow.privacy.noise.sampling.Invert` says how."""
+    """Looks words up in a cumulative table, as `privacy.mechanisms.sampling.Invert` says."""
     if not len(words) == len(out) == len(ties):
         raise SpecError(
             f"{len(words)} words for {len(out)} results and {len(ties)} ties; give one each."

@@ -15,10 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hedgerow.errors import SpecError
-from hedgerow.kernels.dispatch import Array, Kernel, as_input
-from hedgerow.kernels.guards import check_one_each, check_selection, rows_without, unknown_labels
+from hedgerow.kernels.dispatch import (
+    Array,
+    Kernel,
+    as_input,
+    check_one_each,
+    check_selection,
+    rows_without,
+    unknown_labels,
+)
 from hedgerow.kernels.loops import sum_cells_loop
-from hedgerow.values.arrays import Codes, GroupCodes, Int32, IntArray
+from hedgerow.schema.arrays import Codes, GroupCodes, Int32, IntArray
 
 Selections = Sequence[Int32] | None
 """The rows of each of N nodes. None: one node that holds all rows."""

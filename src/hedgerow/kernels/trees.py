@@ -10,13 +10,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.kernels.dispatch import Array, Kernel, as_input
-from hedgerow.kernels.guards import check_one_each, check_selection, rows_without, unknown_labels
+from hedgerow.kernels.dispatch import (
+    Array,
+    Kernel,
+    as_input,
+    check_one_each,
+    check_selection,
+    rows_without,
+    unknown_labels,
+)
 from hedgerow.kernels.loops import add_values_loop, sum_leaves_loop
 from hedgerow.kernels.sums import add_group, one_each, paired
-from hedgerow.values.arrays import Codes, FloatArray, Int32, IntArray
-from hedgerow.values.packing import Packed
-from hedgerow.values.trees import descend
+from hedgerow.models.packing import Packed
+from hedgerow.models.tree import descend
+from hedgerow.schema.arrays import Codes, FloatArray, Int32, IntArray
 
 ROUTED = 2**14  # rows that the plain forms route at a time: few enough to stay in the cache
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import SpecError
 from hedgerow.kernels.dispatch import Kernel, as_input, helper
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.values.arrays import FloatArray, IntArray
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.schema.arrays import FloatArray, IntArray
 
 CHECKED = 512  # records at a time, so that they stay in the cache between truncation and check
 LARGEST_UNITS = 2.0**62  # truncated numbers are cut here; no bound allows nearly as much

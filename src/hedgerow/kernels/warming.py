@@ -9,20 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.kernels import dispatch
+from hedgerow.kernels.codes import RECODE, encode_edges, recode, split_rows
 from hedgerow.kernels.dispatch import Kernel
-from hedgerow.kernels.encoding import RECODE, encode_edges, recode, split_rows
 from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
 from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
 from hedgerow.kernels.noise import invert
 from hedgerow.kernels.sums import count_cells, sum_cells
 from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
 from hedgerow.kernels.units import bounded_units
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.values.arrays import N_CODES
-from hedgerow.values.layers import ROOT_LAYER, Layer, NodeTests
-from hedgerow.values.packing import pack
-from hedgerow.values.regions import EVERYONE
-from hedgerow.values.trees import Tree
+from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
+from hedgerow.models.packing import pack
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.tree import Tree
+from hedgerow.schema.arrays import N_CODES
+from hedgerow.schema.regions import EVERYONE
 
 CODES = np.zeros((1, 1), np.uint8)
 STATS = np.zeros((1, 2), np.int64)

@@ -8,7 +8,7 @@ from operator import attrgetter
 import hedgerow
 from hedgerow import papers
 from hedgerow.errors import SpecError
-from hedgerow.estimators.base import PrivateEstimator
+from hedgerow.methods.base import PrivateEstimator
 
 Maker = Callable[..., PrivateEstimator]
 """An estimator's class, or a method of a paper: takes a schema and parameters."""

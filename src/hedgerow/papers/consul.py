@@ -14,11 +14,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from hedgerow.estimators.kary_forest import KaryForestClassifier, KaryForestRegressor
-from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
+from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
 from hedgerow.papers.presets import as_printed, n_features, of_task, preset
-from hedgerow.privacy.accounting.budget import exact
+from hedgerow.schema.rules import exact
 
 _MedianForest = MedianForestClassifier | MedianForestRegressor
 _ExtraTrees = ExtraTreesClassifier | ExtraTreesRegressor

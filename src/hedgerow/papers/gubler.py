@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.histogram_tree import HistogramTreeClassifier
+from hedgerow.methods.gubler import Accounting, honest_factor
+from hedgerow.methods.histogram_tree import HistogramTreeClassifier
 from hedgerow.papers.presets import as_printed, n_features, preset
-from hedgerow.privacy.accounting.budget import exact
-from hedgerow.recipes.papers.gubler import Accounting, honest_factor
+from hedgerow.schema.rules import exact
 
 _USUAL = {
     "max_depth": 5,

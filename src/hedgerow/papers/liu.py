@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.papers.presets import of_task, preset
 
 _USUAL = {"n_trees": 20, "max_depth": 20}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.errors import SpecError
-from hedgerow.estimators.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
 from hedgerow.papers.presets import of_task, preset
 
 BoostedTrees = BoostedTreesClassifier | BoostedTreesRegressor

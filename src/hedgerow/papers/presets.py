@@ -12,10 +12,10 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from hedgerow.errors import SpecError
-from hedgerow.estimators.base import PrivateEstimator
-from hedgerow.estimators.parameters import declared
-from hedgerow.privacy.accounting.budget import exact
-from hedgerow.values.schema import Schema
+from hedgerow.methods.base import PrivateEstimator
+from hedgerow.methods.parameters import declared
+from hedgerow.schema.rules import exact
+from hedgerow.schema.schema import Schema
 
 _E = TypeVar("_E", bound=PrivateEstimator)
 C = TypeVar("C", bound=PrivateEstimator)

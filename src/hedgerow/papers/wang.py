@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.estimators.topdown import TopDownTreeClassifier
+from hedgerow.methods.topdown import TopDownTreeClassifier
 from hedgerow.papers.presets import preset
 
 _USUAL = {

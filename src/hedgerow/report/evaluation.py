@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import SpecError
-from hedgerow.learning.evaluation import CalibrationBin, EstimatedMeasure
-from hedgerow.recipes.evaluation import ALL_GROUPS
-from hedgerow.values.notebook import html_table
+from hedgerow.privacy.statement.statement import PrivacyStatement
+from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
+from hedgerow.schema.problems import html_table
+
+ALL_GROUPS = "all"
+"""What the records of all groups together are called."""
+
 
 HIDDEN = "noise hides these records: nothing can be told"
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.errors import SpecError
+from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.view import Fitted, Leaf, Mean, Question, Verdict, View, view_of
 
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")

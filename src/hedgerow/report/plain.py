@@ -13,11 +13,11 @@ from enum import Enum
 from typing import Protocol
 
 from hedgerow.errors import SpecError
-from hedgerow.values.grids import MISSING_TEXTS, ColumnKind, Grid
-from hedgerow.values.models import Curve, Model, Output
-from hedgerow.values.schema import Schema
-from hedgerow.values.tokens import token_of
-from hedgerow.values.trees import Tree
+from hedgerow.models.model import Curve, Model, Output
+from hedgerow.models.tree import Tree
+from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
+from hedgerow.schema.schema import Schema
+from hedgerow.schema.tokens import token_of
 
 Values = tuple[float, ...]
 

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from hedgerow.coordinator.about import About, Curator
-from hedgerow.coordinator.promise import meaning_words
-from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.accounting.guarantee import Protected
-from hedgerow.values.schema import Schema
+from hedgerow.privacy.statement.about import About, Curator
+from hedgerow.privacy.statement.statement import PrivacyStatement
+from hedgerow.privacy.statement.wording import meaning_words
+from hedgerow.schema.schema import Schema
 
 NOT_STATED = "not stated"
 SAFEGUARDS = (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from hedgerow.report.reading import contributions, words_at
+from hedgerow.models.model import Model, Output
+from hedgerow.report.importances import contributions, words_at
 from hedgerow.report.view import (
     Fitted,
     Leaf,
@@ -19,9 +22,8 @@ from hedgerow.report.view import (
     path_words,
     view_of,
 )
-from hedgerow.values.arrays import Codes, FloatArray
-from hedgerow.values.models import Model, Output
-from hedgerow.values.regions import Region
+from hedgerow.schema.arrays import Codes, FloatArray
+from hedgerow.schema.regions import Region
 
 INDENT = "  "
 NOTE = "Numbers carry noise (+- is two deviations)."
@@ -175,3 +177,21 @@ def _unit(model: Deciding, said: FloatArray) -> str:
     if model.model_.output is Output.MEAN:
         return f"Numbers in brackets are added to the probability of {name}."
     return f"Numbers in brackets are added to the log-odds of {name}."
+
+
+# --------------------------------------------------------------------------------------------------
+# Statements on a narrow terminal.
+
+_TITLE = re.compile(r"\s*\S.*?\s{2,}(?=\S)|\s+")
+"""A line's title and the gap behind it, or the gap alone where the title stands above."""
+
+
+def hanging(text: str, width: int) -> str:
+    """Lines within a width; what does not fit goes on under where its words began."""
+    return "\n".join(_within(line, width) for line in text.splitlines())
+
+
+def _within(line: str, width: int) -> str:
+    title = _TITLE.match(line)
+    indent = min(len(title[0]) if title else 0, width // 2)
+    return textwrap.fill(line, width, subsequent_indent=" " * indent, break_on_hyphens=False)

@@ -17,9 +17,9 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.values.grown import Grown, LeafValue
-from hedgerow.values.regions import EVERYONE, Region, Split, Step
-from hedgerow.values.schema import Schema
+from hedgerow.models.uncertainty import Grown, LeafValue
+from hedgerow.schema.regions import EVERYONE, Region, Split, Step
+from hedgerow.schema.schema import Schema
 
 DEVIATIONS = 2.0
 SURE = 0.95

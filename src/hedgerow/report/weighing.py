@@ -14,11 +14,11 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.values.arrays import Codes, FloatArray
-from hedgerow.values.grown import Grown
-from hedgerow.values.models import Curve, Model, Output
-from hedgerow.values.schema import Schema
-from hedgerow.values.trees import Tree
+from hedgerow.models.model import Curve, Model, Output
+from hedgerow.models.tree import Tree
+from hedgerow.models.uncertainty import Grown
+from hedgerow.schema.arrays import Codes, FloatArray
+from hedgerow.schema.schema import Schema
 
 CellParts = tuple[tuple[float, ...], ...]
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from hedgerow.secagg.codes import Code, require
-from hedgerow.study.consortium import PROTOCOL
+from hedgerow.secagg.parameters import PROTOCOL
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -29,7 +29,7 @@ from hedgerow.errors import SpecError
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import DIGEST, SIGNATURE, Buffer, Reader, checked_count, digest
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, is_signed, verify
-from hedgerow.study.consortium import PROTOCOL
+from hedgerow.secagg.parameters import PROTOCOL
 
 RUN_ID = 16
 NO_EPOCH = bytes(DIGEST)

@@ -27,10 +27,9 @@ from hedgerow.secagg.envelope import (
     SignedHeader,
     open_envelope,
 )
-from hedgerow.secagg.graph import Graph
+from hedgerow.secagg.graph import Graph, Parameters
 from hedgerow.secagg.keys import EVERYBODY, Roster, pair_seed, root, share_key, shared_secret
 from hedgerow.secagg.messages import Keys
-from hedgerow.secagg.parameters import Parameters
 
 Invitation: TypeAlias = tuple[bytes, int]
 """Run and attempt of a JOIN."""

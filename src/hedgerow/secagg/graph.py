@@ -1,6 +1,6 @@
 """Who shares a mask with whom: everybody, or only the near ones on a ring.
 
-How near is near enough: `hedgerow.study.neighbourhood`.
+How near is near enough: `hedgerow.secagg.parameters`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hedgerow.secagg.encoding import digest, u16
+from hedgerow.secagg.parameters import Consortium
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,30 @@ class Graph:
 def _ring_order(parties: int, epoch_id: bytes) -> tuple[int, ...]:
     """Kept: all sites of one process draw the same ring."""
     return tuple(sorted(range(parties), key=lambda site: digest("ring", epoch_id, u16(site))))
+
+
+# --------------------------------------------------------------------------------------------------
+# The study's numbers as the secure sum uses them, and who shares masks with whom.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(Consortium):
+    """A consortium that draws its graph of masks anew for every epoch."""
+
+    @classmethod
+    def of(cls, study: Consortium) -> Parameters:
+        return cls(
+            parties=study.parties,
+            colluders=study.colluders,
+            threshold=study.threshold,
+            sparse=study.sparse,
+        )
+
+    @classmethod
+    def default(cls, parties: int) -> Parameters:
+        return cls.of(Consortium.default(parties))
+
+    def graph(self, epoch_id: bytes) -> Graph:
+        if self.sparse is None:
+            return Graph.full(self.parties)
+        return Graph.ring(self.parties, self.neighbourhood.degree, epoch_id)

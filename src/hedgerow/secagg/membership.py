@@ -16,10 +16,10 @@ from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import SEED
 from hedgerow.secagg.envelope import NO_EPOCH, Author, Envelope, LedgerHead, MessageKind
 from hedgerow.secagg.epoch import Invitation, Joined, form_epoch, read_keys
+from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.heads import Heads
 from hedgerow.secagg.keys import EVERYBODY
 from hedgerow.secagg.messages import Join, Keys, Open
-from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.shamir import Entropy
 
 

@@ -9,17 +9,23 @@ import numpy as np
 
 from hedgerow.errors import RoundFailed, SpecError, TooFewParties
 from hedgerow.secagg import masks
-from hedgerow.secagg.certificate import set_digest
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.keys import verify
 from hedgerow.secagg.masks import MASK_WORD
 from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
-from hedgerow.secagg.opening import Opened, check_commitments, givers, rebuild, take_masks_off
+from hedgerow.secagg.opening import (
+    Opened,
+    check_commitments,
+    givers,
+    rebuild,
+    set_digest,
+    take_masks_off,
+)
 
 if TYPE_CHECKING:
-    from hedgerow.secagg.coordinator import Coordinator
+    from hedgerow.secagg.server import Coordinator
 
 
 class SecureSum:

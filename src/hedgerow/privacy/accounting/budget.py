@@ -7,12 +7,9 @@ import re
 import reprlib
 from enum import Enum
 from fractions import Fraction
-from numbers import Rational, Real
 
 from hedgerow.errors import SpecError
 
-MOST_SHOWN = 200
-"""Characters of a value in an error."""
 Cost = Fraction | float
 """An exact rational >= 0 in the units of a measure, or `math.inf` for a release without noise."""
 
@@ -40,31 +37,6 @@ class Placement(Enum):
     SILO = "each site adds enough for itself"
     LABEL = "labels are randomised once per record; features are not protected"
     NOWHERE = "no noise; every charge is infinite"
-
-
-def exact(number: Fraction | float | int | str, name: str = "number") -> Fraction:
-    """The rational a person meant: 0.1 is 1/10, not the nearest binary fraction.
-
-    In plain Python's integers, whatever the type: NumPy's would overflow in silence.
-    """
-    try:
-        if isinstance(number, Rational):
-            return Fraction(int(number.numerator), int(number.denominator))
-        return Fraction(str(number) if isinstance(number, Real) else number)
-    except (ValueError, OverflowError, TypeError):
-        raise SpecError(f"{name} is {number!r}; use a finite number.") from None
-
-
-def shown(number: object) -> str:
-    """A user's number in an error: short, whatever its size; Python prints no int of any length."""
-    try:
-        near = (
-            0.0 if isinstance(number, bool) or not isinstance(number, Rational) else float(number)
-        )
-        text = f"{near:g}" if near else repr(number)
-    except (OverflowError, ValueError):
-        return "a number beyond all floats"
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def written_number(text: object, name: str) -> Fraction:

@@ -16,11 +16,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hedgerow.errors import SpecError
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.accounting.rounding import Real, context, real
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from hedgerow.privacy.mechanisms.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

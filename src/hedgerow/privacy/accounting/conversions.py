@@ -13,11 +13,17 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hedgerow.errors import PrivacyWarning, SpecError, warn
+from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import gaussian, rounding
-from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost, exact, shown
+from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.accounting.rounding import context, real
-from hedgerow.privacy.accounting.sensitivity import Sensitivity
-from hedgerow.privacy.noise.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw, NoNoise
+from hedgerow.privacy.mechanisms.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseLaw,
+    NoNoise,
+)
+from hedgerow.schema.rules import exact, shown
 
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**100)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from hedgerow.privacy.accounting.budget import exact
+from hedgerow.schema.rules import exact
 
 Real = Any
 """A number of `context()`; mpmath has no types."""

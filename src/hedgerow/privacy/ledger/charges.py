@@ -17,8 +17,8 @@ from typing import Protocol
 
 from hedgerow.errors import BudgetExceeded, SpecError
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
-from hedgerow.values.notebook import html_table
-from hedgerow.values.regions import Region
+from hedgerow.schema.problems import html_table
+from hedgerow.schema.regions import Region
 
 NO_HEAD = bytes(32)
 ENTRY_ID = "entry"

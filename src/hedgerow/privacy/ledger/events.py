@@ -15,7 +15,7 @@ from typing import Any
 from hedgerow.errors import LedgerBroken
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.ledger.charges import Charge, measure_of
-from hedgerow.values.regions import Fold, HeldOut, Region, Split, Step, Test
+from hedgerow.schema.regions import Fold, HeldOut, Region, Split, Step, Test
 
 MOST_DIGITS = 64
 _PLACES = 40

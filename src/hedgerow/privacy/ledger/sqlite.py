@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from hedgerow.errors import LedgerBroken, LedgerRolledBack
 from hedgerow.privacy.accounting.budget import Cost, Measure
-from hedgerow.privacy.ledger.chain import Entry, Sign, Verify
+from hedgerow.privacy.ledger.chain import Anchor, Entry, Sign, Verify
 from hedgerow.privacy.ledger.charges import Charge, Receipt, study_of
 from hedgerow.privacy.ledger.events import (
     Approved,
@@ -28,7 +28,6 @@ from hedgerow.privacy.ledger.events import (
     SetOpened,
     from_json,
 )
-from hedgerow.privacy.ledger.head_file import Anchor
 from hedgerow.privacy.ledger.rules import Books, OpenedSet
 from hedgerow.privacy.ledger.store import Store
 from hedgerow.privacy.ledger.stored_chain import StoredChain

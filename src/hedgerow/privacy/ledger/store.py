@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 from hedgerow.errors import LedgerBroken, LedgerError, LedgerUnavailable
 
@@ -119,6 +120,10 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+KNOWN_LAYOUTS = 3
+"""Layouts of a site's file that this release reads: the ledger alone, and the steps after it."""
 
 
 class Store:
@@ -261,3 +266,18 @@ def _in_our_words(error: sqlite3.Error | UnicodeDecodeError) -> LedgerError:
         f"the site's file cannot be read ({error}); nothing was sent. "
         "Restore the last good copy, then reconcile it."
     )
+
+
+def layout_version(store: Store) -> int:
+    (found,) = cast(tuple[int], store.execute("PRAGMA user_version")[0])
+    if not 0 <= found <= KNOWN_LAYOUTS:
+        raise LedgerUnavailable(
+            f"the site's file has layout {found}; this hedgerow knows up to {KNOWN_LAYOUTS}. "
+            "Nothing was changed. Use the hedgerow that wrote it, or a later one."
+        )
+    return found
+
+
+def check_version(store: Store) -> None:
+    """Refuses a file that a later hedgerow has changed."""
+    layout_version(store)

@@ -10,10 +10,9 @@ from typing import cast
 
 from hedgerow.errors import HedgerowError, LedgerBroken, LedgerRolledBack
 from hedgerow.privacy.ledger import chain
-from hedgerow.privacy.ledger.chain import START, ChainLink, Entry, Sign, Verify
+from hedgerow.privacy.ledger.chain import START, Anchor, ChainLink, Entry, Sign, Verify
 from hedgerow.privacy.ledger.charges import NO_HEAD
 from hedgerow.privacy.ledger.events import Event, Head, from_json
-from hedgerow.privacy.ledger.head_file import Anchor
 from hedgerow.privacy.ledger.rules import Books, next_seq
 from hedgerow.privacy.ledger.store import Store
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from itertools import count
 
-from hedgerow.report.exports.text import named_terms, question_words, sum_words, values_words
+from hedgerow.report.exports.plain_text import named_terms, question_words, sum_words, values_words
 from hedgerow.report.plain import PlainBranch, PlainModel, PlainNode
 
 STYLE = (

@@ -25,7 +25,7 @@ from hedgerow.report.plain import (
     spellings,
     unknown_code,
 )
-from hedgerow.values.grids import ColumnKind, Grid
+from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.version import __version__
 
 LESS_OR_EQUAL, LESS, MEMBER = 0, 1, 6

@@ -7,8 +7,8 @@ from importlib.resources import files
 from typing import Any
 
 from hedgerow.report.plain import PlainBranch, PlainLeaf, PlainModel, PlainNode, nodes_of
-from hedgerow.values.grids import Grid
-from hedgerow.values.tokens import token_of
+from hedgerow.schema.grids import Grid
+from hedgerow.schema.tokens import token_of
 from hedgerow.version import __version__
 
 CODE_TEMPLATE = "python_template.txt"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hedgerow.report.exports.text import sum_words
+from hedgerow.report.exports.plain_text import sum_words
 from hedgerow.report.plain import (
     OutputLink,
     PlainBranch,
@@ -22,7 +22,7 @@ from hedgerow.report.plain import (
     spellings,
     unknown_code,
 )
-from hedgerow.values.grids import ColumnKind, Grid
+from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.version import __version__
 
 TERMS_PER_STEP = 40

@@ -27,7 +27,7 @@ from hedgerow.report.plain import (
     category_set,
     is_missing_in,
 )
-from hedgerow.values.grids import ColumnKind, Grid
+from hedgerow.schema.grids import ColumnKind, Grid
 
 XGBOOST_VERSION = [3, 2, 0]
 NO_PARENT = 2**31 - 1

@@ -8,7 +8,7 @@ from typing import Any
 from hedgerow.report.plain import PlainLeaf, PlainModel, PlainNode, nodes_of
 from hedgerow.report.view import readable
 from hedgerow.report.weighing import CellParts, part_inside
-from hedgerow.values.grids import ColumnKind, Grid
+from hedgerow.schema.grids import ColumnKind, Grid
 
 VALUE_DIGITS = 9
 """Significant digits of a value; sums of a hundred of them are right to far more than 1e-6."""

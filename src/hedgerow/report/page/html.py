@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from hedgerow.values.visible import visible_lines
+from hedgerow.schema.visible import visible_lines
 
 
 class Html(str):

@@ -7,20 +7,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
 
-from hedgerow.coordinator.record import RunRecord
-from hedgerow.coordinator.statement import PrivacyStatement
+from hedgerow.models.model import Output
+from hedgerow.privacy.statement.record import RunRecord
+from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.evaluation import kept_evaluation
-from hedgerow.report.exports.writing import write_file
+from hedgerow.report.exports.export import write_file
+from hedgerow.report.importances import mean_of_curve
 from hedgerow.report.page import quality, sections, spending
 from hedgerow.report.page.data import in_page_digits, script_data, trees_that_fit
 from hedgerow.report.page.html import Html, joined, tag
 from hedgerow.report.page.pictures import importance_bars, shape_figures
 from hedgerow.report.plain import PlainModel, plain
-from hedgerow.report.reading import mean_of_curve
 from hedgerow.report.text import leaf_sentences
 from hedgerow.report.view import is_one_tree, leaf_of
 from hedgerow.report.weighing import Readable
-from hedgerow.values.models import Output
 
 LOGO = Html(
     '<svg viewBox="0 0 24 24" aria-hidden="true"><g fill="none" stroke="currentColor" '

@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 
-from hedgerow.report.importance_noise import importance_deviations
+from hedgerow.report.importances import ColumnShape, importance_deviations, importances, shape
 from hedgerow.report.page.html import Html, tag
-from hedgerow.report.reading import ColumnShape, importances, shape
 from hedgerow.report.view import DEVIATIONS
 from hedgerow.report.weighing import Readable
-from hedgerow.values.arrays import FloatArray
-from hedgerow.values.grids import ColumnKind, Grid
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.grids import ColumnKind, Grid
 
 WIDE, HIGH, MARGIN = 280.0, 120.0, 8.0
 MOST_SHAPES = 12

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from hedgerow.learning.evaluation import CalibrationBin, EstimatedMeasure
 from hedgerow.report.evaluation import HIDDEN, Evaluation, Measured, measure_name
+from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
 from hedgerow.report.page.html import Html, table, tag
 from hedgerow.report.page.sections import section
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hedgerow.coordinator.promise import meaning_words, percent
-from hedgerow.coordinator.record import RunRecord
-from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.privacy.statement.record import RunRecord
+from hedgerow.privacy.statement.statement import PrivacyStatement
+from hedgerow.privacy.statement.wording import meaning_words, percent
 from hedgerow.report.page.html import Html, bullet_list, table, tag
 from hedgerow.report.plain import PlainModel
-from hedgerow.values.grids import ColumnKind
+from hedgerow.schema.grids import ColumnKind
 
 
 def section(name: str, title: str, *inside: str | Html) -> Html:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.coordinator.record import RoundRecord, RunRecord
-from hedgerow.coordinator.spending import Part, Spending
-from hedgerow.coordinator.statement import PrivacyStatement
 from hedgerow.privacy.accounting.rounding import printed
+from hedgerow.privacy.statement.record import RoundRecord, RunRecord
+from hedgerow.privacy.statement.spending import Part, Spending
+from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.page.html import Html, joined, table, tag
 from hedgerow.report.page.sections import in_bytes, many, section
 from hedgerow.secagg.envelope import SignedHeader

@@ -1,0 +1,251 @@
+"""One column of rows: whatever a file or a frame holds, as numbers or as tokens.
+
+What becomes of a value depends on the value alone, never on its neighbours in the column: a
+record's code must not change because another record came or went. `code_of` is the whole rule.
+Arrow and NumPy are quick ways to the same result: for a column whose type its container declares,
+and among objects for those of exactly one Python type.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hedgerow.data.reading.lines import is_text
+from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
+from hedgerow.schema.tokens import TRUTHS, Token, Unusable, nearest_float, plain_of, token_of
+
+Column = Any
+"""A NumPy array of numbers or booleans, a pyarrow Array of a plain type, or an array of objects."""
+
+Strange = list[tuple[Any, int]]
+"""Values that could not be used, and how often each was met."""
+
+WHOLE_NUMBERS = (int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32)
+TYPED: dict[type, Any] = {
+    **dict.fromkeys((float, np.float16, np.float32, np.float64), np.float64),
+    **dict.fromkeys(WHOLE_NUMBERS, np.int64),
+    **dict.fromkeys((bool, np.bool_), np.bool_),
+    **dict.fromkeys((str, np.str_), pa.large_string()),
+    bytes: pa.large_binary(),
+    type(None): pa.null(),
+}
+"""By the type of objects: that of a column in which each is read as it is by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The distinct values of a column, and for each row which of them it holds."""
+
+    values: list[Any]
+    index: NDArray[np.intp]
+
+    def tokens(self) -> list[Token]:
+        return [token_of(value) for value in self.values]
+
+    def met(self, marked: Sequence[bool]) -> Strange:
+        """The marked values that some row holds, and in how many rows."""
+        if not any(marked):
+            return []
+        times = np.bincount(self.index, minlength=len(self.values)).tolist()
+        found = zip(self.values, times, marked, strict=True)
+        return [(value, n) for value, n, is_marked in found if n and is_marked]
+
+
+def is_utf8(column: Column) -> bool:
+    """Bytes of a file that are no text are read with replacement marks; an owner wants to know."""
+    if _holds_objects(column):
+        return all(map(is_text, (value for value in column if isinstance(value, bytes))))
+    if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
+        return True
+    try:
+        pc.cast(column, pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def is_number(column: Column) -> bool:
+    """Whether the column says by its type, or by each of its objects, that it holds numbers."""
+    if not isinstance(column, np.ndarray):
+        return _is_number(column.type)
+    if column.dtype.kind != "O":
+        return bool(column.dtype.kind != "b")
+    return not any(isinstance(value, str | bytes | bool | np.bool_) for value in column)
+
+
+def is_truth(column: Column) -> bool:
+    """Whether the column says by its type, or by each of its objects, that it holds booleans."""
+    if not isinstance(column, np.ndarray):
+        return bool(pa.types.is_boolean(column.type))
+    if column.dtype.kind != "O":
+        return bool(column.dtype.kind == "b")
+    return all(isinstance(value, bool | np.bool_) for value in column if value is not None)
+
+
+def code_of(value: object, grid: Grid) -> int:
+    """The cell of any value there is, whatever it comes in and whatever stands beside it."""
+    if grid.kind is not ColumnKind.NUMERIC:
+        return grid.category_code(token_of(value))
+    number = number_of(value)
+    if number is None or number != number:
+        return grid.missing
+    return bisect_right(grid.edges, number)
+
+
+def numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
+    """As float64, NaN where a value is missing or says no number."""
+    if not _holds_objects(column):
+        return _typed_numbers(column)
+    values, strange = np.empty(len(column), np.float64), list[tuple[Any, int]]()
+    for rows, part in _by_type(column):
+        values[rows], some = (_one_by_one if _holds_objects(part) else _typed_numbers)(part)
+        strange += some
+    return values, strange
+
+
+def distinct(column: Column) -> Distinct:
+    if not _holds_objects(column):
+        return _typed_distinct(column)
+    values, index = list[Any](), np.empty(len(column), np.intp)
+    for rows, part in _by_type(column):
+        found = (_distinct_objects if _holds_objects(part) else _typed_distinct)(part)
+        index[rows] = found.index + len(values)
+        values += found.values
+    return Distinct(values, index)
+
+
+def _holds_objects(column: Column) -> bool:
+    return isinstance(column, np.ndarray) and column.dtype.kind == "O"
+
+
+def _by_type(column: NDArray[np.object_]) -> Iterator[tuple[Any, Column]]:
+    """The rows whose objects are of one Python type, and these as a column."""
+    types = list(map(type, column))
+    place = {kind: k for k, kind in enumerate(dict.fromkeys(types))}
+    if len(place) == 1:
+        yield slice(None), _of_one_type(types[0], column)
+        return
+    which = np.fromiter(map(place.__getitem__, types), np.intp, len(types))
+    for kind, k in place.items():
+        rows = np.flatnonzero(which == k)
+        yield rows, _of_one_type(kind, column[rows])
+
+
+def _of_one_type(kind: type, values: NDArray[np.object_]) -> Column:
+    """Typed, if the type holds each of them: not an integer of 65 bits, nor half of a letter."""
+    typed = TYPED.get(kind)
+    try:
+        if isinstance(typed, pa.DataType):
+            return pa.array(values, typed)
+        return values if typed is None else values.astype(typed)
+    except (OverflowError, ValueError):
+        return values
+
+
+def _typed_numbers(column: Column) -> tuple[NDArray[np.float64], Strange]:
+    if isinstance(column, np.ndarray):
+        with np.errstate(over="ignore"):  # of 128 bits: beyond all others is infinite
+            return column.astype(np.float64, copy=False), []
+    if _is_text(column.type):
+        return _parsed_at_once(column) or _one_by_one(column)
+    return _one_by_one(column) if pa.types.is_dictionary(column.type) else (_floats(column), [])
+
+
+def _typed_distinct(column: Column) -> Distinct:
+    if isinstance(column, np.ndarray):
+        values, index = np.unique(column, return_inverse=True)
+        return Distinct(values.tolist(), index)
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    index = encoded.indices.cast(pa.int64()).fill_null(len(values)).to_numpy(zero_copy_only=False)
+    return Distinct([*values, None], index.astype(np.intp, copy=False))
+
+
+def _distinct_objects(column: NDArray[np.object_]) -> Distinct:
+    """One value of each token and type: objects may be unhashable, and True equals 1."""
+    place: dict[tuple[type, Token], int] = {}
+    values: list[Any] = []
+    index = np.empty(len(column), np.intp)
+    for row, value in enumerate(column):
+        index[row] = at = place.setdefault((type(value), token_of(value)), len(values))
+        if at == len(values):
+            values.append(value)
+    return Distinct(values, index)
+
+
+def is_plain(kind: Any) -> bool:
+    """Decimals are left to Python: Arrow rounds them another way."""
+    if pa.types.is_dictionary(kind):
+        return is_plain(kind.value_type)
+    return _is_number(kind) or _is_text(kind) or bool(pa.types.is_boolean(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    is_a = pa.types
+    return bool(
+        is_a.is_integer(kind)
+        or is_a.is_float32(kind)
+        or is_a.is_float64(kind)
+        or is_a.is_null(kind)
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    is_a = pa.types
+    if is_a.is_string(kind) or is_a.is_large_string(kind):
+        return True
+    return bool(is_a.is_binary(kind) or is_a.is_large_binary(kind))
+
+
+def _floats(column: Column) -> NDArray[np.float64]:
+    floats = pc.cast(column, pa.float64(), safe=False)
+    return np.asarray(floats.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _parsed_at_once(column: Column) -> tuple[NDArray[np.float64], Strange] | None:
+    """The quick way; None if any text is in the way. What it parses, float() parses alike.
+
+    But for one: Arrow takes "nan(anything)" for NaN.
+    """
+    try:
+        text = pc.cast(column, pa.large_string())
+        blank = pc.is_in(text, value_set=pa.array(sorted(MISSING_TEXTS), pa.large_string()))
+        parsed = pc.cast(pc.if_else(blank, None, text), pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    has_nan = pc.any(pc.is_nan(parsed)).as_py()
+    return None if has_nan else (_floats(parsed), [])
+
+
+def _one_by_one(column: Column) -> tuple[NDArray[np.float64], Strange]:
+    """Objects of one token may be different numbers, so they are not taken together."""
+    is_mixed = isinstance(column, np.ndarray)
+    found = Distinct(list(column), np.arange(len(column))) if is_mixed else distinct(column)
+    parsed = [number_of(value) for value in found.values]
+    values = np.array([np.nan if number is None else number for number in parsed], np.float64)
+    return values[found.index], found.met([number is None for number in parsed])
+
+
+def number_of(value: object) -> float | None:
+    """NaN for a missing value, None for what says no number."""
+    plain = plain_of(value)
+    if isinstance(plain, str):
+        return _number_in(plain)
+    return None if isinstance(plain, Unusable) else nearest_float(plain)
+
+
+def _number_in(text: str) -> float | None:
+    if text in MISSING_TEXTS:
+        return np.nan
+    try:
+        return float(TRUTHS.get(text, text))
+    except ValueError:
+        return None

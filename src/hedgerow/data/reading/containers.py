@@ -1,0 +1,195 @@
+"""From whatever holds values to a column: of the type that the container declares, or objects.
+
+No type is inferred from values: one record would decide how all the others are read. A list, an
+array of objects or a column of objects declares none, so what it holds is read value by value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hedgerow.data.reading.columns import Column, is_plain
+from hedgerow.errors import DataError, HedgerowError
+
+OF_POLARS = "Object"
+"""Polars' type of any object at all. It hands the addresses of these over as if they were bytes."""
+
+
+def as_column(values: Any) -> Column:
+    """Arrow sees through pandas' nullable, categorical and string types; numbers need no help."""
+    values = unmasked(values)
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return np.asarray(values)
+    if not _declares_type(values, dtype):
+        return objects_of(values)
+    try:
+        column = _as_arrow(values)
+    except Exception:  # a text that is no Unicode, an integer of 128 bits
+        return objects_of(values)
+    return column if is_plain(column.type) else objects_of(values)
+
+
+def _declares_type(values: Any, dtype: Any) -> bool:
+    """Whether the container says what it holds, so that Arrow need not look."""
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "biufUS"
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return True
+    if not hasattr(values, "array"):  # as all of pandas has
+        return hasattr(values, "__arrow_c_stream__") and str(dtype) != OF_POLARS
+    categories = getattr(dtype, "categories", None)
+    if categories is not None:
+        return _declares_type(categories, categories.dtype)
+    return hasattr(values.array, "__arrow_array__")
+
+
+def _as_arrow(values: Any) -> Any:
+    if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
+        column = pa.chunked_array(values)  # Polars hands over what it holds; pandas knows NaN
+    else:
+        column = pa.array(values, from_pandas=True)
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pc.cast(whole, pa.large_string()) if pa.types.is_string_view(whole.type) else whole
+
+
+def objects_of(values: Any) -> NDArray[np.object_]:
+    """The values one by one, as the objects they are."""
+    if isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind == "O":
+        return np.asarray(values)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        values = [_of_arrow(value) for value in values]
+    elif hasattr(values, "__dlpack__"):  # an array of another library, whose items are arrays
+        values = np.asarray(values)
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _of_arrow(value: Any) -> Any:
+    """As Python knows it; a date beyond Python's calendar stays what it is, no usable value."""
+    try:
+        return value.as_py()
+    except Exception:
+        return value
+
+
+def unmasked(values: Any) -> Any:
+    """A masked value is missing, whatever lies beneath its mask."""
+    if not isinstance(values, np.ma.MaskedArray) or values.dtype.names:
+        return values
+    if values.dtype.kind == "f":
+        return values.filled(np.nan)
+    objects = objects_of(values.data.ravel()).reshape(values.shape).copy()
+    objects[np.ma.getmaskarray(values)] = None
+    return objects
+
+
+# ---- rows ---------------------------------------------------------------------------------------
+
+
+def is_listed(values: Any) -> bool:
+    """Whether it is one of Python's sequences: NumPy would find one type for all that it holds."""
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes | memoryview)
+
+
+def is_row(value: Any) -> bool:
+    return is_listed(value) or getattr(value, "ndim", 0) > 0
+
+
+def cells_of(rows: Sequence[Any]) -> NDArray[np.object_]:
+    """(n, columns) of a list of rows, each value as it is and none looked into.
+
+    NumPy would make text of numbers beside one text, and look for dimensions inside of values.
+    """
+    are_rows = set(map(type, rows)) <= {list, tuple} or all(map(is_row, rows))
+    widths = set(map(len, rows)) if are_rows else {0}
+    if len(widths) != 1 or 0 in widths:
+        raise DataError(
+            f"the rows have no common shape: {sorted(widths)} values in a row; give a table: as "
+            "many values in every row."
+        )
+    (width,) = widths
+    cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * width)
+    return cells.reshape(len(rows), width)
+
+
+# --------------------------------------------------------------------------------------------------
+# Named columns that are read chunk by chunk: what every source of rows becomes.
+
+OTHER_SEPARATORS = (";", "\t", "|")
+"""Of files that are read as one column, since only commas part values."""
+
+
+class RowTable(Protocol):
+    """Named columns in order of rows.
+
+    `capacity` is no less than the number of rows, or 0 where nobody knows it before the end;
+    `malformed` counts, after reading, lines that were no rows.
+    """
+
+    where: str
+    names: list[str]
+    capacity: int
+
+    @property
+    def malformed(self) -> int: ...
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        """The named columns, `rows` rows at a time (a CSV file: some megabytes at a time)."""
+        ...
+
+
+def positions_of(table: RowTable, names: Sequence[str]) -> list[int]:
+    """Where the named columns are; refuses what is absent or there twice."""
+    times = Counter(table.names)
+    for name in names:
+        if times[name] == 0:
+            raise DataError(
+                f"{table.where} has no column {name!r}; it has {table.names}. {_advice(table)}."
+            )
+        if times[name] > 1:
+            raise DataError(f"{table.where} has {times[name]} columns named {name!r}; keep one.")
+    return [table.names.index(name) for name in names]
+
+
+def check_named(where: str, names: Sequence[str], **told: str | None) -> None:
+    """Refuses a column that is no feature and that the user named by a word that is not there."""
+    for what, name in told.items():
+        if name is not None and name not in names:
+            raise DataError(
+                f"{where} has no column {name!r}, which `{what}` names; it has {list(names)}. "
+                f"Correct `{what}`."
+            )
+
+
+def _advice(table: RowTable) -> str:
+    return other_separator(table) or "Rename the column, or change the schema at all sites"
+
+
+def other_separator(table: RowTable) -> str | None:
+    """A single column whose name holds the names of others comes from another separator."""
+    only = table.names[0] if len(table.names) == 1 else ""
+    found = next((sign for sign in OTHER_SEPARATORS if sign in only), None)
+    return None if found is None else f"It seems to be separated by {found!r}; save it with commas"
+
+
+@contextmanager
+def as_data_error(
+    where: str, *others: type[Exception], advice: str = "Check or rewrite it"
+) -> Iterator[None]:
+    """Whatever stops the reading of a source, and is not about a row, in words of its owner."""
+    try:
+        yield
+    except HedgerowError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError, *others) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"{where} cannot be read: {reason}. {advice}.") from None

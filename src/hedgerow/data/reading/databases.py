@@ -1,0 +1,191 @@
+"""Databases that hold rows: what a query selects comes as Arrow, batch by batch.
+
+Two kinds are known: DuckDB, and PostgreSQL through ADBC. Whoever has no connection names a place:
+the path of a DuckDB file, which is opened to be read only, or postgresql://user@host/database.
+"""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hedgerow.data.reading.columns import Column
+from hedgerow.data.reading.containers import as_column, as_data_error, positions_of
+from hedgerow.errors import SpecError
+
+POSTGRES = ("postgresql://", "postgres://")
+DUCKDB = (".duckdb", ".ddb")
+ASK_THE_SERVER = "Check the address, and that the server runs and lets this user in"
+FREE_THE_FILE = "Check the path, and that nobody else has the file open to write"
+CHECK_THE_QUERY = "Check the query"
+
+
+def is_database(source: Any) -> bool:
+    """A connection of whatever kind, or the place of a database; a query must go with it."""
+    if isinstance(source, str | Path):
+        return str(source).startswith(POSTGRES) or str(source).lower().endswith(DUCKDB)
+    return hasattr(source, "cursor") and hasattr(source, "commit")
+
+
+class Database(ABC):
+    """One connection, and the few words in which dialects differ."""
+
+    where: str
+    nearest: str
+    """The nearest whole number of {}, a float8; of two the even one."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @abstractmethod
+    def run(self, statement: str) -> None: ...
+    @abstractmethod
+    def batches(self, query: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """Read to the end, or closed, before anything else is asked."""
+        ...
+
+    @abstractmethod
+    def schema(self, query: str) -> pa.Schema: ...
+    @abstractmethod
+    def put(self, name: str, table: pa.Table) -> None:
+        """Makes a table that goes away with the connection."""
+        ...
+
+    @abstractmethod
+    def table(self, query: str) -> pa.Table:
+        """All that a query finds, where that is little."""
+        ...
+
+
+class DuckDb(Database):
+    where = "the DuckDB query"
+    nearest = "round_even({}, 0)"
+
+    def run(self, statement: str) -> None:
+        self._connection.execute(statement)
+
+    def batches(self, query: str, rows: int) -> Iterator[pa.RecordBatch]:
+        with closing(self._connection.sql(query).to_arrow_reader(rows)) as reader:
+            yield from reader
+
+    def schema(self, query: str) -> pa.Schema:
+        with closing(self._connection.sql(query).limit(0).to_arrow_reader(1)) as reader:
+            return reader.schema
+
+    def table(self, query: str) -> pa.Table:
+        return self._connection.sql(query).to_arrow_table()
+
+    def put(self, name: str, table: pa.Table) -> None:
+        given = f"{name}_given"
+        self._connection.register(given, table)
+        self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {given}")
+        self._connection.unregister(given)
+
+
+class Postgres(Database):
+    where = "the PostgreSQL query"
+    nearest = "round({})"
+
+    def run(self, statement: str) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    def batches(self, query: str, rows: int) -> Iterator[pa.RecordBatch]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(query)
+            for batch in cursor.fetch_record_batch():
+                yield from (batch.slice(at, rows) for at in range(0, len(batch), rows))
+
+    def schema(self, query: str) -> pa.Schema:
+        with self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM ({query}) AS asked LIMIT 0")
+            return cursor.fetch_record_batch().schema
+
+    def table(self, query: str) -> pa.Table:
+        with self._connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetch_arrow_table()
+
+    def put(self, name: str, table: pa.Table) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.adbc_ingest(name, table, mode="create", temporary=True)
+
+
+def database_of(connection: Any) -> Database:
+    """Of an open connection, or of the place where one is to be opened."""
+    if isinstance(connection, str | Path):
+        return _opened(str(connection))
+    module = type(connection).__module__
+    if module in ("_duckdb", "duckdb"):
+        return DuckDb(connection)
+    if module.startswith("adbc_driver"):
+        vendor = connection.adbc_get_info().get("vendor_name")
+        if vendor == "PostgreSQL":
+            return Postgres(connection)
+        raise SpecError(f"the connection is to {vendor}; known are DuckDB and PostgreSQL.")
+    raise SpecError(
+        f"sql was given with a {type(connection).__name__}; give a DuckDB connection, one of "
+        "adbc_driver_postgresql.dbapi, the path of a DuckDB file or postgresql://..."
+    )
+
+
+def _opened(place: str) -> Database:
+    try:
+        if place.startswith(POSTGRES):
+            from adbc_driver_postgresql import dbapi
+
+            with as_data_error("the PostgreSQL database", dbapi.Error, advice=ASK_THE_SERVER):
+                return _closed_in_time(Postgres, dbapi.connect(place, autocommit=True))
+        import duckdb
+    except ImportError as error:
+        raise SpecError(
+            f"{error.name} is not installed; install it: pip install 'hedgerow[sql]'."
+        ) from None
+    with as_data_error(f"the DuckDB file {Path(place).name!r}", duckdb.Error, advice=FREE_THE_FILE):
+        return _closed_in_time(DuckDb, duckdb.connect(place, read_only=True))
+
+
+def _closed_in_time(kind: type[Database], connection: Any) -> Database:
+    """What was opened here is closed when nobody has it any more."""
+    database = kind(connection)
+    weakref.finalize(database, connection.close)
+    return database
+
+
+class Selected:
+    """What one query selects, as a table that is read chunk by chunk."""
+
+    malformed = 0
+    capacity = 0
+
+    def __init__(self, connection: Any, query: str) -> None:
+        self.database = database_of(connection)
+        self.query = query.strip().removesuffix(";")
+        self.where = self.database.where
+        # Each driver has errors of its own.
+        with as_data_error(self.where, Exception, advice=CHECK_THE_QUERY):
+            self.names = self.database.schema(self.query).names
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        positions_of(self, names)
+        with as_data_error(self.where, Exception, advice=CHECK_THE_QUERY):
+            for batch in self.database.batches(self.of(names), rows):
+                yield [as_column(plain_storage(batch.column(name))) for name in names]
+
+    def of(self, names: Sequence[str]) -> str:
+        return f"SELECT {', '.join(map(quoted, names))} FROM ({self.query}) AS selected"
+
+
+def plain_storage(column: Any) -> Any:
+    """NUMERIC of PostgreSQL comes as text in an extension's clothes."""
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

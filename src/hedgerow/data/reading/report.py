@@ -1,0 +1,195 @@
+"""What reading did to the values of a table, told to whoever owns them.
+
+Exact counts of records stand here. They are for the owner's eyes: a report goes into no model
+file and no message, and nothing that leaves a site depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from hedgerow.data.reading.encoding import LABEL
+from hedgerow.errors import DataWarning, warn
+from hedgerow.schema.grids import ColumnKind, Grid, short_number, wide_edges
+from hedgerow.schema.problems import html_table
+from hedgerow.schema.schema import Schema
+
+WORTH_A_WARNING = 0.01
+"""Part of a column's rows above which clamped or unknown values are told without being asked."""
+CRAMPED = 0.01
+"""Part of a range below which all values together are told: units are likely to be wrong."""
+ENOUGH_TO_FILL_A_RANGE = 20
+"""Fewer rows than this fill a small part of a range by chance."""
+MOST_TOLD = 8
+ADVICE = (
+    "Check units, spelling and scalers before the fit; correct the schema at all sites if it is "
+    "wrong. `data_report_` has every column."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReport:
+    """One column: how many of its rows were clamped, unknown or missing, and what is allowed."""
+
+    name: str
+    allowed: str
+    rows: int
+    clamped: int
+    unknown: int
+    missing: int
+    reach: tuple[float, float] | None = None
+    width: float = 0.0
+    numeric: bool = False
+
+    @property
+    def complaints(self) -> list[str]:
+        """What is worth a warning, a clause each."""
+        strange = "no numbers within" if self.numeric else "not among"
+        found = [(self.clamped, "outside"), (self.unknown, strange)]
+        told = [
+            f"{n} of {self.rows} values ({n / self.rows:.1%}) are {words} {self.allowed}"
+            for n, words in found
+            if self.rows and n > WORTH_A_WARNING * self.rows
+        ]
+        if self.rows and self.missing == self.rows:
+            told.append(f"all {self.rows} values are missing")
+        return told + self._cramped()
+
+    def _cramped(self) -> list[str]:
+        if self.reach is None or self.rows < ENOUGH_TO_FILL_A_RANGE:
+            return []
+        low, high = self.reach
+        if low == high or high - low >= CRAMPED * self.width:
+            return []
+        ends = f"{low:.4g} and {high:.4g}"
+        return [f"all values are between {ends}, a small part of {self.allowed}"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataReport:
+    """All columns, the target last, and how many rows were left out altogether."""
+
+    columns: tuple[ColumnReport, ...]
+    skipped: int
+
+    def __getitem__(self, name: str) -> ColumnReport:
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def complaints(self) -> list[str]:
+        return [f"column {c.name!r}: {words}" for c in self.columns for words in c.complaints]
+
+    def _repr_html_(self) -> str:
+        lines = [("column", "rows", "clamped", "unknown", "missing", "allowed")]
+        lines += [
+            (c.name, f"{c.rows}", f"{c.clamped}", f"{c.unknown}", f"{c.missing}", c.allowed)
+            for c in self.columns
+        ]
+        return html_table(f"Rows as they were read; {self.skipped} left out", lines)
+
+    def __str__(self) -> str:
+        width = max((len(c.name) for c in self.columns), default=0)
+        head = (
+            f"{'column':<{max(width, 6)}} {'rows':>9} {'clamped':>9} {'unknown':>9} {'missing':>9}"
+        )
+        lines = [
+            f"{c.name:<{max(width, 6)}} {c.rows:>9} {c.clamped:>9} {c.unknown:>9} {c.missing:>9}"
+            f"  {c.allowed}"
+            for c in self.columns
+        ]
+        return "\n".join([head, *lines, f"rows left out: {self.skipped}"])
+
+
+class Counts(Protocol):
+    """What reading counted; see `Encoded`, which is read here, and `Told`, which an engine read."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def y(self) -> object: ...
+    @property
+    def clamped(self) -> dict[str, int]: ...
+    @property
+    def unknown(self) -> dict[str, int]: ...
+    @property
+    def missing(self) -> dict[str, int]: ...
+    @property
+    def reach(self) -> dict[str, tuple[float, float]]: ...
+    @property
+    def skipped(self) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What an engine counted of rows that stay with it."""
+
+    n: int
+    skipped: int
+    clamped: dict[str, int]
+    unknown: dict[str, int]
+    missing: dict[str, int]
+    reach: dict[str, tuple[float, float]] = field(default_factory=dict)
+    y: object = True
+
+
+def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> DataReport:
+    """Of all holders together; only where one process holds them all are there several."""
+    rows = sum(part.n for part in parts)
+    columns = [_column(parts, grid.feature, allowed(grid), rows) for grid in schema.grids]
+    columns = [
+        replace(
+            column,
+            width=_width(grid),
+            reach=_reach(parts, grid.feature),
+            numeric=grid.kind is ColumnKind.NUMERIC,
+        )
+        for column, grid in zip(columns, schema.grids, strict=True)
+    ]
+    if schema.target is not None and any(part.y is not None for part in parts):
+        words = _range(schema.target.low, schema.target.high)
+        columns.append(replace(_column(parts, label, words, rows), numeric=True))
+    return DataReport(tuple(columns), sum(part.skipped for part in parts))
+
+
+def _column(parts: Sequence[Counts], name: str, words: str, rows: int) -> ColumnReport:
+    counts = (
+        sum(getattr(part, kind).get(name, 0) for part in parts)
+        for kind in ("clamped", "unknown", "missing")
+    )
+    return ColumnReport(name, words, rows, *counts)
+
+
+def _width(grid: Grid) -> float:
+    """A range that nobody has declared is never too wide."""
+    return 0.0 if grid.edges == wide_edges() else grid.high - grid.low
+
+
+def _reach(parts: Sequence[Counts], name: str) -> tuple[float, float] | None:
+    met = [part.reach[name] for part in parts if name in part.reach]
+    return (min(low for low, _ in met), max(high for _, high in met)) if met else None
+
+
+def allowed(grid: Grid) -> str:
+    """What the schema says of a column, in a few words."""
+    if grid.kind is ColumnKind.NUMERIC:
+        return _range(grid.low, grid.high)
+    if grid.kind is ColumnKind.HASHED:
+        return f"{len(grid.values)} buckets"
+    shown = ", ".join(grid.values[:5]) + (", ..." if len(grid.values) > 5 else "")
+    return f"the {len(grid.values)} listed values ({shown})"
+
+
+def _range(low: float, high: float) -> str:
+    return f"the range {short_number(low)} to {short_number(high)}"
+
+
+def warn_of(complaints: Iterable[str]) -> None:
+    """One warning for all columns; silence if there is nothing to say."""
+    found = list(complaints)
+    if not found:
+        return
+    more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
+    told = "; ".join([*found[:MOST_TOLD], *more])
+    warn(f"{told}. {ADVICE}", DataWarning)

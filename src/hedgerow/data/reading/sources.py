@@ -1,0 +1,241 @@
+"""Where rows come from: frames, arrays, lists, files and streams, all as chunks of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow.interchange import from_dataframe
+
+from hedgerow.data.reading.columns import Column
+from hedgerow.data.reading.containers import (
+    OF_POLARS,
+    RowTable,
+    as_column,
+    as_data_error,
+    cells_of,
+    is_listed,
+    positions_of,
+    unmasked,
+)
+from hedgerow.data.reading.databases import Selected, is_database
+from hedgerow.data.reading.files import PARQUET_BUFFER_BYTES, open_files
+from hedgerow.errors import DataError
+
+Source = Any
+"""A data frame, a 2-D array, a list of rows; the path of a .csv, .parquet or .arrow file, of a
+folder of such files, or a pattern that names some; an Arrow dataset or reader of record batches;
+what a database selects."""
+
+
+def give_room_back() -> None:
+    """To the system: what Arrow took for reading is not needed by whoever then holds codes."""
+    pa.default_memory_pool().release_unused()
+
+
+def as_table(source: Any) -> Any:
+    """Whatever has named columns as a pandas frame or an Arrow table; anything else as it is.
+
+    Polars, DuckDB and others hand over Arrow memory; yet others speak the dataframe interchange
+    protocol. Both know the names of their columns, which must not be lost on the way.
+    """
+    if hasattr(source, "iloc") or isinstance(source, pa.Table | np.ndarray):
+        return source
+    if hasattr(source, "collect_schema") and not hasattr(source, "__len__"):
+        raise DataError("the rows are a lazy frame, which holds none yet; call .collect() first.")
+    if hasattr(source, "__arrow_c_stream__"):
+        return _as_arrow(source)
+    return from_dataframe(source) if hasattr(source, "__dataframe__") else source
+
+
+def _as_arrow(source: Any) -> Any:
+    """The frame itself where Arrow has no type for a column: objects, integers of 128 bits."""
+    if any(str(kind) == OF_POLARS for kind in getattr(source, "dtypes", ())):
+        return source
+    try:
+        return _with_plain_texts(pa.table(source))
+    except pa.ArrowInvalid:
+        return source
+
+
+def _with_plain_texts(table: pa.Table) -> pa.Table:
+    """Views of text, which Polars hands over, cannot be picked from by row."""
+    fields = [f.with_type(pa.large_string()) if _is_view(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def _is_view(kind: Any) -> bool:
+    return bool(pa.types.is_string_view(kind))
+
+
+def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
+    """`names` are those of the columns of an array, which has none of its own."""
+    if is_database(source):
+        raise DataError("the rows are in a database; say which of them: sql='SELECT ...'.")
+    if isinstance(source, str | Path):
+        return open_files(str(source))
+    if isinstance(source, Selected):
+        return source
+    if is_stream(source):
+        return Stream(source)
+    source = as_table(source)
+    if hasattr(source, "iloc"):
+        return Frame(source)
+    if isinstance(source, pa.Table):
+        return ArrowTable(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        return MixedFrame(source)
+    if hasattr(source, "toarray"):
+        raise DataError("the rows are a sparse matrix; call .toarray() on it first.")
+    return Matrix(source, names)
+
+
+class Frame:
+    """A pandas data frame; columns are found by name, extra ones are ignored."""
+
+    malformed = 0
+
+    def __init__(self, frame: Any) -> None:
+        self.where = "the data frame"
+        self.names = [str(name) for name in frame.columns]
+        self.capacity = len(frame)
+        self._frame = frame
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        positions = positions_of(self, names)
+        for start in range(0, self.capacity, rows):
+            part = self._frame.iloc[start : start + rows]
+            yield [as_column(part.iloc[:, position]) for position in positions]
+
+
+class ArrowTable:
+    """An Arrow table; columns are found by name."""
+
+    malformed = 0
+
+    def __init__(self, frame: pa.Table) -> None:
+        self.where = "the table"
+        self.names = list(frame.column_names)
+        self.capacity = len(frame)
+        self._frame = frame
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        positions_of(self, names)
+        for start in range(0, self.capacity, rows):
+            yield [as_column(self._frame[name][start : start + rows]) for name in names]
+
+
+class MixedFrame:
+    """A frame of Polars that Arrow cannot hold as a whole; each column is asked for by itself."""
+
+    malformed = 0
+
+    def __init__(self, frame: Any) -> None:
+        self.where = "the data frame"
+        self.names = list(frame.columns)
+        self.capacity = len(frame)
+        self._frame = frame
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        positions_of(self, names)
+        for start in range(0, self.capacity, rows):
+            yield [as_column(self._frame[name][start : start + rows]) for name in names]
+
+
+class Stream:
+    """An Arrow dataset, or a reader of record batches, which can be read once."""
+
+    malformed = 0
+
+    def __init__(self, source: Any) -> None:
+        self.where = "the dataset" if _is_dataset(source) else "the reader of record batches"
+        self.names = list(source.schema.names)
+        self.capacity = 0
+        self._source = source
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        positions_of(self, names)
+        with as_data_error(self.where):
+            for batch in self._batches(names, rows):
+                for start in range(0, len(batch), rows):
+                    part = batch.slice(start, rows)
+                    yield [as_column(part.column(name)) for name in names]
+
+    def _batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        if not _is_dataset(self._source):
+            return iter(self._source)
+        batches: Iterator[pa.RecordBatch] = self._source.to_batches(
+            columns=list(names),
+            batch_size=rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,  # they would read far ahead of whoever makes codes
+            fragment_scan_options=_streamed(self._source),
+        )
+        return batches
+
+
+def _streamed(dataset: Any) -> Any:
+    """For Parquet, read by buffers: by default Arrow keeps what it has read of a file to its end.
+
+    Whoever chose options for a dataset, such as keys to read it with, keeps them.
+    """
+    if getattr(dataset, "format", None) is None or dataset.format.default_extname != "parquet":
+        return None
+    from pyarrow.dataset import ParquetFragmentScanOptions
+
+    if dataset.format.default_fragment_scan_options != ParquetFragmentScanOptions():
+        return None
+    return ParquetFragmentScanOptions(
+        pre_buffer=False, use_buffered_stream=True, buffer_size=PARQUET_BUFFER_BYTES
+    )
+
+
+def is_elsewhere(source: Any) -> bool:
+    """Whether rows are read from where they are, and not handed over."""
+    return isinstance(source, str | Path | Selected) or is_stream(source) or is_database(source)
+
+
+def is_stream(source: Any) -> bool:
+    return _is_dataset(source) or isinstance(source, pa.RecordBatchReader)
+
+
+def _is_dataset(source: Any) -> bool:
+    """By its looks: Arrow's datasets are a module of their own, and not every build has it."""
+    return hasattr(source, "to_batches") and hasattr(source, "count_rows")
+
+
+class Matrix:
+    """A 2-D array or a list of rows; columns are found by position."""
+
+    malformed = 0
+
+    def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
+        self.where = "the array"
+        self._rows = _two_dimensional(rows)
+        self.capacity, width = self._rows.shape
+        self.names = [f"x{i}" for i in range(width)] if names is None else list(names)
+        if width != len(self.names):
+            raise DataError(
+                f"the array has {width} columns, the schema has {len(self.names)}: {self.names}. "
+                "Give the schema's columns, in its order, or a data frame with names."
+            )
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
+        positions = positions_of(self, names)
+        for start in range(0, self.capacity, rows):
+            part = self._rows[start : start + rows]
+            yield [as_column(part[:, position]) for position in positions]
+
+
+def _two_dimensional(rows: Any) -> NDArray[Any]:
+    table = cells_of(rows) if is_listed(rows) else np.asarray(unmasked(rows))
+    if table.ndim != 2:
+        raise DataError(
+            f"the rows have shape {table.shape}; give a table: as many values in every row."
+        )
+    return table

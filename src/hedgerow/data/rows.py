@@ -1,0 +1,346 @@
+"""One site's rows on the public grid: which of them a region selects, and their secret draws."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from hedgerow.data.reading.encoding import Encoded
+from hedgerow.errors import DataError, SpecError
+from hedgerow.kernels.codes import split_rows
+from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split, Step, Test
+from hedgerow.schema.schema import Schema
+
+Index = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+
+CACHED_ROWS = 2
+"""How many times all row numbers the cache may hold: a level of a tree and its parents."""
+CACHED_AT_LEAST = 1 << 20
+"""Row numbers that it may hold in any case, 4 MB: a best-first tree comes back to old nodes."""
+CACHED_REGIONS = 4_096
+"""And how many regions, since an empty one holds no rows but takes room too."""
+ROWS_AT_ONCE = 65_536
+LEAST_SECRET_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Secret draws that belong to a record for good: a restart repeats them.
+
+    A draw is PRF(site secret, study, draw id, record id). HMAC-SHA256 makes the key of a draw,
+    AES-256 under that key is the PRF on the 16 bytes of the record id. The caller stores the
+    secret durably before it is first used. The promise that rests on it is computational.
+    """
+
+    secret: bytes = field(repr=False)
+    study: str
+
+    def __post_init__(self) -> None:
+        if len(self.secret) < LEAST_SECRET_BYTES:
+            raise SpecError(
+                f"the site's secret has {len(self.secret)} bytes; use {LEAST_SECRET_BYTES} or more."
+            )
+
+    def key(self, purpose: str, name: str = "") -> bytes:
+        """32 bytes. Each part is preceded by its length, so that no two ways spell one message."""
+        parts = [part.encode() for part in (purpose, self.study, name)]
+        message = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+        return hmac.digest(self.secret, message, "sha256")
+
+    def words(self, purpose: str, draw: str, record_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """One uniform 64-bit word per record id."""
+        encryptor = Cipher(algorithms.AES(self.key(purpose, draw)), modes.ECB()).encryptor()
+        stream = encryptor.update(np.ascontiguousarray(record_ids).tobytes())
+        return np.frombuffer(stream, "<u8").reshape(-1, 2)[:, 0]
+
+
+class Rows:
+    """Codes, labels or targets, and the regions that select among them.
+
+    A child's rows are its parent's, filtered by one test. Selections are kept while they are
+    likely to be extended; ask regions in prefix order and each test is looked up once.
+    """
+
+    def __init__(
+        self,
+        encoded: Encoded,
+        schema: Schema,
+        draws: Draws | None = None,
+        names: Callable[[], NDArray[np.uint64]] | None = None,
+        copies: NDArray[np.uint64] | None = None,
+    ) -> None:
+        """`names` tells the records' names for their draws, if not those of their content.
+
+        `copies` numbers them among equal ones, where these rows are some of many.
+        """
+        if encoded.n >= 2**31:
+            raise DataError(f"{encoded.n} rows are too many for one site; at most {2**31 - 1}.")
+        self.schema = schema
+        self.codes = encoded.codes  # (F, n)
+        self.n = encoded.n
+        self._y = encoded.y
+        self._persons = encoded.persons
+        self._draws, self._names, self._copies = draws, names, copies
+        self._kept: OrderedDict[Region, Index] = OrderedDict()
+        self._n_kept = 0
+
+    # ---- labels and targets ---------------------------------------------------------------------
+
+    @property
+    def labels(self) -> NDArray[np.uint8] | None:
+        """(n,) class codes; None if the rows have no classes."""
+        if self._y is None or self.schema.classes is None:
+            return None
+        return self._y.astype(np.uint8, copy=False)
+
+    def with_labels(self, labels: NDArray[np.uint8]) -> Rows:
+        """The same records, with the same draws, under other labels."""
+        names = self._record_ids  # before the labels change, since content names a record
+        relabelled = _encoded(self.codes, labels, self._persons)
+        return Rows(relabelled, self.schema, self._draws, lambda: names)
+
+    def block(self, part: slice) -> Rows:
+        """Some of the rows, with the draws that they have among all."""
+        y = None if self._y is None else self._y[part]
+        persons = None if self._persons is None else self._persons[part]
+        some = _encoded(np.ascontiguousarray(self.codes[:, part]), y, persons)
+        return Rows(some, self.schema, self._draws, lambda: self._record_ids[part])
+
+    def part(self, test: HeldOut, outcome: int) -> Rows:
+        """The records whose own draw fell on this outcome; their names stay what they were."""
+        keep = np.flatnonzero(self.fold(test) == outcome)
+        y = None if self._y is None else self._y[keep]
+        persons = None if self._persons is None else self._persons[keep]
+        kept = _encoded(np.ascontiguousarray(self.codes[:, keep]), y, persons)
+        return Rows(kept, self.schema, self._draws, lambda: self._record_ids[keep])
+
+    # ---- persons --------------------------------------------------------------------------------
+
+    def of_each_person(self, most: int) -> Rows:
+        """At most so many records of each person, drawn by the records' own secret words.
+
+        Which are kept depends on the records of the same person alone. It does not depend on
+        labels unless features are equal, for under placement `label` features are seen. All rows
+        are kept if nobody said whose they are.
+        """
+        if self._persons is None:
+            return self
+        names = self._hashed(self._features_and_person, "record of a person")
+        names[:, 1] += _places(names, self._y)
+        words = self._secret.words("person", "", names)
+        keep = np.flatnonzero(_places(self._persons, names[:, 1], names[:, 0], words) < most)
+        y = None if self._y is None else self._y[keep]
+        kept = _encoded(self.codes[:, keep], y, self._persons[keep])
+        return Rows(kept, self.schema, self._draws)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.schema.classes or ())
+
+    @property
+    def target(self) -> NDArray[np.float64]:
+        """(n,) targets within their public range."""
+        if self._y is None or self.schema.target is None:
+            raise SpecError("these rows have no target; the schema must declare one.")
+        return self._y.astype(np.float64, copy=False)
+
+    @cached_property
+    def unit_target(self) -> NDArray[np.float64]:
+        """(n,) targets as parts of their range, 0 to 1."""
+        bound = self.schema.target
+        if bound is None:
+            raise SpecError("these rows have no target; the schema must declare one.")
+        return np.clip((self.target - bound.low) / (bound.high - bound.low), 0.0, 1.0)
+
+    def target_codes(self, edges: Sequence[float]) -> NDArray[np.uint8] | NDArray[np.uint16]:
+        """(n,) the cell of each target: cell k holds edges[k-1] <= y < edges[k]."""
+        cuts, target = np.asarray(edges, np.float64), self.target
+        codes: NDArray[Any] = np.empty(self.n, np.uint8 if len(cuts) < 256 else np.uint16)
+        for start in range(0, self.n, ROWS_AT_ONCE):  # searchsorted answers in 8 bytes a row
+            part = slice(start, start + ROWS_AT_ONCE)
+            codes[part] = np.searchsorted(cuts, target[part], side="right")
+        return codes
+
+    # ---- regions --------------------------------------------------------------------------------
+
+    @cached_property
+    def _everyone(self) -> Index:
+        return np.arange(self.n, dtype=np.int32)
+
+    def select(self, region: Region) -> Index:
+        """The numbers of the rows in the region, rising. Do not write to them."""
+        if region == EVERYONE:
+            return self._everyone
+        if region in self._kept:
+            self._kept.move_to_end(region)
+            return self._kept[region]
+        parent, last = region[:-1], region[-1]
+        parts = self._parted(self.select(parent), last.test)
+        for outcome, rows in enumerate(parts):
+            self._keep((*parent, Step(last.test, outcome)), rows)
+        return parts[last.outcome]
+
+    def _parted(self, rows: Index, test: Test) -> list[Index]:
+        """The rows of each outcome: disjoint, and all of them."""
+        if isinstance(test, Split):
+            return list(split_rows(self._cells_of(test), rows, test.left))
+        outcome = self.fold(test)[rows]
+        order = np.argsort(outcome, kind="stable")
+        ends = np.searchsorted(outcome[order], np.arange(1, test.outcomes))
+        return np.split(rows[order], ends)
+
+    def _cells_of(self, test: Split) -> NDArray[np.uint8]:
+        feature = self.schema.index(test.feature)
+        grid = self.schema.grids[feature]
+        if test.grid != grid.digest or test.left >> grid.n_cells:
+            raise SpecError(
+                f"a test on {test.feature!r} was made on grid {test.grid}, these rows are on grid "
+                f"{grid.digest}; use one schema for both."
+            )
+        cells: NDArray[np.uint8] = self.codes[feature]
+        return cells
+
+    def _keep(self, region: Region, rows: Index) -> None:
+        """Drops what was used longest ago; it can be made again from the codes."""
+        self._n_kept += len(rows) - len(self._kept.pop(region, ()))
+        self._kept[region] = rows
+        most = max(CACHED_ROWS * self.n, CACHED_AT_LEAST)
+        while self._n_kept > most or len(self._kept) > CACHED_REGIONS:
+            self._n_kept -= len(self._kept.popitem(last=False)[1])
+
+    # ---- secret draws ---------------------------------------------------------------------------
+
+    def fold(self, test: Fold | HeldOut) -> NDArray[np.int32]:
+        """(n,) on which of the test's outcomes each record's own draw fell.
+
+        The remainder favours low outcomes by less than n / 2^64.
+        """
+        ids = self._record_ids if self._persons is None else self._persons
+        if isinstance(test, HeldOut):
+            words = self._secret.words("held out", "", ids)
+            is_kept: NDArray[np.bool_] = words % np.uint64(test.one_in) != 0
+            return is_kept.astype(np.int32)
+        words = self._secret.words("fold", test.draw, ids)
+        return (words % np.uint64(test.n)).astype(np.int32)
+
+    def draw(self, name: str) -> NDArray[np.uint64]:
+        """(n,) a secret uniform word of each record, the same whenever it is asked for.
+
+        Rows of one person share a fold but no draw: it may randomise their labels, and whoever
+        knows one label would read the draw off its report.
+        """
+        return self._secret.words("draw", name, self._record_ids)
+
+    @property
+    def _secret(self) -> Draws:
+        if self._draws is None:
+            raise SpecError("a draw needs the site's secret; give Rows the Draws of this study.")
+        return self._draws
+
+    @cached_property
+    def _record_ids(self) -> NDArray[np.uint64]:
+        """(n, 2) a record is named by its content and its number among equal ones.
+
+        The number of a row in the file would not do: one record more, and all later ones would
+        change their draws. Copies are numbered 0, 1, ... among rows equal in codes, label and
+        person. They are interchangeable in every sum, so adding a record to m equal ones adds the
+        pair (content, m) and leaves all other pairs, hence all other draws, as they were.
+        """
+        if self._names is not None:
+            return self._names()
+        ids = self.content_names()
+        ids[:, 1] += _places(ids) if self._copies is None else self._copies
+        return ids
+
+    def content_names(self) -> NDArray[np.uint64]:
+        """(n, 2) names of contents; equal records share one."""
+        return self._hashed(self._content, "record id")
+
+    def _hashed(self, content: Callable[[slice], Bytes], purpose: str) -> NDArray[np.uint64]:
+        key, hashes = self._secret.key(purpose), np.empty((self.n, 2), np.uint64)
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            hashes[part] = _keyed_hashes(content(part), key)
+        return hashes
+
+    def _content(self, part: slice) -> Bytes:
+        """(m, bytes of a row) codes, label or target, person: all that any query can read."""
+        return _joined(self.codes[:, part].T, _bytes(self._y, part), _bytes(self._persons, part))
+
+    def _features_and_person(self, part: slice) -> Bytes:
+        return _joined(self.codes[:, part].T, _bytes(self._persons, part))
+
+
+def _bytes(column: NDArray[Any] | None, part: slice) -> Bytes | None:
+    if column is None:
+        return None
+    values = np.ascontiguousarray(column[part])
+    return values.reshape(len(values), -1).view(np.uint8)
+
+
+def _joined(*columns: Bytes | None) -> Bytes:
+    return np.concatenate([column for column in columns if column is not None], axis=1)
+
+
+def _encoded(
+    codes: NDArray[np.uint8], y: NDArray[Any] | None, persons: NDArray[np.uint64] | None
+) -> Encoded:
+    return Encoded(codes=codes, y=y, persons=persons, clamped={}, unknown={}, skipped=0)
+
+
+def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:
+    """(m, 2) BLAKE2b of each row. The key is secret, so nobody can make two contents meet."""
+    fresh, digests = hashlib.blake2b(digest_size=16, key=key), []
+    width, data = contents.shape[1], contents.tobytes()
+    for at in range(0, len(data), width):
+        state = fresh.copy()
+        state.update(data[at : at + width])
+        digests.append(state.digest())
+    return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
+
+
+def copies_among(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """(n,) the number of each record among those of one content."""
+    return _places(names)
+
+
+def _places(ids: NDArray[np.uint64], *keys: NDArray[Any] | None) -> NDArray[np.uint64]:
+    """0 for the first row with an id, 1 for the second, and so on.
+
+    The last key says which is first, the ones before it where it is equal; then the file does.
+    """
+    sorted_by = [key for key in keys if key is not None]
+    order = np.lexsort((*sorted_by, ids[:, 1], ids[:, 0]))
+    same = (ids[order[1:]] == ids[order[:-1]]).all(axis=1)
+    place = np.arange(len(ids))
+    firsts = np.maximum.accumulate(np.where(np.concatenate([[False], same]), 0, place))
+    numbers = np.empty(len(ids), np.uint64)
+    numbers[order] = place - firsts
+    return numbers
+
+
+# --------------------------------------------------------------------------------------------------
+# Draws per record where nothing is protected, so that they may repeat from run to run.
+
+PUBLIC = "fit"
+"""The name under which public draws are made, whatever the study is called."""
+
+
+def public_draws(seed: int, place: int) -> Draws:
+    """Those of the site at one place of the roster, for placement `nowhere` alone.
+
+    A child of the public seed, each site's its own: the generator that the learner draws from
+    stays where it is, so that one holder and several grow one tree.
+    """
+    child = np.random.SeedSequence(seed, spawn_key=(place,))
+    return Draws(np.random.default_rng(child).bytes(32), PUBLIC)

@@ -1,0 +1,343 @@
+"""A schema drafted from rows, for a person to correct and to confirm.
+
+Ranges are rounded outwards to round numbers, which is what people write; that hides nothing. Every
+part is marked as read from rows, and a fit promises nothing until each mark is confirmed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hedgerow.data.reading.columns import Column, distinct, is_number, is_truth, numbers
+from hedgerow.data.reading.containers import RowTable, objects_of, other_separator
+from hedgerow.data.reading.encoding import CHUNK_ROWS, LABEL, one_per_row, refuse_unusable
+from hedgerow.data.reading.sources import Source, open_table
+from hedgerow.errors import DataError, DataWarning, SpecError, warn
+from hedgerow.schema.features import MAX_VALUES, Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.schema.grids import MISSING_TEXTS
+from hedgerow.schema.schema import Schema
+from hedgerow.schema.tokens import Token, is_whole, spelled, token_of
+from hedgerow.schema.visible import has_hidden
+
+# --------------------------------------------------------------------------------------------------
+# A schema as it stands in the rows. This protects nothing of them; statements say so.
+
+ENOUGH_ROWS = 50
+"""In fewer rows whole numbers may all differ by chance."""
+
+
+def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schema:
+    """Ranges, categories and classes as they stand in the rows. This protects nothing of them.
+
+    A boolean or text column becomes categorical; more values than one byte holds are hashed.
+    """
+    table = open_table(X)
+    whole = next(table.chunks(table.names, max(table.capacity, 1)), None)
+    if whole is None:
+        raise DataError(f"{table.where} holds no rows; give at least one, or a schema.")
+    features = [_inferred(name, column) for name, column in zip(table.names, whole, strict=True)]
+    warn_of_identifiers(table.names, whole)
+    return _schema(table, features, y, regression).marked(Mark())
+
+
+def _schema(table: RowTable, features: list[Feature], y: Any, regression: bool) -> Schema:
+    if y is None:
+        return Schema(tuple(features))
+    labels = one_per_row(table, y, "y", "label")
+    if regression:
+        return Schema(tuple(features), target=Target(*range_met(LABEL, labels)))
+    return Schema(tuple(features), classes=_inferred_classes(labels))
+
+
+def declared_schema(X: Source, y: Any) -> Schema:
+    """What the types of a table declare, without a look at its values; ranges are left open.
+
+    Only where types do not hang on rows: a typed table, and labels that are true or false.
+    """
+    types = _types_of(X)
+    if types is None:
+        raise SpecError(
+            "schema='private' takes types from a typed table (a data frame or an Arrow table), for "
+            "those of an array or of objects hang on the rows; give "
+            "hedgerow.Schema({'age': float, 'job': str}, classes=...)."
+        )
+    if np.asarray(y).dtype.kind != "b":
+        raise SpecError(
+            "schema='private' knows classes by their type only where labels are booleans; say what "
+            "is public: hedgerow.Schema({'age': float, 'job': str}, classes=('no', 'yes')), or "
+            "target=(low, high)."
+        )
+    return Schema(types, classes=(False, True))
+
+
+def _types_of(X: Any) -> dict[str, type] | None:
+    """A type for each column, None if one of them is of objects or X has no types."""
+    if isinstance(X, pa.Table):
+        found = {f.name: _type_of_arrow(f.type) for f in X.schema}
+    elif hasattr(X, "dtypes") and hasattr(X, "columns"):
+        found = {str(n): _type_of_numpy(kind) for n, kind in zip(X.columns, X.dtypes, strict=True)}
+    else:
+        return None
+    known = {name: kind for name, kind in found.items() if kind is not None}
+    return known if len(known) == len(found) else None
+
+
+def _type_of_arrow(kind: Any) -> type | None:
+    is_a = pa.types
+    if is_a.is_boolean(kind):
+        return bool
+    if is_a.is_integer(kind) or is_a.is_floating(kind):
+        return float
+    return str if is_a.is_string(kind) or is_a.is_large_string(kind) else None
+
+
+def _type_of_numpy(kind: Any) -> type | None:
+    """Of pandas' columns too: `str` is a type of its own there, `object` is none."""
+    letter = getattr(kind, "kind", "O")
+    if letter == "b":
+        return bool
+    if letter in "iuf":
+        return float
+    return str if str(kind) in ("str", "string") else None
+
+
+def warn_of_identifiers(names: Sequence[str], columns: Sequence[Column]) -> None:
+    """A column that tells every record from every other teaches nothing, and names persons."""
+    found = [n for n, column in zip(names, columns, strict=True) if is_identifier(column)]
+    if found:
+        warn(
+            f"column(s) {found} hold another value in every row, as identifiers do. Nothing can "
+            "be learned from them; leave them out. If they say whose record it is, pass them as "
+            "`person`.",
+            DataWarning,
+        )
+
+
+def is_identifier(column: Column) -> bool:
+    """Texts or whole numbers, no two alike."""
+    if len(column) < ENOUGH_ROWS:
+        return False
+    if is_number(column):
+        values, _ = numbers(column)
+        if not np.all(np.isfinite(values)) or not np.array_equal(values, np.floor(values)):
+            return False
+        return len(np.unique(values)) == len(values)
+    return len({token for token in distinct(column).tokens() if token}) == len(column)
+
+
+def _inferred(name: str, column: Column) -> Feature:
+    if is_number(column):
+        return Numeric(name, *range_met(name, column))
+    values = met_values(name, column)
+    if set(values) <= {"True", "False"}:
+        return Categorical(name, ("False", "True"))
+    return listed_or_hashed(name, values)
+
+
+def listed_or_hashed(name: str, values: tuple[str, ...]) -> Feature:
+    """Texts are hashed where there are more than one byte holds, and where none was met.
+
+    What no schema may list, such as a text with a line break, falls under the other values.
+    """
+    shown = tuple(value for value in values if not has_hidden(value))
+    return Categorical(name, shown) if shown and len(values) <= MAX_VALUES else Hashed(name)
+
+
+def range_met(name: str, column: Column) -> tuple[float, float]:
+    """Of the finite numbers; a constant is given some room towards zero."""
+    values, strange = numbers(column)
+    for value, _ in strange:
+        refuse_unusable(f"column {name!r}", value)
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    room = max(1.0, abs(low)) if low == high else 0.0
+    return (low - room, high) if low > 0 else (low, high + room)
+
+
+def met_values(name: str, column: Column) -> tuple[str, ...]:
+    """The values that occur, numbers in order of size."""
+    met: dict[Token, str] = {}
+    found = distinct(column)
+    for value, _ in found.met([True] * len(found.values)):
+        refuse_unusable(f"column {name!r}", value)
+        if token_of(value):
+            met.setdefault(token_of(value), str(spelled(value)))
+    texts = list(met.values())
+    try:
+        return tuple(sorted(texts, key=float))
+    except ValueError:
+        return tuple(sorted(texts))
+
+
+def met_classes(name: str, column: Column) -> tuple[str | int | bool, ...]:
+    """The labels that occur, in the type of their column; a file of text has none, and there
+    labels that print as whole numbers or as booleans are such.
+    """
+    texts = met_values(name, column)
+    is_array = isinstance(column, np.ndarray)
+    kinds = column if is_array or not pa.types.is_dictionary(column.type) else column.dictionary
+    is_open = not is_array and bool(pa.types.is_binary(kinds.type))
+    if set(texts) <= {"True", "False"} and (is_open or is_truth(kinds)):
+        return tuple(text == "True" for text in texts)
+    if (is_open or is_number(kinds)) and all(is_whole(text) for text in texts):
+        return tuple(int(text) for text in texts)
+    return texts
+
+
+def _inferred_classes(labels: Column) -> tuple[str | int | bool, ...]:
+    classes = met_classes(LABEL, labels)
+    if len(classes) < 2:
+        raise DataError(
+            f"y holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give a "
+            "schema that lists all classes if this site simply never met the others."
+        )
+    return classes
+
+
+NO_LETTER = "\ufffd"
+ROUND = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+"""What people take for round, within a decade."""
+MOST_CLASSES = 20
+"""Whole numbers with more values than this are numbers to be predicted."""
+MISSING_MARKS = {"?", "-", ".", "unknown", "missing"}
+"""What files write for a missing value beside the texts that are always read so."""
+
+
+def draft_schema(data: Source, target: str | None = None, y: Any = None) -> Schema:
+    if target is not None and y is not None:
+        raise SpecError("labels were given twice, as y and as the column `target`; give one.")
+    table = open_table(data)
+    separated = other_separator(table)
+    if separated:
+        raise DataError(f"{table.where} has one column, {table.names[0]!r}. {separated}.")
+    if target is not None and target not in table.names:
+        raise DataError(f"{table.where} has no column {target!r}; it has {table.names}.")
+    columns = dict(zip(table.names, _whole(table), strict=True))
+    label = columns.pop(target) if target is not None else None
+    if y is not None:
+        label = one_per_row(table, y, "y", "label")
+    if not columns:
+        raise DataError(f"{table.where} has no columns beside {target!r}; nothing can be learned.")
+    warn_of_identifiers(list(columns), list(columns.values()))
+    if table.malformed:
+        warn(
+            f"{table.where}: {table.malformed} line(s) are left out, with an open quote or another "
+            "number of cells than the header; correct them, or what they hold is not in the draft.",
+            DataWarning,
+        )
+    features = tuple(_drafted(name, column) for name, column in columns.items())
+    bare = Schema(features)
+    if label is not None:
+        classes = _classes(target or LABEL, label)
+        bare = Schema(features, classes=classes, target=None if classes else _target(label))
+    _warn_of_strange_letters(table, bare)
+    return bare.marked(Mark())
+
+
+def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
+    """Bytes that are no UTF-8 were read as a mark that stands for any of them."""
+    texts = {f.name: (f.name, *getattr(f, "values", ())) for f in schema.features}
+    texts["the classes"] = schema.classes or ()
+    strange = [what for what, listed in texts.items() if any(NO_LETTER in one for one in listed)]
+    if strange:
+        warn(
+            f"{table.where} is not UTF-8: some values of {strange} are read with {NO_LETTER} for "
+            "letters that nobody can tell; save the file as UTF-8 and draft again.",
+            DataWarning,
+        )
+
+
+def _whole(table: RowTable) -> list[Column]:
+    """All rows as one column each; files come in parts."""
+    parts = list(table.chunks(table.names, table.capacity or CHUNK_ROWS))
+    if not parts:
+        raise DataError(f"{table.where} holds no rows; give at least one.")
+    if len(parts) == 1:
+        return list(parts[0])
+    return [_joined(column) for column in zip(*parts, strict=True)]
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    if any(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate([objects_of(part) for part in parts])
+    return pa.concat_arrays(parts)
+
+
+def _drafted(name: str, column: Column) -> Feature:
+    if _says_numbers(column) and not _says_truths(column):
+        return Numeric(name, *rounded(*range_met(name, column)))
+    values = tuple(v for v in met_values(name, column) if v.strip() not in MISSING_TEXTS)
+    if set(map(token_of, values)) == {"0", "1"}:
+        return Categorical(name, values, other=False)
+    return listed_or_hashed(name, values)
+
+
+def _says_numbers(column: Column) -> bool:
+    """By type, or, in a file of text, by every cell that is not blank."""
+    if is_number(column):
+        return True
+    if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
+        return False
+    values, strange = numbers(column)
+    blank = all(_is_blank(value.decode("utf-8", "replace")) for value, _ in strange)
+    return blank and bool(np.isfinite(values).any())
+
+
+def _is_blank(text: str) -> bool:
+    """Of a number's column; in one of texts a mark such as ? is a value like others."""
+    return text.strip() in MISSING_TEXTS or text.strip().lower() in MISSING_MARKS
+
+
+def _says_truths(column: Column) -> bool:
+    values, _ = numbers(column)
+    return set(np.unique(values[np.isfinite(values)]).tolist()) == {0.0, 1.0}
+
+
+def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
+    """None for a number to be predicted: fractions, or more whole numbers than classes."""
+    values = met_classes(name, label)
+    if _says_numbers(label):
+        found, _ = numbers(label)
+        known = found[np.isfinite(found)]
+        if len(values) > MOST_CLASSES or not np.array_equal(known, np.floor(known)):
+            return None
+    if len(values) < 2:
+        raise DataError(
+            f"column {name!r} holds {len(values)} class(es), {list(values)}; at least 2 are needed."
+        )
+    return values
+
+
+def _target(label: Column) -> Target:
+    return Target(*rounded(*range_met(LABEL, label)))
+
+
+def rounded(low: float, high: float) -> tuple[float, float]:
+    """The round numbers around a range; from zero, if the range reaches near it."""
+    width = high - low
+    if 0.0 <= low <= width:
+        return 0.0, _above(high)
+    if -width <= high <= 0.0:
+        return -_above(-low), 0.0
+    if low < 0.0 < high:
+        return -_above(-low), _above(high)
+    step = 10.0 ** math.floor(math.log10(width))
+    return _tidy(math.floor(low / step) * step), _tidy(math.ceil(high / step) * step)
+
+
+def _above(number: float) -> float:
+    """The smallest round number that is not below."""
+    decade = 10.0 ** math.floor(math.log10(number))
+    return _tidy(next(r * decade for r in (*ROUND, 15.0) if r * decade >= number))
+
+
+def _tidy(number: float) -> float:
+    """Without the dust of binary fractions."""
+    return float(f"{number:.12g}")

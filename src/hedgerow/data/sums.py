@@ -1,0 +1,386 @@
+"""From rows to integers: what a site computes for each query. No noise and no charge here.
+
+Each record's contribution is made an integer on its own (truncated toward zero), held against the
+bound that the statistic declares, then summed in int64: so the bound holds exactly, whatever the
+query says about itself. Counts need no such check. A record has one label, which is one channel, so
+it adds 1 to one cell of every group, and 1 is what they declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.data.rows import Rows
+from hedgerow.errors import UnsupportedQuery
+from hedgerow.kernels.codes import recode
+from hedgerow.kernels.layers import count_sides, next_nodes, sum_sides
+from hedgerow.kernels.newton import add_newton_vectors, scaled_rows
+from hedgerow.kernels.sums import Selections, count_cells, sum_cells
+from hedgerow.kernels.trees import add_values, leaf_counts, leaf_sums
+from hedgerow.kernels.units import bounded_units, clamped
+from hedgerow.models.layers import Layer
+from hedgerow.models.losses import LogLoss
+from hedgerow.models.model import Additive
+from hedgerow.models.packing import pack
+from hedgerow.privacy.queries import (
+    LATTICE,
+    Binning,
+    BoundQuery,
+    Cells,
+    ClassCounts,
+    CurveNewton,
+    Groups,
+    LabelReports,
+    Leaves,
+    Score,
+    Selecting,
+    Sides,
+    Statistic,
+    Summed,
+    SumQuery,
+    Whole,
+)
+from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, GroupCodes, Int32, IntArray
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import Region
+from hedgerow.schema.schema import Schema
+
+# --------------------------------------------------------------------------------------------------
+# Newton vectors, summed record by record. Nothing here looks at two records at a time.
+
+LOSS = LogLoss()
+NEWTON_ENTRIES = 2**17  # of the records that a Newton sum holds at once: a megabyte
+
+
+def newton_sum(
+    statistic: CurveNewton, codes: Codes, y: FloatArray, rows: Int32 | None, unit: int
+) -> IntArray:
+    """(C,) the sum of (g z, c h upper(z z^T)) in units, z divided by the radius.
+
+    A record's vector is long, so it is added where it is made and kept nowhere.
+    """
+    features = np.array([curve.feature for curve in statistic.curves], np.intp)
+    tables = np.array([curve.table[:, 0] for curve in statistic.curves])
+    weights, radius = np.asarray(statistic.weights), statistic.radius
+    total, most = np.zeros(statistic.channels, np.int64), most_squared(statistic, unit)
+    for part in _parts(len(y), rows, NEWTON_ENTRIES // statistic.dimension):
+        cells = codes[:, part][features]
+        z, score = scaled_rows(tables, cells, statistic.constant, radius, weights)
+        with np.errstate(all="ignore"):  # what is not finite adds nothing
+            raw = statistic.base + radius * score
+            gh = LOSS.contributions(raw[:, None], y[part]) * unit
+        add_newton_vectors(z, gh[:, 0], gh[:, 1], most, total)
+    return total
+
+
+def most_squared(statistic: CurveNewton, unit: int) -> int:
+    """The largest squared norm that keeps the whole bound: Linf <= L2, L1 <= sqrt(C) L2."""
+    bound = statistic.bound(unit)
+    return min(bound.l2_squared, bound.linf**2, bound.l1**2 // statistic.channels)
+
+
+def _parts(n: int, rows: Int32 | None, size: int) -> Iterator[slice | Int32]:
+    """Chunks of all rows, or of those selected."""
+    for lo in range(0, n if rows is None else len(rows), max(size, 1)):
+        chunk = slice(lo, lo + max(size, 1))
+        yield chunk if rows is None else rows[chunk]
+
+
+# --------------------------------------------------------------------------------------------------
+# Tables of a region's records by cell, for scores of splits. No noise and no charge here.
+
+
+def tables_of(query: Selecting, rows: Rows, features: Sequence[int]) -> IntArray:
+    """(f, 256, C) class counts, or n, sum y and sum y^2 of the target in units, by cell."""
+    index = rows.select(query.region)
+    if is_of_target(query):
+        u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
+        moments = np.stack([np.ones_like(u), u, u * u], axis=1)
+        codes = rows.codes[np.asarray(features)[:, None], index]
+        (tables,) = sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
+    elif query.scoring.score is Score.BALANCE:  # needs no target, so any rows have it
+        one_class = np.zeros(rows.n, np.uint8)
+        (tables,) = count_cells(rows.codes, [index], features, one_class, N_CODES, 1)
+    elif rows.labels is not None:
+        classes = rows.n_classes
+        (tables,) = count_cells(rows.codes, [index], features, rows.labels, N_CODES, classes)
+    else:
+        raise UnsupportedQuery("class scores were asked of rows without classes.")
+    return np.asarray(tables)
+
+
+def is_of_target(query: Selecting) -> bool:
+    """Whether sums are n, sum y and sum y^2, and not class counts."""
+    return query.scoring.score is Score.SQUARED_ERROR
+
+
+MOST_RECODED_BYTES = 1 << 27
+"""Of codes that are kept a second time as bins; the sums of more are merged instead."""
+
+
+class Answering:
+    """One site's rows, ready to be summed. Caches are values recomputed, never a protocol."""
+
+    def __init__(self, rows: Rows, schema: Schema) -> None:
+        self.rows = rows
+        self.schema = schema
+        self._recoded: tuple[str, Codes] | None = None
+        self._raw: tuple[Additive, FloatArray] | None = None
+        self._candidates: Grids | None = None
+        self._contributions: tuple[Statistic, int, IntArray] | None = None
+        self._standing: dict[tuple[Region, str], Int32] = {}
+
+    def integers_of_all(
+        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
+    ) -> list[IntArray]:
+        """The integers of each query; the histograms of a tree's level take one pass together.
+
+        Together are those of one unit alone: the noise of each is made for its own.
+        """
+        found = list[IntArray]()
+        asked = [(query, unit_of(query)) for query in queries]
+        for (kind, unit), group in groupby(asked, key=lambda pair: (_kind(pair[0]), pair[1])):
+            same = [query for query, _ in group]
+            if kind:
+                found += self._level(*kind, same, unit)
+            else:
+                found += [self.integers(query, unit) for query in same]
+        return found
+
+    def integers(self, query: Summed, unit: int) -> IntArray:
+        """The query's exact integers, flat; 1.0 is `unit` of them."""
+        if isinstance(query, BoundQuery):
+            return self._bounds(query, unit)
+        rows = self.rows.select(query.region) if query.region else None
+        if isinstance(query.statistic, CurveNewton) and isinstance(query.by, Whole):
+            sums = newton_sum(query.statistic, self.rows.codes, self.y, rows, unit)
+        elif isinstance(query.by, Leaves):
+            sums = self._leaf_sums(query.by, query.statistic, rows, unit)
+        elif isinstance(query.by, Sides):
+            sums = self._side_sums(query.by, query.statistic, query.region, unit)
+        else:
+            nodes = None if rows is None else [rows]
+            (sums,) = self._cell_sums(query.statistic, query.by, nodes, unit)
+        return _in_shape(sums, query)
+
+    def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
+        """The query's integers from contributions (n, C) that the rows alone do not decide."""
+        kept = clamped(contributions, query.statistic.bound(1))
+        self._contributions = (query.statistic, 1, kept)
+        return self.integers(query, 1)
+
+    # ----------------------------------------------------------------------------------- sums
+    def _level(
+        self, statistic: Statistic, by: Cells, queries: Sequence[Summed], unit: int
+    ) -> list[IntArray]:
+        """Histograms of one kind, each of its own region."""
+        found = list[IntArray]()
+        for nodes in self._batches([query.region for query in queries]):
+            found.extend(self._cell_sums(statistic, by, nodes, unit))
+        return [_in_shape(sums, query) for sums, query in zip(found, queries, strict=True)]
+
+    def _batches(self, regions: Sequence[Region]) -> Iterator[list[Int32]]:
+        """The regions' rows, as many at once as are no more than there are: memory is for those."""
+        batch, size = list[Int32](), 0
+        for region in regions:
+            rows = self.rows.select(region)
+            if batch and size + len(rows) > self.rows.n:
+                yield batch
+                batch, size = [], 0
+            batch.append(rows)
+            size += len(rows)
+        yield batch
+
+    def _cell_sums(
+        self, statistic: Statistic, by: Groups, nodes: Selections, unit: int
+    ) -> IntArray:
+        """(N, G, B, C) for each selection of rows."""
+        if isinstance(by, Cells) and self.rows.codes.nbytes > MOST_RECODED_BYTES:
+            cells = Cells(by.features, Binning.of_cells(self.schema))
+            if by.binning.bins != cells.binning.bins:
+                return merged(self._cell_sums(statistic, cells, nodes, unit), by)
+        features, codes = by.cells(self)
+        if self._is_counted(statistic):
+            labels = statistic.channel(self)
+            return count_cells(codes, nodes, features, labels, by.n_cells, statistic.channels)
+        parts = self.contributions(statistic, unit)
+        return sum_cells(codes, nodes, features, parts, by.n_cells)
+
+    def _leaf_sums(
+        self, by: Leaves, statistic: Statistic, rows: Int32 | None, unit: int
+    ) -> IntArray:
+        """Routing and summing in one pass over the rows."""
+        trees, codes = pack(by.trees), self.rows.codes
+        if self._is_counted(statistic):
+            return leaf_counts(trees, codes, statistic.channel(self), statistic.channels, rows)
+        return leaf_sums(trees, codes, self.contributions(statistic, unit), rows)
+
+    def _side_sums(self, by: Sides, statistic: Statistic, region: Region, unit: int) -> IntArray:
+        standing, codes = self.standing(by.layer, region), self.rows.codes
+        if self._is_counted(statistic):
+            labels = statistic.channel(self)
+            return count_sides(by.tests, standing, codes, labels, statistic.channels)
+        return sum_sides(by.tests, standing, codes, self.contributions(statistic, unit))
+
+    def _is_counted(self, statistic: Statistic) -> bool:
+        """Reports of labels are counted too, but are no fact of the rows: they were told."""
+        return not statistic.is_fractional and not isinstance(statistic, LabelReports)
+
+    def contributions(self, statistic: Statistic, unit: int) -> IntArray:
+        """(n, C) integers of each record, held against the bound that the statistic declares."""
+        kept = self._contributions
+        if kept is None or kept[0] is not statistic or kept[1] != unit:
+            values = statistic.fractions(self, unit)
+            kept = (statistic, unit, bounded_units(values, unit, statistic.bound(unit)))
+            self._contributions = kept
+        return kept[2]
+
+    def standing(self, layer: Layer, region: Region) -> Int32:
+        """(n,) at which open node each row stands, -1 for none; one step from the layer above.
+
+        A layer takes the place of the one above it: a tree is not asked about upwards.
+        """
+        key = (region, layer.digest)
+        if key not in self._standing:
+            if layer.above is None:
+                self._standing[key] = self._at_the_root(region)
+            else:
+                above = self.standing(layer.above, region)
+                self._standing[key] = next_nodes(layer, above, self.rows.codes)
+                if layer.above.above is not None:
+                    del self._standing[region, layer.above.digest]
+        return self._standing[key]
+
+    def _at_the_root(self, region: Region) -> Int32:
+        if not region:
+            return np.zeros(self.rows.n, np.int32)
+        out = np.full(self.rows.n, -1, np.int32)
+        out[self.rows.select(region)] = 0
+        return out
+
+    # ------------------------------------------------------------ what statistics may look at
+    @property
+    def n(self) -> int:
+        return self.rows.n
+
+    @property
+    def classes(self) -> Codes:
+        if self.rows.labels is None:
+            raise UnsupportedQuery("class counts were asked of rows without classes.")
+        return self.rows.labels
+
+    @property
+    def target(self) -> FloatArray:
+        return self.rows.target
+
+    @property
+    def y(self) -> FloatArray:
+        labels = self.rows.labels
+        return self.rows.target if labels is None else labels.astype(np.float64)
+
+    def target_codes(self, edges: Sequence[float]) -> GroupCodes:
+        return self.rows.target_codes(edges)
+
+    def bins(self, binning: Binning) -> Codes:
+        if self._recoded is None or self._recoded[0] != binning.digest:
+            identity = all(b == tuple(range(len(b))) for b in binning.bins)
+            codes = self.rows.codes if identity else recode(self.rows.codes, binning.luts)
+            self._recoded = (binning.digest, codes)
+        return self._recoded[1]
+
+    def raw(self, model: Additive) -> FloatArray:
+        """(n, O) raw predictions; only trees that are new since the last model are walked."""
+        if self._raw is not None:
+            known, raw = self._raw
+            done = len(known.trees)
+            same_start = (known.base, known.curves) == (model.base, model.curves)
+            if same_start and model.trees[:done] == known.trees:
+                self._raw = (model, self._advanced(model, raw, done))
+                return raw
+        self._raw = (model, self._advanced(model, model.start(self.rows.codes), 0))
+        return self._raw[1]
+
+    def _advanced(self, model: Additive, raw: FloatArray, done: int) -> FloatArray:
+        """`Additive.advance` by the kernel: the same bits, sooner."""
+        if len(model.trees) == done:
+            return raw
+        new = pack(model.trees[done:]) if done else model.packed
+        return add_values(new, self.rows.codes, raw, model.clip)
+
+    # --------------------------------------------------------------------- bounds and selections
+    def _bounds(self, query: BoundQuery, unit: int) -> IntArray:
+        rows = self.rows.select(query.region) if query.region else None
+        nodes = None if rows is None else [rows]
+        counted = counts_for(query, self.schema)
+        (counts,) = self._cell_sums(counted.statistic, counted.by, nodes, 1)
+        return best_impurities(query, counts, self._grids(query.binning), unit)
+
+    def _grids(self, binning: Binning) -> Grids:
+        if self._candidates is None or self._candidates.binning is not binning:
+            self._candidates = Grids(self.schema, binning)
+        return self._candidates
+
+    def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
+        """(f, 256, C) what scores of splits are made of."""
+        return tables_of(query, self.rows, features)
+
+
+def merged(sums: IntArray, by: Cells) -> IntArray:
+    """(N, G, cells, C) -> (N, G, B, C): cells of one bin add up."""
+    out = np.zeros((*sums.shape[:2], by.n_cells, sums.shape[3]), np.int64)
+    for group, feature in enumerate(by.features):
+        for cell, place in enumerate(by.binning.bins[feature]):
+            out[:, group, place] += sums[:, group, cell]
+    return out
+
+
+def counts_for(query: BoundQuery, schema: Schema) -> SumQuery:
+    """The class counts that a bound is made of."""
+    by = Cells(query.features, query.binning)
+    return SumQuery(query.region, ClassCounts(len(schema.classes or ())), by, query.share)
+
+
+def best_impurities(query: BoundQuery, counts: IntArray, grids: Grids, unit: int) -> IntArray:
+    """floor(unit n (1 - sum p^2) / 2) of each child, smallest sum over the candidates."""
+    best = np.zeros(len(query.features), np.int64)
+    for family in grids.families(query.features):
+        left_sets = family.left_sets.astype(np.int64)
+        histograms = counts[family.positions, : left_sets.shape[1]]
+        left = left_sets @ histograms
+        right = histograms.sum(axis=1)[:, None, :] - left
+        units = half_gini_units(left, unit) + half_gini_units(right, unit)
+        best[family.positions] = units.min(axis=1)
+    return best
+
+
+def _kind(query: Summed) -> tuple[Statistic, Cells] | None:
+    """What histograms must share to be counted together; None for all that is no histogram."""
+    if isinstance(query, SumQuery) and isinstance(query.by, Cells):
+        return query.statistic, query.by
+    return None
+
+
+def _in_shape(sums: IntArray, query: Summed) -> IntArray:
+    """Flat, one integer for each of the noise; a shorter vector would be stretched over it."""
+    if sums.size != prod(query.shape):
+        raise UnsupportedQuery(f"{sums.size} sums were made for a query of {query.shape}.")
+    return sums.reshape(-1)
+
+
+def half_gini_units(counts: IntArray, unit: int = LATTICE) -> IntArray:
+    """(..., C) counts -> floor(unit (n^2 - sum c^2) / (2 n)), exactly."""
+    c = _wide(counts, unit)
+    n = c.sum(axis=-1)
+    return np.asarray(unit * (n * n - (c * c).sum(axis=-1)) // (2 * np.maximum(n, 1)), np.int64)
+
+
+def _wide(counts: IntArray, unit: int) -> NDArray[Any]:
+    """Python integers where unit n^2 would leave int64."""
+    n = int(counts.sum(axis=-1).max(initial=0))
+    return counts.astype(object) if unit * n * n >= 1 << 62 else counts

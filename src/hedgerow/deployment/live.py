@@ -1,0 +1,324 @@
+"""A run or a site as it goes, in a browser of this machine: events as they come, nothing to click.
+
+Loopback only, read only, one token for one run. The token is compared in constant time, and a
+request must name this server as its host, so that no page of the web can look through a browser.
+Other users of the machine can call, too: whoever has not shown the token holds nobody up.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Condition, Thread
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+from hedgerow.deployment.progress import RunEvent, event_in_words
+from hedgerow.federation.audit_log import AuditLine, in_words
+from hedgerow.report.page.live import live_page
+
+# --------------------------------------------------------------------------------------------------
+# What a live page shows of a run or of a site: events turned into words, facts and a tree.
+#
+# A page only puts down what it is told here; it computes nothing.
+
+ENDS = ("finished", "ended")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One line, what it changes of the facts, the part of the budget, and paths of a tree.
+
+    Paths add to the tree that is shown, or begin another one.
+    """
+
+    time: float
+    words: str
+    facts: dict[str, str]
+    spent: float | None = None
+    paths: tuple[tuple[str, ...], ...] = ()
+    is_new_tree: bool = False
+    is_last: bool = False
+
+
+class Teller(Protocol):
+    """Hears events in their order and says what a page shows of each."""
+
+    facts: dict[str, str]
+    """Titles by the names under which they are filled."""
+    budget: str
+    has_tree: bool
+
+    def shown(self, event: dict[str, Any]) -> Shown: ...
+
+
+@dataclass
+class RunTeller:
+    """Of a study's run, at its coordinator."""
+
+    budget = "Budget of the most charged site"
+    has_tree = True
+    facts = {  # noqa: RUF012  (shared and never changed)
+        "state": "State",
+        "rounds": "Rounds",
+        "sites": "Sites",
+        "seconds": "Seconds",
+        "bytes": "Bytes per site",
+        "spent": "Spent",
+    }
+    seconds: float = 0.0
+    bytes: int = 0
+
+    def shown(self, event: RunEvent) -> Shown:
+        words, name = event_in_words(event), event["event"]
+        if name == "round":
+            return self._round(event, words)
+        facts = {} if name == "note" else {"state": name}
+        return Shown(event["time"], words, facts, is_last=name in ENDS)
+
+    def _round(self, event: RunEvent, words: str) -> Shown:
+        self.seconds += event["seconds"]
+        self.bytes += event["bytes"]
+        spent, of = event["spent"], event["of"]
+        facts = {
+            "state": "training",
+            "rounds": f"{event['round']} of {of}" if of else f"{event['round']}",
+            "sites": f"{event['sites']}",
+            "seconds": f"{self.seconds:.1f}",
+            "bytes": f"{self.bytes}",
+            "spent": "without noise" if spent is None else f"{100 * spent:.1f} %",
+        }
+        paths = tuple(tuple(path) for path in event["paths"])
+        return Shown(event["time"], words, facts, spent, paths, event["is_new_tree"])
+
+
+@dataclass
+class SiteTeller:
+    """Of one site that serves, for its own people."""
+
+    budget = "Budget of the study that asked last"
+    has_tree = False
+    facts = {  # noqa: RUF012  (shared and never changed)
+        "state": "State",
+        "studies": "Studies served",
+        "answered": "Rounds answered",
+        "refused": "Letters refused",
+        "asked": "Asked last",
+        "spent": "Spent",
+    }
+    served: set[str] = field(default_factory=set)
+    answered: int = 0
+    refused: int = 0
+
+    def shown(self, event: AuditLine) -> Shown:
+        facts, spent = self._changed(event)
+        when = dt.datetime.fromisoformat(event["time"]).timestamp()
+        words = in_words(event)[10:]  # the page has its own clock
+        return Shown(when, words, facts, spent, is_last=event["event"] == "stopped")
+
+    def _changed(self, event: AuditLine) -> tuple[dict[str, str], float | None]:
+        match event["event"]:
+            case "started" | "stopped":
+                return {"state": event["event"]}, None
+            case "serves":
+                self.served.add(event["study"])
+                return {"state": "serving", "studies": f"{len(self.served)}"}, None
+            case "refused":
+                self.refused += 1
+                return {"refused": f"{self.refused}"}, None
+            case "round":
+                self.answered += 1
+                spent = _part(event["spent"])
+                words = event["spent"] if spent is None else f"{100 * spent:.1f} %"
+                asked = event["name"] or event["study"][:16]
+                return {"answered": f"{self.answered}", "asked": asked, "spent": words}, spent
+        return {}, None
+
+
+def _part(words: str) -> float | None:
+    """Of '0.3 of 1.2'; None where nothing is bounded."""
+    spent, _, limit = words.partition(" of ")
+    return None if limit == "inf" else float(spent) / float(limit)
+
+
+LOOPBACK = "127.0.0.1"
+BEAT_SECONDS = 15.0
+"""A line now and then, so that a browser that left is noticed."""
+ASKING_SECONDS, READING_SECONDS = 5.0, 30.0
+"""How long a caller may be silent before it has shown the token, and after."""
+MOST_CALLERS = 32
+"""At a time: each has a thread and a descriptor."""
+LAST_SECONDS = 2.0
+"""For browsers to be told of the end."""
+
+
+class LiveView:
+    """What has happened so far, and who waits for more."""
+
+    def __init__(self, title: str, teller: Teller) -> None:
+        self.page = live_page(title, teller.facts, teller.budget, teller.has_tree).encode()
+        self._teller = teller
+        self.token = secrets.token_urlsafe(24)
+        self._events: list[Shown] = []
+        self._changed = Condition()
+        self._ended = False
+        self._server = _Server((LOOPBACK, 0), _Handler)
+        self._server.view = self
+        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def host(self) -> str:
+        return f"{LOOPBACK}:{self._server.server_address[1]}"
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.host}/?token={self.token}"
+
+    def tell(self, event: dict[str, Any]) -> None:
+        with self._changed:
+            self._events.append(self._teller.shown(event))
+            self._changed.notify_all()
+
+    def stream(self) -> Iterator[Shown | None]:
+        """All events from the first on; None when nothing has happened for a while."""
+        seen = 0
+        while True:
+            with self._changed:
+                if seen == len(self._events) and not self._ended:
+                    self._changed.wait(BEAT_SECONDS)
+                fresh, ended = self._events[seen:], self._ended
+            yield from fresh
+            seen += len(fresh)
+            if ended and not fresh:
+                return
+            if not fresh:
+                yield None
+
+    def close(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._server.shutdown()
+        self._server.hang_up()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    """Knows who is on the line: so the end waits for nobody but those who showed the token."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MOST_CALLERS
+    view: LiveView
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._callers: dict[socket.socket, bool] = {}
+        """Oldest first: whether it has shown the token."""
+        self._changed = Condition()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            self._callers[request] = False
+            if len(self._callers) > MOST_CALLERS:
+                oldest = next(one for one, is_known in self._callers.items() if not is_known)
+                del self._callers[oldest]
+                _cut(oldest)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._changed:
+            self._callers.pop(request, None)
+            self._changed.notify_all()
+        super().shutdown_request(request)
+
+    def welcome(self, caller: socket.socket) -> None:
+        with self._changed:
+            if caller in self._callers:
+                self._callers[caller] = True
+        caller.settimeout(READING_SECONDS)
+
+    def hang_up(self) -> None:
+        """On strangers at once, on browsers when they were told of the end or do not listen."""
+        with self._changed:
+            for caller, is_known in self._callers.items():
+                if not is_known:
+                    _cut(caller)
+            self._changed.wait_for(lambda: not self._callers, LAST_SECONDS)
+            for caller in self._callers:
+                _cut(caller)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whatever a caller does to its own line, the terminal belongs to the run."""
+
+
+def _cut(line: socket.socket) -> None:
+    """Its thread reads or writes no more, and ends."""
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.0"
+    timeout = ASKING_SECONDS
+
+    def do_GET(self) -> None:
+        place = urlsplit(self.path)
+        told = parse_qs(place.query).get("token", [""])[0]
+        view = self.server.view
+        right = hmac.compare_digest(told.encode(), view.token.encode())
+        if not right or self.headers.get("Host") != view.host:
+            self.send_error(HTTPStatus.FORBIDDEN)
+            return
+        self.server.welcome(self.connection)
+        if place.path == "/":
+            self._send("text/html; charset=utf-8", view.page)
+        elif place.path == "/events":
+            self._stream(view)
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _send(self, kind: str, body: bytes) -> None:
+        self._head(kind)
+        self.wfile.write(body)
+
+    def _head(self, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+
+    def _stream(self, view: LiveView) -> None:
+        self._head("text/event-stream")
+        try:
+            for event in view.stream():
+                line = ": still here" if event is None else f"data: {json.dumps(asdict(event))}"
+                self.wfile.write(f"{line}\n\n".encode())
+                self.wfile.flush()
+        except OSError:
+            return  # the browser left
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The terminal belongs to the run."""
+
+
+@contextmanager
+def live_view(title: str, teller: Teller) -> Iterator[LiveView]:
+    view = LiveView(title, teller)
+    try:
+        yield view
+    finally:
+        view.close()

@@ -1,0 +1,161 @@
+"""What happens in a run, as events: a file that pages can read, and whoever else listens."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hedgerow.errors import RunEnded
+from hedgerow.federation.exchange import Note
+from hedgerow.federation.server import Federation
+from hedgerow.models.tree import Tree
+from hedgerow.privacy.queries import Leaves, Query, SumQuery
+from hedgerow.privacy.statement.record import Progress
+from hedgerow.report.view import words_on
+from hedgerow.schema.regions import Region, Split
+from hedgerow.schema.schema import Schema
+from hedgerow.schema.visible import visible
+
+RunEvent = dict[str, Any]
+Listen = Callable[[RunEvent], None]
+MOST_PATHS = 64
+"""Of one round: a page is for people."""
+
+
+class Watch:
+    """Listens to the federation and to the post, and writes down what they say.
+
+    Nothing of it comes from a row but what was opened with noise; a spent budget is a site's own
+    receipt.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        stop_file: Path,
+        rounds: int,
+        replayed: int,
+        listen: Listen,
+        *,
+        show_trees: bool,
+    ) -> None:
+        """`replayed` rounds are those of the record, which were told of before.
+
+        Words for a tree of many leaves take a hundredth of a second: only where somebody looks.
+        """
+        self._file, self._stop_file = file.open("a", encoding="utf-8"), stop_file
+        self._rounds, self._replayed, self._listen = rounds, replayed, listen
+        self._show_trees = show_trees
+        self._federation: Federation | None = None
+        self._began = 0.0
+
+    def close(self) -> None:
+        self._file.close()
+
+    def follow(self, federation: Federation) -> None:
+        self._federation = federation
+
+    def note(self, note: Note) -> None:
+        """From the post: who is waited for, who is back, which epoch began."""
+        self.say("note", what=note.what, sites=list(note.sites))
+
+    def progress(self, event: Progress) -> None:
+        """From the federation, before and after each round."""
+        if event.round <= self._replayed:
+            return
+        if not event.done:
+            self._began = time.monotonic()
+            self._heed_stop(event.round)
+            return
+        assert self._federation is not None
+        record = self._federation.record.rounds[-1]
+        self.say(
+            "round",
+            round=record.number,
+            of=self._rounds,
+            sites=record.sites,
+            seconds=round(time.monotonic() - self._began, 3),
+            bytes=record.bytes_out + record.bytes_in,
+            spent=self._spent(),
+            **(self._tree(event.queries) if self._show_trees else {}),
+        )
+
+    def say(self, event: str, **content: Any) -> None:
+        line = {"time": round(time.time(), 3), "event": event, **content}
+        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self._file.flush()
+        self._listen(line)
+
+    def _tree(self, queries: Sequence[Query]) -> dict[str, Any]:
+        """Where this round asked, in words, and whether that is the beginning of another tree.
+
+        The leaves of an ensemble's newest tree come in one query. A tree that grows by tables of
+        its nodes is asked about node by node; the next one begins at the root again.
+        """
+        assert self._federation is not None
+        schema = self._federation.study.schema
+        whole = [tree for query in queries for tree in _whole_trees(query)]
+        regions = whole[-1].regions() if whole else dict.fromkeys(q.region for q in queries)
+        shown = [region for region in regions if region][:MOST_PATHS]
+        nodes = {part for region in shown for part in _parts(region)}
+        words = {node: _words(schema, node) for node in nodes}
+        paths = [[words[part] for part in _parts(region)] for region in shown]
+        return {"paths": paths, "is_new_tree": bool(whole) or not any(q.region for q in queries)}
+
+    def _spent(self) -> float | None:
+        """The part of the budget that the most charged site has paid; None where none is kept."""
+        assert self._federation is not None
+        study, spent = self._federation.study, self._federation.link.spent()
+        return None if study.limit == math.inf else float(spent / study.total)
+
+    def _heed_stop(self, number: int) -> None:
+        """Between rounds, so that nothing is charged in vain."""
+        if self._stop_file.exists():
+            raise RunEnded(
+                f"stopped before round {number}, as somebody asked; `hedgerow study resume` goes "
+                "on from there, and nothing is charged twice."
+            )
+
+
+def _whole_trees(query: Query) -> tuple[Tree, ...]:
+    """Those whose leaves are asked about, over all records."""
+    if isinstance(query, SumQuery) and isinstance(query.by, Leaves) and not query.region:
+        return query.by.trees
+    return ()
+
+
+def _parts(region: Region) -> list[Region]:
+    """The way to a region, step by step."""
+    return [region[: k + 1] for k in range(len(region))]
+
+
+def _words(schema: Schema, region: Region) -> str:
+    """Of the last step; a tree that has records of its own is a step too."""
+    last = region[-1]
+    if isinstance(last.test, Split):
+        return words_on(schema, region, last.test.feature)
+    return f"tree {last.outcome + 1}"
+
+
+def event_in_words(event: RunEvent) -> str:
+    """One line for people."""
+    match event["event"]:
+        case "round":
+            of = f" of {event['of']}" if event["of"] else ""
+            spent = "" if event["spent"] is None else f", {event['spent']:.1%} of the budget"
+            return (
+                f"round {event['round']}{of}: {event['sites']} sites, {event['seconds']:.2f} s, "
+                f"{event['bytes']} bytes{spent}"
+            )
+        case "note":
+            return visible(f"{event['what']} {', '.join(event['sites'])}".rstrip())
+    words = " ".join(str(v) for k, v in event.items() if k not in ("time", "event"))
+    return visible(f"{event['event']}: {words}" if words else str(event["event"]))
+
+
+def ignore(event: RunEvent) -> None:
+    """Nobody listens."""

@@ -1,0 +1,199 @@
+"""A coordinator's folder: the study, its own key, and all of one run.
+
+study.toml        what was agreed; a schema of its own is taken in when a run begins
+coordinator.key   signs every letter, 0600
+run.json          run id and KEYS: see federation/journal.py
+answers.jsonl     every round
+events.jsonl      what happened, for people and pages
+model.json        the result; statement.txt and report.html, a page for people, beside it
+evaluation.json   how good it is on records that were held out, where the study says so
+authority/        signs sites' certificates for the HTTPS carrier
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+from hedgerow.deployment.progress import event_in_words
+from hedgerow.deployment.study_file import StudyFile, as_text
+from hedgerow.errors import SpecError
+from hedgerow.federation.journal import FileJournal, Record
+from hedgerow.privacy.ledger.store import make_private, write_private
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import Identity
+from hedgerow.secagg.server import Coordinator
+
+
+class RunFolder:
+    """Paths, and what is read from them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.study_file, self.key_file = path / "study.toml", path / "coordinator.key"
+        self.model_file, self.statement_file = path / "model.json", path / "statement.txt"
+        self.evaluation_file, self.report_file = path / "evaluation.json", path / "report.html"
+        self.events_file, self.stop_file = path / "events.jsonl", path / "stop"
+        self.run_file, self.authority = path / "run.json", path / "authority"
+
+    @classmethod
+    def create(cls, path: Path) -> tuple[RunFolder, Identity]:
+        """A new folder with a new key, for its owner alone."""
+        folder = cls(path)
+        if folder.study_file.exists() or folder.key_file.exists():
+            raise SpecError(f"{path} already holds a study; name a folder that is new.")
+        make_private(path)
+        identity = Identity.generate()
+        write_private(folder.key_file, identity.to_bytes().hex().encode())
+        return folder, identity
+
+    def agreed(self) -> StudyFile:
+        return StudyFile.read(self.study_file)
+
+    def identity(self, agreed: StudyFile) -> Identity:
+        try:
+            found = Identity.from_bytes(bytes.fromhex(self.key_file.read_text("ascii")))
+        except (OSError, ValueError):
+            raise SpecError(
+                f"{self.key_file} is not there or holds no key; a run needs the key that the "
+                "study names for the coordinator."
+            ) from None
+        if found.public != agreed.roster.coordinator:
+            raise SpecError(
+                f"{self.key_file} is not the key that the study names for the coordinator; bring "
+                "the right one back, or correct the study and have it approved."
+            )
+        return found
+
+    @property
+    def is_begun(self) -> bool:
+        return self.run_file.exists()
+
+    @property
+    def results(self) -> tuple[Path, ...]:
+        """What a run writes at its end."""
+        return self.model_file, self.statement_file, self.evaluation_file, self.report_file
+
+    @property
+    def is_finished(self) -> bool:
+        return self.model_file.exists()
+
+    def take_schema_in(self, agreed: StudyFile) -> None:
+        """Before a run: a schema file that changes later cannot change the study any more."""
+        if "file" in tomllib.loads(self.study_file.read_text(encoding="utf-8"))["schema"]:
+            new = self.study_file.with_name("study.toml.new")
+            new.write_text(as_text(agreed), encoding="utf-8")
+            new.replace(self.study_file)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One process at a time; the lock ends with the process."""
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise SpecError(
+                f"another process runs the study in {self.path}; `hedgerow study status` shows "
+                "what it does, `hedgerow study stop` ends it after its round."
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+    def is_held(self) -> bool:
+        try:
+            with self.held():
+                return False
+        except SpecError:
+            return True
+
+
+def coordinator_of(
+    agreed: StudyFile, identity: Identity, journal: FileJournal, first_attempt: int
+) -> Coordinator:
+    """As the journal left it; at the beginning, one whose invitations are newer than all before.
+
+    `first_attempt` must be above that of every earlier run of the study: sites refuse lower ones,
+    so that a letter from the past cannot end the present epoch.
+    """
+    study = agreed.study
+    parameters = Parameters.of(study.parameters)
+    if not journal.run:
+        return Coordinator(identity, agreed.roster, parameters, study.hash, attempt=first_attempt)
+    run_id, attempt = bytes.fromhex(journal.run["run_id"]), journal.run["attempt"]
+    under_way, keys = journal.under_way(), journal.keys()
+    if under_way is not None:
+        return Coordinator.resume(
+            identity,
+            agreed.roster,
+            parameters,
+            study.hash,
+            run_id=run_id,
+            keys=keys,
+            round=under_way.round,
+            heads=journal.heads,
+        )
+    last = attempt if keys else attempt - 1  # an invitation that nobody answered is sent again
+    return Coordinator(
+        identity,
+        agreed.roster,
+        parameters,
+        study.hash,
+        journal.heads,
+        last,
+        entropy=lambda _: run_id,
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Where a run stands, from its folder alone.
+
+LAST_EVENTS = 5
+
+
+def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
+    """Titles and words. Looks at the folder only: nobody is asked."""
+    agreed = folder.agreed()
+    study = agreed.study
+    yield "study", f"{study.name}, {study.account}"
+    if not folder.is_begun:
+        yield "run", "not begun"
+        return
+    yield "run", _state(folder)
+    record = Record(folder.path)
+    yield "rounds", f"{record.rounds} answered, {agreed.rounds} at most"
+    under_way = record.under_way()
+    if under_way is not None:
+        yield "under way", f"round {under_way.round}"
+    for place, head in sorted(record.heads.items()):
+        yield f"site {agreed.names[place]}", receipt_words(head.spent, study)
+    for line in _last_lines(folder.events_file):
+        yield "", event_in_words(json.loads(line))
+
+
+def receipt_words(spent: str, study: Study) -> str:
+    """What a site has signed for, `spent` as its ledger writes it."""
+    if spent == "inf":
+        return "without noise, by its own receipt"
+    return f"{float(Fraction(spent) / study.total):.1%} of the budget, by its own receipt"
+
+
+def _state(folder: RunFolder) -> str:
+    if folder.is_finished:
+        return f"finished: {folder.model_file}"
+    if folder.is_held():
+        return "under way"
+    return "stopped; `hedgerow study resume` goes on with it"
+
+
+def _last_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()[-LAST_EVENTS:] if path.exists() else []

@@ -1,0 +1,111 @@
+"""What a site did, line by line, for its own people: JSON, appended, never changed by hedgerow.
+
+    {"time": "2026-11-16T10:00:00Z", "event": "round", "study": "5f0c...", "round": 3, ...}
+
+The line of a round is written before its message may leave, in the transaction that charges it:
+no line, no message. The ledger is the proof of what was charged; this says it in words, and says
+what the ledger does not: refusals with their private reasons, starts, people's decisions.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hedgerow.errors import LedgerUnavailable
+from hedgerow.schema.visible import visible
+
+AuditLine = dict[str, Any]
+LONGEST_REASON = 2_000
+
+
+def untold(line: AuditLine) -> None:
+    pass
+
+
+class Audit:
+    """The file of one site. `tell` hears every line too, for a terminal or a page."""
+
+    def __init__(self, path: Path, tell: Callable[[AuditLine], None] = untold) -> None:
+        self._path, self._tell = path, tell
+        self._lock = threading.Lock()
+
+    def note(self, event: str, **fields: Any) -> None:
+        """Appends a line. Raises LedgerUnavailable if the disk does not take it."""
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"time": now, "event": event} | fields
+        data = (json.dumps(line, ensure_ascii=False) + "\n").encode()
+        with self._lock:
+            self._append(data)
+        self._tell(line)
+
+    def _append(self, data: bytes) -> None:
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                written = os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise self._unwritten(str(error)) from error
+        if written < len(data):
+            raise self._unwritten("the disk is full")
+
+    def _unwritten(self, why: str) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"the audit log {self._path} cannot be written ({why}); nothing was sent. "
+            "Make room or mend the file's permissions, then try again."
+        )
+
+
+def lines_of(path: Path) -> Iterator[AuditLine]:
+    """All lines; one that was torn by a full disk or a power loss is left out."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for text in file:
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(line, dict):
+                yield line
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something was refused, in full: this is the site's own file."""
+    causes: list[str] = []
+    found: BaseException | None = error
+    while found is not None and len(causes) < 4:
+        text = str(found).strip()
+        causes.append(f"{type(found).__name__}: {text}" if text else type(found).__name__)
+        found = found.__cause__
+    return "; because ".join(causes)[:LONGEST_REASON]
+
+
+def in_words(line: AuditLine) -> str:
+    """One line for a person at a terminal."""
+    when, event = str(line.get("time", "")), line.get("event", "")
+    study = str(line.get("name") or line.get("study", ""))[:24]
+    match event:
+        case "round":
+            said = f"round {line['round']} answered: {line['said']} (spent {line['spent']})"
+        case "refused":
+            said = f"refused a {line.get('kind', 'letter')} with {line['code']}: {line['reason']}"
+        case "opened":
+            said = f"round {line['round']} opened with {line['members']} sites"
+        case _:
+            said = event + (f": {line['what']}" if "what" in line else "")
+    return visible(f"{when[11:19]}  {study:<16}  {said}")
+
+
+# --------------------------------------------------------------------------------------------------
+# The site's own log: the only place where reasons are written down.
+
+LOG = logging.getLogger("hedgerow.site")

@@ -1,0 +1,319 @@
+"""What a coordinator must not forget of a run, so that one that was stopped can be taken up again.
+
+    run.json       run id, number of the last JOIN, KEYS of the epoch; on disk before they are used
+    answers.jsonl  one line each, on disk before what it says has an effect:
+                     asked     a round, before ROUND leaves
+                     closed    whom it is opened for, before SURVIVORS or UNMASK leaves
+                     answered  what came out, before the learner sees it
+                     void      that nothing can come out any more
+
+Nothing in it is a secret: sums are opened sums, and messages of sites are signed. The receipts in
+it are what a site needs if its own file is ever lost.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.federation.exchange import Collected
+from hedgerow.privacy.ledger.store import sync_directory
+from hedgerow.secagg.envelope import LedgerHead
+from hedgerow.secagg.server import Coordinator
+
+LedgerHeads = Mapping[int, LedgerHead]
+Receipts = Mapping[int, Mapping[int, bytes]]
+
+
+@dataclass(frozen=True)
+class AskedRound:
+    """A round as it was asked: in which epoch, what, of whom, and for whom it is opened."""
+
+    round: int
+    attempt: int
+    digest: str
+    participants: tuple[int, ...]
+    members: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answered:
+    round: int
+    attempt: int
+    digest: str
+    collected: Collected
+
+
+@dataclass(frozen=True)
+class Void:
+    round: int
+    attempt: int
+    digest: str
+    reason: str
+
+
+class Journal(Protocol):
+    """Each call is durable when it returns."""
+
+    def recorded(self, number: int) -> Answered | Void | None:
+        """What became of a round in the run so far."""
+        ...
+
+    def under_way(self) -> AskedRound | None:
+        """The round that was asked last, if nothing became of it yet."""
+        ...
+
+    def joining(self, coordinator: Coordinator) -> None: ...
+
+    def epoch(self, coordinator: Coordinator) -> None: ...
+
+    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None: ...
+
+    def closed(self, round: int, members: tuple[int, ...]) -> None: ...
+
+    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None: ...
+
+    def void(self, void: Void, heads: LedgerHeads) -> None: ...
+
+
+class _NoJournal:
+    """For runs that end with the process."""
+
+    def recorded(self, number: int) -> Answered | Void | None:
+        return None
+
+    def under_way(self) -> AskedRound | None:
+        return None
+
+    def joining(self, coordinator: Coordinator) -> None: ...
+
+    def epoch(self, coordinator: Coordinator) -> None: ...
+
+    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None: ...
+
+    def closed(self, round: int, members: tuple[int, ...]) -> None: ...
+
+    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None: ...
+
+    def void(self, void: Void, heads: LedgerHeads) -> None: ...
+
+
+NO_JOURNAL: Journal = _NoJournal()
+
+
+class Record:
+    """The journal of one run as it stands in its folder; whoever may read it may look."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run_file, self.answers_file = folder / "run.json", folder / "answers.jsonl"
+        self.run: dict[str, Any] = _read_run(self.run_file)
+        self.heads: dict[int, LedgerHead] = {}
+        self._recorded: dict[int, Answered | Void] = {}
+        self._under_way: AskedRound | None = None
+        for line in _whole_lines(self.answers_file):
+            self._remember(line)
+
+    @property
+    def rounds(self) -> int:
+        """How many have an answer, or will never have one."""
+        return len(self._recorded)
+
+    def keys(self) -> list[bytes]:
+        """KEYS of the last epoch; none if the run was stopped before there were any."""
+        return [base64.b64decode(one) for one in self.run["keys"]]
+
+    def recorded(self, number: int) -> Answered | Void | None:
+        return self._recorded.get(number)
+
+    def under_way(self) -> AskedRound | None:
+        return self._under_way
+
+    def _remember(self, line: dict[str, Any]) -> None:
+        match line["what"]:
+            case "asked":
+                who = tuple(line["participants"])
+                self._under_way = AskedRound(line["round"], line["attempt"], line["digest"], who)
+            case "closed" if self._under_way is not None:
+                self._under_way = replace(self._under_way, members=tuple(line["members"]))
+            case "answered":
+                self._recorded[line["round"]] = _answered(line)
+                self._under_way = None
+            case "void":
+                found = Void(line["round"], line["attempt"], line["digest"], line["reason"])
+                self._recorded[line["round"]] = found
+                self._under_way = None
+        if "heads" in line:
+            self.heads = {int(k): _head(held) for k, held in line["heads"].items()}
+
+
+class FileJournal(Record):
+    """The journal of the process that runs the study; one at a time may."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._file = self.answers_file.open("ab")
+        self._file.truncate(_whole_size(self.answers_file))
+        sync_directory(folder)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def joining(self, coordinator: Coordinator) -> None:
+        """Before JOIN leaves: the same invitation can be sent again."""
+        self._write_run(coordinator, ())
+
+    def epoch(self, coordinator: Coordinator) -> None:
+        """Before OPEN leaves."""
+        self._write_run(coordinator, coordinator.keys)
+
+    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None:
+        self._append(
+            "asked",
+            round=asked.round,
+            attempt=asked.attempt,
+            digest=asked.digest,
+            participants=asked.participants,
+            heads=_plain_heads(heads),
+        )
+
+    def closed(self, round: int, members: tuple[int, ...]) -> None:
+        if self._under_way is None or self._under_way.members != members:
+            self._append("closed", round=round, members=members)
+
+    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None:
+        got, narrow = answered.collected, narrowed(answered.collected.total)
+        line = {
+            "what": "answered",
+            "round": answered.round,
+            "attempt": answered.attempt,
+            "digest": answered.digest,
+            "picks": got.picks,
+            "bytes": [got.bytes_out, got.bytes_in],
+            "members": got.members,
+            "heads": _plain_heads(heads),
+            "receipts": {
+                site: [_text(r) for r in held.values()] for site, held in receipts.items()
+            },
+            "width": narrow.itemsize,
+        }
+        # Put in by hand: a sum may have megabytes, and its letters need no escapes.
+        total = base64.b64encode(narrow.data)
+        self._write(_plain_line(line)[:-1] + b',"total":"', total, b'"}')
+        self._recorded[answered.round], self._under_way = answered, None
+        self.heads = dict(heads)
+
+    def void(self, void: Void, heads: LedgerHeads) -> None:
+        self._append(
+            "void",
+            round=void.round,
+            attempt=void.attempt,
+            digest=void.digest,
+            reason=void.reason,
+            heads=_plain_heads(heads),
+        )
+
+    def _append(self, what: str, **content: Any) -> None:
+        line = {"what": what, **content}
+        self._write(_plain_line(line))
+        self._remember(line)
+
+    def _write(self, *parts: bytes) -> None:
+        for part in (*parts, b"\n"):
+            self._file.write(part)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _write_run(self, coordinator: Coordinator, keys: Iterable[bytes]) -> None:
+        self.run = {
+            "run_id": coordinator.run_id.hex(),
+            "attempt": coordinator.attempt,
+            "keys": [_text(one) for one in keys],
+        }
+        new = self.run_file.with_name("run.json.new")
+        with new.open("w", encoding="utf-8") as file:
+            json.dump(self.run, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.run_file)
+        sync_directory(self.run_file.parent)
+
+
+# ------------------------------------------------------------------------------------------ values
+def _read_run(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        _ = bytes.fromhex(content["run_id"]), int(content["attempt"]), content["keys"]
+    except (ValueError, KeyError, TypeError):
+        raise SpecError(
+            f"{path} is damaged, so this run cannot be taken up again; begin a new one in another "
+            "folder."
+        ) from None
+    found: dict[str, Any] = content
+    return found
+
+
+def _plain_line(line: dict[str, Any]) -> bytes:
+    return json.dumps(line, separators=(",", ":")).encode()
+
+
+def _whole_size(path: Path) -> int:
+    """Without a last line that was being written when the power failed."""
+    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
+
+
+def _whole_lines(path: Path) -> list[dict[str, Any]]:
+    whole = path.read_bytes()[: _whole_size(path)] if path.exists() else b""
+    try:
+        return [json.loads(line) for line in whole.splitlines()]
+    except ValueError:
+        raise SpecError(
+            f"{path} is damaged in the middle, so this run cannot be taken up again; begin a new "
+            "one in another folder."
+        ) from None
+
+
+def _answered(line: Mapping[str, Any]) -> Answered:
+    width = line.get("width", 8)  # journals of before had no other
+    total = np.frombuffer(base64.b64decode(line["total"]), f"<i{width}").astype(np.int64)
+    picks = tuple(tuple(of_site) for of_site in line["picks"])
+    out, into = line["bytes"]
+    collected = Collected(total, picks, out, into, tuple(line["members"]))
+    return Answered(line["round"], line["attempt"], line["digest"], collected)
+
+
+def narrowed(total: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+    """In the fewest bytes that hold each of its numbers, lowest first."""
+    low, high = (int(total.min()), int(total.max())) if total.size else (0, 0)
+    width = next(w for w in (1, 2, 4, 8) if -(256**w) // 2 <= low and high < 256**w // 2)
+    return np.ascontiguousarray(total, f"<i{width}")
+
+
+def _plain_heads(heads: LedgerHeads) -> dict[int, list[Any]]:
+    return {site: [head.seq, head.head.hex(), head.spent] for site, head in heads.items()}
+
+
+def _head(held: list[Any]) -> LedgerHead:
+    seq, head, spent = held
+    return LedgerHead(seq, bytes.fromhex(head), spent)
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def receipts_of(folder: Path, site: int) -> list[str]:
+    """All that a run has of one site's signed headers, in hexadecimal digits, in order."""
+    lines = _whole_lines(folder / "answers.jsonl")
+    kept = (line["receipts"].get(str(site), []) for line in lines if line["what"] == "answered")
+    return [base64.b64decode(one).hex() for held in kept for one in held]

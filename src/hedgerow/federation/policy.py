@@ -1,0 +1,269 @@
+"""What a site allows, whoever asks. Refusals go out as constant codes; reasons stay in its log."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.federation.audit_log import LOG
+from hedgerow.privacy.accounting import conversions
+from hedgerow.privacy.accounting.budget import Cost, Measure, Placement, written_number
+from hedgerow.privacy.study import Study
+
+FEWEST_PARTIES = 3
+"""Of two sites each knows the other's part of a sum but for its noise."""
+
+
+@dataclass(frozen=True)
+class Volume:
+    """What a study has taken at this site: rounds, bytes that left, bytes on its disk."""
+
+    rounds: int
+    sent: int
+    disk: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a site allows: nothing, unless it says so. None in a place allows anything there."""
+
+    recipes: frozenset[str] | None = frozenset()
+    features: frozenset[str] | None = frozenset()
+    placements: frozenset[Placement] = frozenset()
+    max_epsilon: Fraction | None = Fraction(0)
+    """For one study, like all ceilings."""
+    max_delta: Fraction | None = Fraction(0)
+    min_parties: int = FEWEST_PARTIES
+    min_colluders: int = 1
+    max_colluders: int | None = 1_000
+    max_records_per_person: int | None = 100
+    max_rounds: int | None = 10_000
+    max_bytes: int | None = 10**10
+    """Of answers that leave."""
+    max_disk: int | None = 10**9
+    """Bytes that its rounds keep or write down here."""
+
+    @staticmethod
+    def open() -> Policy:
+        """Everything, for simulations: one process holds all rows, and nobody is a stranger."""
+        return Policy(
+            recipes=None,
+            features=None,
+            placements=frozenset(Placement),
+            max_epsilon=None,
+            max_delta=None,
+            min_parties=1,
+            min_colluders=0,
+            max_colluders=None,
+            max_records_per_person=None,
+            max_rounds=None,
+            max_bytes=None,
+            max_disk=None,
+        )
+
+    def check(self, study: Study) -> None:
+        """Raises the code that a stranger may see; the site's own log has the reasons."""
+        self._refuse(study, list(self.reasons(study)))
+
+    def check_volume(self, study: Study, volume: Volume) -> None:
+        """The same for what a study has taken here with the round that is about to leave."""
+        self._refuse(study, list(self._excesses(volume)))
+
+    def _refuse(self, study: Study, reasons: Sequence[str]) -> None:
+        if reasons:
+            LOG.warning("the policy refuses %r: %s", study.name, "; ".join(reasons))
+            raise PartyRefused("PolicyRefused") from SpecError("; ".join(reasons))
+
+    def _excesses(self, volume: Volume) -> Iterator[str]:
+        yield from _above("rounds", volume.rounds, self.max_rounds)
+        yield from _above("bytes", volume.sent, self.max_bytes)
+        yield from _above("bytes on disk", volume.disk, self.max_disk)
+
+    def reasons(self, study: Study, rounds: int | None = None) -> Iterator[str]:
+        """Every reason for refusing a study that takes so many rounds, where that is known."""
+        if self.recipes is not None and study.recipe not in self.recipes:
+            yield f"recipe {study.recipe!r} is not among {sorted(self.recipes)}"
+        if study.placement not in self.placements:
+            yield f"placement {study.placement.name.lower()!r} is not allowed"
+        yield from _above("epsilon", study.epsilon, self.max_epsilon)
+        yield from _above("delta", study.delta, self.max_delta)
+        yield from _above("colluders", study.colluders, self.max_colluders)
+        if study.colluders < self.min_colluders:
+            yield f"colluders {study.colluders} are fewer than {self.min_colluders}"
+        most = self.max_records_per_person
+        yield from _above("records per person", study.records_per_person, most)
+        yield from _above("rounds", rounds or 0, self.max_rounds)
+        if study.parties < self.min_parties:
+            yield f"{study.parties} parties are fewer than {self.min_parties}"
+        strange = set(study.schema.names) - (self.features or frozenset())
+        if self.features is not None and strange:
+            yield f"features {sorted(strange)} are not allowed"
+
+
+def _above(what: str, found: Fraction | int, ceiling: Fraction | int | None) -> Iterator[str]:
+    if ceiling is not None and found > ceiling:
+        yield f"{what} {found} is above the ceiling {ceiling}"
+
+
+# --------------------------------------------------------------------------------------------------
+# policy.toml: what a site allows, as its people write it down. What it does not say is refused.
+
+ANY = "any"
+UNLIMITED = "unlimited"
+
+CLOSED = Policy()
+
+TEMPLATE = f"""\
+# What this site allows, whoever asks. What does not stand here is refused.
+
+recipes = []          # names of methods, such as ["histogram_tree"], or "{ANY}"
+features = []         # columns that studies may use, or "{ANY}"
+placements = []       # where noise may be drawn: "shares", "silo", "label", "nowhere" (no noise!)
+epsilon_per_study = "0"
+delta_per_study = "0" # 0 admits studies in pure epsilon alone
+fewest_parties = {FEWEST_PARTIES}
+
+# Ceilings that hold as they stand here also where their lines are missing.
+fewest_colluders = {CLOSED.min_colluders}
+colluders_per_study = {CLOSED.max_colluders}
+records_per_person = {CLOSED.max_records_per_person}
+rounds_per_study = {CLOSED.max_rounds}
+bytes_per_study = {CLOSED.max_bytes}  # of answers that leave
+disk_per_study = {CLOSED.max_disk}    # bytes that its rounds keep or write down here
+
+[lifetime]            # all studies of this site together
+epsilon = "0"         # or "{UNLIMITED}", for records that are no secret
+delta = "0"           # 0 admits studies in pure epsilon alone
+
+[trusted_sites]       # fingerprints compared by telephone, as `hedgerow site status` prints them
+# "site-2" = "5f0c..."
+"""
+
+HOW_TO_OPEN = (
+    "write into policy.toml which recipes, features and placements it allows, epsilon_per_study "
+    "and delta_per_study, and under [lifetime] epsilon and delta (deltas above 0, unless all "
+    "studies have delta = 0)"
+)
+
+_COUNTS = {
+    "fewest_parties": "min_parties",
+    "fewest_colluders": "min_colluders",
+    "colluders_per_study": "max_colluders",
+    "records_per_person": "max_records_per_person",
+    "rounds_per_study": "max_rounds",
+    "bytes_per_study": "max_bytes",
+    "disk_per_study": "max_disk",
+}
+"""Whole numbers of the file, by what a policy calls them."""
+_FIELDS = {
+    *("recipes", "features", "placements", "epsilon_per_study", "delta_per_study"),
+    *("lifetime", "trusted_sites", *_COUNTS),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SitePolicy:
+    """A policy for studies, a limit for all of them together, and peers known by telephone."""
+
+    policy: Policy = field(default_factory=Policy)
+    lifetime_epsilon: Cost = Fraction(0)
+    lifetime_delta: Fraction = Fraction(0)
+    pins: Mapping[str, str] = field(default_factory=dict)
+    """Site -> fingerprint of its identity."""
+
+    @classmethod
+    def read(cls, path: Path) -> SitePolicy:
+        try:
+            return _policy(tomllib.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, RecursionError, SpecError) as error:
+            raise SpecError(f"{path}: {error}") from None
+
+    @property
+    def allows_nothing(self) -> bool:
+        """As `site init` writes it: neither a study nor a budget was opened."""
+        return self.policy == Policy() and self.lifetime_epsilon == 0
+
+    @property
+    def lifetime(self) -> tuple[Measure, Cost]:
+        """The limit as a ledger counts it: in rho, or in epsilon where nothing may fail."""
+        epsilon, delta = self.lifetime_epsilon, self.lifetime_delta
+        if not isinstance(epsilon, Fraction):
+            return Measure.ZCDP, math.inf
+        if delta == 0 or epsilon == 0:
+            return Measure.PURE, epsilon
+        return Measure.ZCDP, conversions.whole_budget(Measure.ZCDP, epsilon, delta)
+
+
+def _policy(raw: dict[str, Any]) -> SitePolicy:
+    _require_known("policy", raw, _FIELDS)
+    lifetime = _table(raw, "lifetime")
+    _require_known("lifetime", lifetime, {"epsilon", "delta"})
+    pins = _table(raw, "trusted_sites")
+    if not all(isinstance(value, str) for value in pins.values()):
+        raise SpecError("trusted_sites holds something else than fingerprints; put them in quotes.")
+    whole = lifetime.get("epsilon", "0")
+    return SitePolicy(
+        policy=Policy(
+            recipes=_names(raw, "recipes"),
+            features=_names(raw, "features"),
+            placements=frozenset(_placements(raw)),
+            max_epsilon=_number("epsilon_per_study", raw.get("epsilon_per_study", "0")),
+            max_delta=_number("delta_per_study", raw.get("delta_per_study", "0")),
+            **{own: _whole(name, raw[name]) for name, own in _COUNTS.items() if name in raw},
+        ),
+        lifetime_epsilon=math.inf if whole == UNLIMITED else _number("lifetime epsilon", whole),
+        lifetime_delta=_number("lifetime delta", lifetime.get("delta", "0")),
+        pins={name: value.replace(" ", "").lower() for name, value in pins.items()},
+    )
+
+
+def _require_known(what: str, raw: Mapping[str, Any], known: set[str]) -> None:
+    strange = sorted(set(raw) - known)
+    if strange:
+        raise SpecError(f"{what} has no {strange[0]!r}; it has {sorted(known)}. Correct the line.")
+
+
+def _table(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = raw.get(name, {})
+    if not isinstance(found, dict):
+        raise SpecError(f"{name} is {found!r}; write it as a table, [{name}].")
+    return found
+
+
+def _names(raw: Mapping[str, Any], name: str) -> frozenset[str] | None:
+    found = raw.get(name, [])
+    if found == ANY:
+        return None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise SpecError(f"{name} is {found!r}; write a list of names, or {ANY!r}.")
+    return frozenset(found)
+
+
+def _placements(raw: Mapping[str, Any]) -> Iterator[Placement]:
+    named = _names(raw, "placements")
+    if named is None:
+        yield from Placement
+        return
+    for name in named:
+        try:
+            yield Placement[name.upper()]
+        except KeyError:
+            known = [placement.name.lower() for placement in Placement]
+            raise SpecError(f"placements names {name!r}; known are {known}.") from None
+
+
+def _number(name: str, value: Any) -> Fraction:
+    """Texts and integers are exact; a float is not what somebody typed."""
+    return written_number(str(value) if type(value) is int else value, name)
+
+
+def _whole(name: str, value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise SpecError(f"{name} is {value!r}; write a whole number, 1 or more.")
+    return value

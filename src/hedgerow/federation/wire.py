@@ -1,0 +1,387 @@
+"""Queries as bytes and back. Values only: no code travels, and what is not understood is refused.
+
+A bundle has two parts. The *questions* are the same for all sites; large values (trees, curves,
+models, binnings, tests, cuts, regions, layers) stand in them as digests. The *definitions* are the
+values that a site may lack. A digest is the whole SHA-256 of a value's canonical bytes, and the
+receiver counts it itself: equal questions then mean equal values, whatever definitions came along.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.federation.strict_json import pack_blobs, parse, parse_rational, unpack_blobs
+from hedgerow.models import losses
+from hedgerow.models import model as models
+from hedgerow.models.layers import (
+    MOST_TESTS,
+    Layer,
+    NodeTests,
+    layer_from_dict,
+    layer_to_dict,
+    tests_in,
+)
+from hedgerow.models.tree import Tree
+from hedgerow.models.validation import MOST_STEPS
+from hedgerow.privacy import queries
+from hedgerow.privacy.bundles import MOST_BYTES, MOST_QUERIES
+from hedgerow.privacy.queries import Query
+from hedgerow.schema import regions
+from hedgerow.schema.grids import canonical
+from hedgerow.secagg.codes import Code
+
+MOST_NAMES = 1 << 18
+
+_VALUES: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        regions.Split,
+        regions.Fold,
+        regions.HeldOut,
+        regions.Step,
+        losses.LogLoss,
+        losses.PlainLogLoss,
+        losses.SoftmaxLoss,
+        losses.SquaredLoss,
+        losses.FirstOrder,
+        models.Curve,
+        models.Additive,
+        queries.Binning,
+        *queries.STATISTICS.values(),
+        *queries.GROUPINGS.values(),
+        queries.Scoring,
+        queries.Chain,
+        queries.Cuts,
+        queries.SumQuery,
+        queries.BoundQuery,
+        queries.SelectQuery,
+        queries.LocalChoice,
+    )
+}
+_FIELDS = {name: tuple(f.name for f in fields(kind)) for name, kind in _VALUES.items()}
+_ENUMS: dict[str, type[Enum]] = {
+    e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
+}
+_NAMED = (Tree, models.Curve, queries.Binning, queries.Cuts, regions.Split)
+"""Sent once, then by digest; models, layers and regions too, as what is new in them."""
+_REPEATED = (queries.Binning, queries.Cuts, regions.Split)
+"""Asked about so often that their names are kept."""
+_MORE = "More"
+"""A model as the trees added to one that was sent before."""
+_REGION = "Region"
+"""A region as the step added to one that was sent before."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What one round asks, in bytes; `definitions` are those that were not sent before."""
+
+    questions: bytes
+    definitions: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.questions) + len(self.definitions)
+
+
+# -------------------------------------------------------------------------------------- sending
+@dataclass
+class Sender:
+    """The coordinator's end: remembers what this epoch has already sent."""
+
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    """All definitions of the epoch, by digest."""
+    names: dict[Any, str] = field(default_factory=dict)
+    last_model: tuple[models.Additive, str] | None = None
+
+    def encode(self, bundle: Sequence[Query]) -> Bundle:
+        before = len(self.blobs)
+        questions = canonical([self._plain(query) for query in bundle])
+        return Bundle(questions, pack_blobs(list(self.blobs.values())[before:]))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the epoch has named half of what a site may remember, or be told at once.
+
+        The other half is for the next bundle, whose weight keeps it within that.
+        """
+        told = sum(map(len, self.blobs.values()))
+        return 2 * len(self.blobs) > MOST_NAMES or 2 * told > MOST_BYTES
+
+    def everything(self) -> bytes:
+        """All definitions of the epoch, for a site that says it lacks some."""
+        return pack_blobs(list(self.blobs.values()))
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, _REPEATED):
+            if value not in self.names:
+                self.names[value] = self._named(self._content(value))
+            return {"@": self.names[value]}
+        if isinstance(value, _NAMED):
+            return {"@": self._named(self._content(value))}
+        if isinstance(value, Layer):
+            return {"@": self._layer(value)}
+        if isinstance(value, NodeTests):
+            return {"!": "NodeTests", "tests": value.to_dict()}
+        if isinstance(value, models.Additive):
+            return {"@": self._model(value)}
+        if isinstance(value, tuple):
+            if value and isinstance(value[0], regions.Step):
+                return {"@": self._region(value)}
+            return [v if type(v) is int else self._plain(v) for v in value]
+        if isinstance(value, Fraction):
+            return {"%": str(value)}
+        if isinstance(value, Enum):
+            return {"#": [type(value).__name__, value.name]}
+        if type(value).__name__ in _VALUES:
+            return self._content(value)
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise SpecError(f"a {type(value).__name__} cannot be part of a query.")
+
+    def _model(self, model: models.Additive) -> str:
+        """Names a model; one that grew out of the last one travels as its new trees."""
+        if self.last_model is not None and self.last_model[0] is model:
+            return self.last_model[1]
+        content = self._growth(model) or self._content(model)
+        self.last_model = (model, self._named(content))
+        return self.last_model[1]
+
+    def _growth(self, model: models.Additive) -> dict[str, Any] | None:
+        if self.last_model is None:
+            return None
+        old, name = self.last_model
+        done = len(old.trees)
+        if replace(model, trees=()) != replace(old, trees=()) or model.trees[:done] != old.trees:
+            return None
+        return {"!": _MORE, "of": name, "trees": self._plain(model.trees[done:])}
+
+    def _region(self, region: regions.Region) -> str:
+        """Names a region and all above it; each travels as its last step and the name above."""
+        new = len(region)
+        while new and region[:new] not in self.names:
+            new -= 1
+        name = self.names[region[:new]] if new else None
+        for end in range(new + 1, len(region) + 1):
+            step = self._plain(region[end - 1])
+            name = self._named({"!": _REGION, "above": name, "step": step})
+            self.names[region[:end]] = name
+        assert name is not None
+        return name
+
+    def _layer(self, layer: Layer) -> str:
+        """Names a layer; only what it adds to the one above travels."""
+        if layer not in self.names:
+            above = None if layer.above is None else self._layer(layer.above)
+            content = {"!": "Layer", "above": above, "new": layer_to_dict(layer)}
+            self.names[layer] = self._named(content)
+        return self.names[layer]
+
+    def _named(self, content: Any) -> str:
+        blob = canonical(content)
+        digest = hashlib.sha256(blob).hexdigest()
+        self.blobs.setdefault(digest, blob)
+        return digest
+
+    def _content(self, value: Any) -> Any:
+        if isinstance(value, Tree):
+            return {"!": "Tree", "tree": value.to_dict()}
+        parts = {name: self._plain(getattr(value, name)) for name in _FIELDS[type(value).__name__]}
+        return {"!": type(value).__name__, **parts}
+
+
+# ------------------------------------------------------------------------------------ receiving
+@dataclass
+class Receiver:
+    """A site's end: the names of this epoch, each counted here and kept once a round was released.
+
+    What is wrong with a message is `BadMessage`; a digest that nobody defined is `UnknownName`,
+    upon which the same questions come again with more definitions.
+    """
+
+    known: dict[str, Any] = field(default_factory=dict)
+    past: bytes = b""
+    """A digest of all names that are known, in the order in which they came."""
+
+    def decode(self, bundle: Bundle) -> tuple[list[Query], dict[str, Any]]:
+        """The queries, and what was learned on the way; nothing is kept yet.
+
+        A name is the digest of what it stands for. So what comes out follows from the names that
+        are known and from the bundle, and sites of one process need not read it each.
+        """
+        if bundle.size > MOST_BYTES:
+            raise PartyRefused(Code.BAD_MESSAGE.value)
+        key = (self.past, bundle)
+        found = _READ.get(key)
+        if found is None:
+            found = self._read(bundle)
+            _keep_last(key, found)
+        return list(found[0]), found[1]
+
+    def _read(self, bundle: Bundle) -> _Read:
+        learned: dict[str, Any] = {}
+        read = _Reading(self.known, learned)
+        try:
+            for blob in unpack_blobs(bundle.definitions):
+                read.define(blob)
+            asked = parse(bundle.questions)
+            return tuple(_query(read.value(query)) for query in _listed(asked)), learned
+        except _UnknownName:
+            raise PartyRefused(Code.UNKNOWN_NAME.value) from None
+        except PartyRefused:
+            raise
+        except Exception:
+            # Whatever strange content does to a parser or to a value's own checks is one thing
+            # to the outside: it was no message.
+            raise PartyRefused(Code.BAD_MESSAGE.value) from None
+
+    def keep(self, learned: dict[str, Any]) -> None:
+        """After the round was released: names that a refused round taught are forgotten."""
+        if len(self.known) + len(learned) > MOST_NAMES:
+            raise PartyRefused(Code.BAD_MESSAGE.value)
+        if learned:
+            self.known.update(learned)
+            self.past = hashlib.sha256("".join((self.past.hex(), *learned)).encode()).digest()
+
+    def forget(self) -> None:
+        """At a new epoch."""
+        self.known.clear()
+        self.past = b""
+
+
+_Read = tuple[tuple[Query, ...], dict[str, Any]]
+_READ: dict[tuple[bytes, Bundle], _Read] = {}
+"""The last bundle that was read, which other sites of the same process will read too."""
+
+
+def _keep_last(key: tuple[bytes, Bundle], found: _Read) -> None:
+    _READ.clear()
+    _READ[key] = found
+
+
+class _UnknownName(Exception):
+    pass
+
+
+class _Path(NamedTuple):
+    """A region as it is kept: steps are shared with those above it, however many there are."""
+
+    above: _Path | None
+    step: regions.Step
+    length: int
+
+    def region(self) -> regions.Region:
+        steps, path = [self.step], self.above
+        while path is not None:
+            steps.append(path.step)
+            path = path.above
+        return tuple(reversed(steps))
+
+
+@dataclass
+class _Reading:
+    known: dict[str, Any]
+    learned: dict[str, Any]
+    room: int = MOST_TESTS
+    """Tests that the rest of the bundle may hold: a few packed bytes can hold very many."""
+
+    def define(self, blob: bytes) -> None:
+        digest = hashlib.sha256(blob).hexdigest()
+        value = self.value(parse(blob))
+        if not isinstance(value, (*_NAMED, models.Additive, Layer, _Path)):
+            raise SpecError("this kind of value has no name.")
+        self.learned[digest] = value
+
+    def name(self, digest: Any) -> Any:
+        if digest in self.learned:
+            return self.learned[digest]
+        if digest not in self.known:
+            raise _UnknownName
+        return self.known[digest]
+
+    def value(self, plain: Any) -> Any:
+        if isinstance(plain, list):
+            return tuple(v if type(v) is int else self.value(v) for v in plain)
+        if not isinstance(plain, dict):
+            return plain
+        if "!" not in plain:
+            return self._small(plain)
+        kind = plain["!"]
+        special = _SPECIAL.get(kind)
+        if special is not None:
+            return special(self, plain)
+        parts = {k: self.value(v) for k, v in plain.items() if k != "!"}
+        if parts.keys() != set(_FIELDS[kind]):
+            raise SpecError(f"a {kind} came with other fields.")
+        return _VALUES[kind](**parts)
+
+    def _small(self, plain: dict[str, Any]) -> Any:
+        ((mark, content),) = plain.items()
+        match mark:
+            case "@":
+                found = self.name(content)
+                return found.region() if isinstance(found, _Path) else found
+            case "%":
+                return parse_rational(content)
+            case "#":
+                kind, name = content
+                return _ENUMS[kind][name]
+        raise SpecError(f"{mark!r} marks no value.")
+
+    def tests(self, plain: dict[str, Any]) -> NodeTests:
+        self._make_room(plain["tests"])
+        return NodeTests.from_dict(plain["tests"])
+
+    def layer(self, plain: dict[str, Any]) -> Layer:
+        above = None if plain["above"] is None else self.name(plain["above"])
+        if above is not None:
+            self._make_room(plain["new"]["taken"])
+        return layer_from_dict(plain["new"], above)
+
+    def _make_room(self, packed: dict[str, Any]) -> None:
+        self.room -= tests_in(packed)
+        if self.room < 0:
+            raise SpecError(f"a bundle holds more than {MOST_TESTS} tests.")
+
+    def region(self, plain: dict[str, Any]) -> _Path:
+        above = None if plain["above"] is None else self.name(plain["above"])
+        step = self.value(plain["step"])
+        if not isinstance(above, _Path | None) or not isinstance(step, regions.Step):
+            raise SpecError("a region is a step below another region.")
+        length = 1 if above is None else above.length + 1
+        if length > MOST_STEPS:
+            raise SpecError(f"a region has more than {MOST_STEPS} steps.")
+        return _Path(above, step, length)
+
+    def more(self, plain: dict[str, Any]) -> models.Additive:
+        model = self.name(plain["of"])
+        if not isinstance(model, models.Additive):
+            raise SpecError("only a model grows.")
+        return model.plus(*self.value(plain["trees"]))
+
+
+_SPECIAL: dict[str, Callable[[_Reading, dict[str, Any]], Any]] = {
+    "Tree": lambda read, plain: Tree.from_dict(plain["tree"]),
+    "NodeTests": _Reading.tests,
+    "Layer": _Reading.layer,
+    _MORE: _Reading.more,
+    _REGION: _Reading.region,
+}
+
+
+def _listed(asked: Any) -> list[Any]:
+    if not isinstance(asked, list) or not 0 < len(asked) <= MOST_QUERIES:
+        raise SpecError(f"a bundle asks 1 to {MOST_QUERIES} queries.")
+    return asked
+
+
+def _query(value: Any) -> Query:
+    if not isinstance(value, Query):
+        raise SpecError("this is no query.")
+    return value

@@ -1,0 +1,156 @@
+"""From numbers to cell codes, from cells to bins, from a selection to its two sides.
+
+Codes are uint8, feature-major (F, n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.kernels.dispatch import Kernel, as_input, check_selection, helper
+from hedgerow.schema.arrays import N_CODES, Codes, FloatArray, Int32
+
+N_BUCKETS = 4096  # of the guide to a feature's edges; one byte each, so it stays in the cache
+
+
+def encode_edges(values: NDArray[np.floating[Any]], edges: Sequence[float], out: Codes) -> None:
+    """Writes the number of edges at or below each value; NaN becomes len(edges) + 1, missing."""
+    if out.shape != values.shape or out.dtype != np.uint8:
+        raise SpecError(f"out is {out.dtype} {out.shape}; give one uint8 for each value.")
+    numbers = as_input(values, np.float64)
+    ENCODE.run(numbers, *_ruler(tuple(edges)), out)
+
+
+@lru_cache(maxsize=1024)
+def _ruler(edges: tuple[float, ...]) -> tuple[FloatArray, Codes, float]:
+    """Cuts, and a guide to them; kept, since every chunk of rows is held against the same.
+
+    guide[b] is the number of cuts in buckets before b; it is empty if a bucket would hold two.
+    The bucket floor((x - low) * scale) never falls as x rises, in floating point too, so a cut
+    in a lower bucket is a lower number, and only the cut in a value's own bucket is in doubt.
+    """
+    cuts = as_input(edges, np.float64)
+    if len(cuts) + 2 > N_CODES or not (cuts[1:] > cuts[:-1]).all():
+        raise SpecError(f"{len(cuts)} edges; give at most {N_CODES - 2}, rising.")
+    width = float(cuts[-1]) - float(cuts[0]) if len(cuts) > 1 else 0.0  # may be infinite
+    if not 1e-300 < width < 1e300:
+        return cuts, as_input((), np.uint8), 0.0
+    scale = (N_BUCKETS - 1) / width
+    buckets = np.minimum((cuts - cuts[0]) * scale, N_BUCKETS - 1).astype(np.int32)
+    if not np.diff(buckets).all():
+        return cuts, as_input((), np.uint8), 0.0
+    return cuts, as_input(np.searchsorted(buckets, np.arange(N_BUCKETS)), np.uint8), scale
+
+
+def _encode_plain(
+    values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes
+) -> None:
+    out[:] = np.searchsorted(cuts, values, side="right")
+    out[np.isnan(values)] = len(cuts) + 1
+
+
+def recode(codes: Codes, tables: Codes) -> Codes:
+    """(F, n) bins: cell c of feature j becomes tables[j, c]."""
+    if tables.shape != (len(codes), N_CODES):
+        raise SpecError(f"tables have shape {tables.shape}; give ({len(codes)}, {N_CODES}).")
+    out = np.empty(codes.shape, dtype=np.uint8)
+    RECODE.run(as_input(codes, np.uint8), as_input(tables, np.uint8), out)
+    return out
+
+
+def _recode_plain(codes: Codes, tables: Codes, out: Codes) -> None:
+    for cells, table, bins in zip(codes, tables, out, strict=True):
+        bins[:] = table[cells]
+
+
+def split_rows(cells: Codes, rows: Int32 | None, left: int) -> tuple[Int32, Int32]:
+    """The rows of a selection whose cell is in the bit set `left`, and the others, in order."""
+    if rows is None:
+        rows = np.arange(len(cells), dtype=np.int32)
+    check_selection(rows, len(cells))
+    chosen = as_input(rows, np.int32)
+    bits = np.frombuffer(left.to_bytes(N_CODES // 8, "little"), np.uint8)
+    goes_left = as_input(np.unpackbits(bits, bitorder="little"), np.uint8)
+    lefts, rights = np.empty_like(chosen), np.empty_like(chosen)
+    n_left = SPLIT_ROWS.run(as_input(cells, np.uint8), chosen, goes_left, lefts, rights)
+    return lefts[:n_left].copy(), rights[: chosen.size - n_left].copy()
+
+
+def _split_rows_plain(
+    cells: Codes, rows: Int32, goes_left: Codes, lefts: Int32, rights: Int32
+) -> int:
+    left = goes_left[cells[rows]] == 1
+    n_left = int(left.sum())
+    lefts[:n_left], rights[: rows.size - n_left] = rows[left], rows[~left]
+    return n_left
+
+
+# --------------------------------------------------------------------------------------- loops
+def _encode_loop(
+    values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes
+) -> None:
+    """Number of cuts at or below each value; NaN: one more than there can be."""
+    if guide.size:
+        _by_guide(values, cuts, guide, scale, out)
+    else:
+        _by_search(values, cuts, out)
+    for i in range(values.size):
+        code = out[i]
+        out[i] = code if values[i] == values[i] else np.uint8(cuts.size + 1)
+
+
+@helper
+def _by_guide(values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes) -> None:
+    """The guide counts the cuts in lower buckets; a value's own bucket holds one cut at most."""
+    low, last = cuts[0], np.float64(guide.size - 1)
+    following = np.full(cuts.size + 1, np.nan)  # no value is at or above NaN
+    following[:-1] = cuts
+    for i in range(values.size):
+        bucket = (values[i] - low) * scale
+        bucket = bucket if bucket > 0.0 else 0.0  # NaN too
+        cell = np.uint64(guide[np.uint64(np.int32(bucket if bucket < last else last))])
+        out[i] = cell + np.uint64(values[i] >= following[cell])
+
+
+@helper
+def _by_search(values: FloatArray, cuts: FloatArray, out: Codes) -> None:
+    """Binary search in a number of steps that the compiler knows, so that it needs no branch."""
+    padded = np.full(N_CODES, np.inf)
+    padded[: cuts.size] = cuts
+    for i in range(values.size):
+        found = np.uint64(0)
+        for bit in range(8):
+            step = np.uint64(N_CODES // 2 >> bit)
+            below = padded[found + step - np.uint64(1)] <= values[i]
+            found += step if below else np.uint64(0)
+        out[i] = min(found, np.uint64(cuts.size))  # infinity is not below the padding
+
+
+def _recode_loop(codes: Codes, tables: Codes, out: Codes) -> None:
+    for j in range(codes.shape[0]):
+        cells, table, bins = codes[j], tables[j], out[j]
+        for i in range(cells.size):
+            bins[i] = table[np.uint64(cells[i])]
+
+
+def _split_rows_loop(
+    cells: Codes, rows: Int32, goes_left: Codes, lefts: Int32, rights: Int32
+) -> int:
+    n_left = np.uint64(0)
+    for i in range(rows.size):
+        row = rows[i]
+        lefts[n_left] = row  # written to both sides; only one side moves on
+        rights[np.uint64(i) - n_left] = row
+        n_left += np.uint64(goes_left[np.uint64(cells[np.uint64(row)])])
+    return int(n_left)
+
+
+ENCODE = Kernel(_encode_loop, _encode_plain, effort=10)
+RECODE = Kernel(_recode_loop, _recode_plain)
+SPLIT_ROWS = Kernel(_split_rows_loop, _split_rows_plain)

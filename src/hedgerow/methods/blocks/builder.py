@@ -1,0 +1,244 @@
+"""The builder: grows a tree by a plan of how nodes choose, which come next and what leaves say.
+
+A node's identity is its region. What a chooser learned about a node is handed to the children as
+evidence; what it spent is added up along the path, so that leaves may have what their path did
+not use.
+
+Trees grow in other ways too, and share what can be shared: flows, queries, candidates, scores,
+leaf values. Each of the others is there because binary nodes, one object each, would not do:
+
+| grower                 | what is special                                                     |
+|------------------------|---------------------------------------------------------------------|
+| `builder.grow`         | one object a node; levels or best first; any chooser                |
+| `forests.greedy_trees` | `builder.grow` with boosting's sums, many trees side by side        |
+| `forests.layered`      | all open nodes of a level as arrays: forests of 1e5 nodes           |
+| `forests.random_trees` | drawn from public randomness: no node asks anything                 |
+| `forests.guided`       | all trees at once from the root's tables, as arrays in heap order   |
+| `papers.kary`          | in `recipes`: a child for every bin of the feature that was chosen   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from operator import attrgetter
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from hedgerow.methods.blocks.flow import Flow, together
+from hedgerow.models.tree import MOST_LEAVES, Tree
+from hedgerow.models.uncertainty import Grown, LeafValue
+from hedgerow.schema.arrays import BoolArray, FloatArray
+from hedgerow.schema.regions import EVERYONE, Region, Split, Step
+
+# --------------------------------------------------------------------------------------------------
+# What a node knows of itself and of the nodes above it: released numbers, handed down a tree.
+#
+# Shapes: F features in play, B bins, C channels.
+
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Tables of one node. `possible` says which bins its rows can be in at all."""
+
+    features: tuple[int, ...]
+    masses: FloatArray  # (F, B, C)
+    variances: FloatArray  # (F, B, C)
+    possible: BoolArray  # (F, B)
+    totals: FloatArray  # (C,), not negative
+    total_variance: float
+    split: int = NOWHERE  # the feature whose split made this node: its table is known exactly
+
+    def of(self, features: tuple[int, ...]) -> Belief:
+        """The same node, with fewer features in play."""
+        keep = [self.features.index(f) for f in features]
+        return Belief(
+            features,
+            self.masses[keep],
+            self.variances[keep],
+            self.possible[keep],
+            self.totals,
+            self.total_variance,
+            self.split,
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Channel masses of a node by its parent's answer, and the variance of each.
+
+    `above` is the evidence of all nodes above it, from the root, each by its own answer. `belief`
+    are the tables that the node may expect, where its chooser foretells them.
+    """
+
+    masses: FloatArray  # (C,)
+    variance: float
+    above: tuple[Evidence, ...] = ()
+    belief: Belief | None = None
+
+    @property
+    def rows(self) -> float:
+        return float(self.masses.sum())
+
+    @staticmethod
+    def of(belief: Belief, above: tuple[Evidence, ...] = ()) -> Evidence:
+        return Evidence(belief.totals, belief.total_variance, above, belief)
+
+
+# --------------------------------------------------------------------------------------------------
+# Which open nodes are split next.
+
+N = TypeVar("N")
+_GAIN = attrgetter("gain")
+
+
+class Gains(Protocol):
+    @property
+    def gain(self) -> float: ...
+
+
+class Frontier(Protocol):
+    def is_open(self, n_splits: int) -> bool:
+        """Whether a node that is asked now could still be split."""
+        ...
+
+    def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LevelOrder:
+    """All open nodes at once: one round a level."""
+
+    def is_open(self, n_splits: int) -> bool:
+        return True
+
+    def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]:
+        return list(pending)
+
+
+@dataclass(frozen=True, slots=True)
+class BestFirst:
+    """The node with the largest gain, while splits are left (DP-TopDown, Algorithm 1).
+
+    Departure: children of the last split are not asked. The paper asks and never uses them,
+    which its budget does not cover.
+    """
+
+    max_splits: int
+
+    def is_open(self, n_splits: int) -> bool:
+        return n_splits < self.max_splits
+
+    def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]:
+        if not pending or not self.is_open(n_splits):
+            return []
+        # By items: looking nodes up would hash every path of the tree at every split.
+        most = max(map(_GAIN, pending.values()))
+        return [next(node for node, gains in pending.items() if gains.gain == most)]
+
+
+@dataclass(frozen=True)
+class Node:
+    region: Region
+    depth: int = 0
+    spent: Fraction = Fraction(0)
+    saved: Fraction = Fraction(0)
+    evidence: Evidence | None = field(default=None, compare=False)
+
+    def child(self, choice: Choice, side: int) -> Node:
+        return Node(
+            (*self.region, Step(choice.split, side)),
+            self.depth + 1,
+            self.spent + choice.spent,
+            choice.saved,
+            choice.evidence[side],
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A split taken: what it gains, what asking cost, what is left for the children."""
+
+    split: Split
+    gain: float = 0.0
+    spent: Fraction = Fraction(0)
+    saved: Fraction = Fraction(0)
+    evidence: tuple[Evidence | None, Evidence | None] = field(default=(None, None), compare=False)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The node stays a leaf; asking cost this much all the same, and this much was not asked."""
+
+    spent: Fraction = Fraction(0)
+    saved: Fraction = Fraction(0)
+
+
+ROOT = Node(EVERYONE)
+
+Chooser = Callable[[Node, np.random.Generator], Flow[Choice | Stop]]
+LeafFlow = Callable[[Sequence[Node]], Flow[list[LeafValue]]]
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    choose: Chooser
+    frontier: Frontier
+    max_depth: int
+    leaves: LeafFlow
+
+
+def grow(
+    plan: TreePlan,
+    names: Sequence[str],
+    rng: np.random.Generator,
+    root: Node = ROOT,
+) -> Flow[Grown]:
+    """Grows one tree; `names` are the schema's features in order."""
+    fresh, pending = [root], dict[Node, Choice]()
+    ends, saved, n_splits = list[Node](), list[float](), 0
+    while fresh:
+        # A tree has only so many leaves: a node that could not be split any more is not asked.
+        room = MOST_LEAVES - 1 - n_splits if plan.frontier.is_open(n_splits) else 0
+        able = [n for n in fresh if n.depth < plan.max_depth]
+        ends += [n for n in fresh if n.depth >= plan.max_depth] + able[room:]
+        asking = {n: plan.choose(n, rng) for n in able[:room]}
+        chosen = yield from together(asking)  # one round for all of them
+        saved += [_saved_part(c) for c in chosen.values()]
+        ends += [_after(n, c) for n, c in chosen.items() if isinstance(c, Stop)]
+        pending |= {n: c for n, c in chosen.items() if isinstance(c, Choice)}
+        fresh = []
+        for node in plan.frontier.take(pending, n_splits)[:room]:
+            choice = pending.pop(node)
+            fresh += [node.child(choice, side) for side in (0, 1)]
+            n_splits += 1
+    ends += [_after(n, Stop(c.spent)) for n, c in pending.items()]
+    values = yield from plan.leaves(ends)
+    return assemble(root.region, ends, values, names, tuple(saved))
+
+
+def _saved_part(chosen: Choice | Stop) -> float:
+    """What part of a node's budget its choice left for later."""
+    budget = chosen.spent + chosen.saved
+    return float(chosen.saved / budget) if budget else 0.0
+
+
+def _after(node: Node, stop: Stop) -> Node:
+    return Node(node.region, node.depth, node.spent + stop.spent, node.saved, node.evidence)
+
+
+def assemble(
+    root: Region,
+    ends: Sequence[Node],
+    values: Sequence[LeafValue],
+    names: Sequence[str],
+    saved: tuple[float, ...] = (),
+) -> Grown:
+    """The tree over the ends, with its leaves counted from the left."""
+    at = {n.region[len(root) :]: v for n, v in zip(ends, values, strict=True)}
+    tree = Tree.build(names, {region: v.value.tolist() for region, v in at.items()})
+    return Grown(tree, tuple(at[region] for region in tree.regions()), saved)

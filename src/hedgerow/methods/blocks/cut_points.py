@@ -1,0 +1,174 @@
+"""Where candidate cuts are placed: declared in public, or bought (Maddock et al. 2022, 4.5).
+
+Each method says which grid it needs, what part of the budget it wants if `n_trees` trees are to
+follow, and is a flow that ends with the bins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from hedgerow.methods.blocks import private_bins
+from hedgerow.methods.blocks.flow import Flow, Quote, ask
+from hedgerow.methods.blocks.private_bins import quantile_runs
+from hedgerow.methods.blocks.public_grids import fine_schema, finer_schema
+from hedgerow.models.losses import Loss
+from hedgerow.models.model import Additive
+from hedgerow.privacy.queries import Binning, Cells, Count, QueryKinds, sums
+from hedgerow.schema.schema import Feature, Numeric, Schema, Spacing
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a method may know: the columns, the loss, the model at the start, the trees to come.
+
+    `histograms`: every tree asks a table of all bins at its root.
+    """
+
+    schema: Schema
+    loss: Loss
+    start: Additive
+    n_trees: int
+    batch: int = 1
+    histograms: bool = False
+
+
+class CutPoints(Protocol):
+    def grid(self, schema: Schema) -> Schema:
+        """The schema on the grid this method starts from."""
+        ...
+
+    @property
+    def asks(self) -> QueryKinds: ...
+    @property
+    def protects(self) -> bool:
+        """False if what it asks is only for runs that protect nothing."""
+        ...
+
+    def rounds_for(self, setting: Setting) -> int:
+        """Rounds of its own, before the first tree."""
+        ...
+
+    def share(self, setting: Setting) -> Fraction: ...
+    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]: ...
+
+
+# ----------------------------------------------------------------------------------- in public
+@dataclass(frozen=True)
+class DeclaredCuts:
+    """Evenly spaced over the public range, or over its logarithm: free of charge.
+
+    Even cuts are x <= low + k (high - low) / (n_bins - 1) from k = 0 on, as in the paper: the first
+    one tells the lowest value, where skewed columns pile up, from all others.
+    """
+
+    n_bins: int = 32
+    spacing: Spacing = Spacing.UNIFORM
+
+    def grid(self, schema: Schema) -> Schema:
+        if self.spacing is not Spacing.UNIFORM:
+            return schema.with_grid(bins=self.n_bins, spacing=self.spacing)
+        return replace(schema, features=tuple(self._even(f) for f in schema.features))
+
+    def _even(self, feature: Feature) -> Feature:
+        if not isinstance(feature, Numeric) or feature.edges is not None:
+            return feature
+        ends = np.linspace(feature.low, feature.high, self.n_bins)[:-1]
+        # A cell holds its lower edge, so "x <= cut" is an edge just above the cut.
+        edges = np.nextafter(ends, np.inf)
+        return replace(feature, edges=tuple(np.unique(edges).tolist()))
+
+    @property
+    def asks(self) -> QueryKinds:
+        return frozenset()
+
+    @property
+    def protects(self) -> bool:
+        return True
+
+    def rounds_for(self, setting: Setting) -> int:
+        return 0
+
+    def share(self, setting: Setting) -> Fraction:
+        return Fraction(0)
+
+    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
+        yield from ()
+        return Binning.of_cells(setting.schema)
+
+
+# ------------------------------------------------------------------------------- from counts
+@dataclass(frozen=True)
+class MergedCuts:
+    """Private bins of our own: cells of a fine grid, merged by noisy mass; spikes stay alone."""
+
+    def grid(self, schema: Schema) -> Schema:
+        return finer_schema(schema)
+
+    @property
+    def asks(self) -> QueryKinds:
+        return private_bins.ASKS
+
+    @property
+    def protects(self) -> bool:
+        return True
+
+    def rounds_for(self, setting: Setting) -> int:
+        return 2 if private_bins.numeric_features(setting.schema) else 1
+
+    def share(self, setting: Setting) -> Fraction:
+        return private_bins.BINNING_SHARE
+
+    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
+        counted = yield from private_bins.counted_records()
+        return (yield from private_bins.bins_by_count(setting.schema, counted))
+
+
+@dataclass(frozen=True)
+class QuantileCuts:
+    """Bins of equal noisy mass over the fine grid; without noise, the usual quantiles.
+
+    `exact` is the paper's non-private comparison: it runs only where nothing is protected anyway.
+    """
+
+    n_bins: int = 32
+    exact: bool = False
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    @property
+    def asks(self) -> QueryKinds:
+        return sums(Count, Cells)
+
+    @property
+    def protects(self) -> bool:
+        return not self.exact
+
+    def rounds_for(self, setting: Setting) -> int:
+        return 1 if private_bins.numeric_features(setting.schema) else 0
+
+    def share(self, setting: Setting) -> Fraction:
+        return (
+            private_bins.BINS_SHARE
+            if private_bins.numeric_features(setting.schema)
+            else Fraction(0)
+        )
+
+    def place(self, setting: Setting, quote: Quote) -> Flow[Binning]:
+        schema = setting.schema
+        numeric = private_bins.numeric_features(schema)
+        if not numeric:
+            return Binning.of_cells(schema)
+        query = private_bins.cell_counts(schema, private_bins.BINS_SHARE)
+        counts = (yield from ask(query)).values[:, :, 0]
+        bins = [tuple(range(g.n_cells)) for g in schema.grids]
+        for position, j in enumerate(numeric):
+            mass = np.maximum(counts[position, : schema.grids[j].missing], 0.0)
+            runs = quantile_runs(mass, self.n_bins).tolist()
+            bins[j] = (*runs, runs[-1] + 1)
+        return Binning(tuple(bins))

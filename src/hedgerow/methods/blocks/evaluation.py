@@ -1,0 +1,197 @@
+"""How good models are on records that none of them has seen: one private query for all of them.
+
+Not a way to train. Sites admit it as they admit a recipe: by what it asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.methods.blocks.flow import Flow
+from hedgerow.models.model import Additive, Model, Output
+from hedgerow.privacy.queries import (
+    Answer,
+    ClassCounts,
+    Count,
+    Groups,
+    QueryKinds,
+    ResidualCells,
+    ScoreCells,
+    Summed,
+    SumQuery,
+    TargetCells,
+    sums,
+)
+from hedgerow.privacy.study import Study
+from hedgerow.report.evaluation import ALL_GROUPS
+from hedgerow.report.measures import PROBABILITY_EDGES, stand_out
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.regions import EVERYONE, Region, Step
+from hedgerow.schema.schema import Schema
+
+NAME = "evaluation"
+ALL_SHARE = Fraction(1, 2)
+"""Their own part of the budget, where groups are asked too: sums over groups add up the noise."""
+ERROR_CELLS, COARSE_TARGET_CELLS = 40, 24
+SMALLEST_ERROR = 1e-3
+"""Of the target's range: the end of the first cell of errors."""
+
+
+@dataclass(frozen=True)
+class EvaluationTables:
+    """Noisy counts of one group of records: by model, by cell, by class; and their variance."""
+
+    group: str
+    values: tuple[FloatArray, ...]
+    variance: float
+
+
+def asks(schema: Schema) -> QueryKinds:
+    if schema.classes is not None:
+        return sums(ClassCounts, ScoreCells)
+    return sums(Count, ResidualCells, TargetCells)
+
+
+@dataclass(frozen=True)
+class GroupedBy:
+    """A column whose groups are evaluated one by one; a number is cut at public places."""
+
+    grid: Grid
+    cuts: tuple[float, ...] = ()
+
+    def regions(self) -> dict[str, Region]:
+        """Disjoint: group after group is parted from the rest.
+
+        A record is in one of them, so that all together cost what one costs.
+        """
+        found: dict[str, Region] = {}
+        way: Region = EVERYONE
+        *others, last = self._cells()
+        for cells in others:
+            test = self.grid.split_values(cells)
+            found[self._words(cells)] = (*way, Step(test, 0))
+            way = (*way, Step(test, 1))
+        return {**found, self._words(last): way}
+
+    @property
+    def size(self) -> int:
+        """How many groups there are, but for records of which nothing is known."""
+        return len(self._cells()) - 1
+
+    def _cells(self) -> list[list[int]]:
+        """Cells of each group, missing values last."""
+        known = range(self.grid.missing)
+        if self.grid.kind is not ColumnKind.NUMERIC:
+            return [[cell] for cell in (*known, self.grid.missing)]
+        starts = np.array([-np.inf, *self.grid.edges])
+        group = np.searchsorted(self.cuts, starts, side="right")
+        groups = [np.flatnonzero(group == k).tolist() for k in range(len(self.cuts) + 1)]
+        return [*groups, [self.grid.missing]]
+
+    def _words(self, cells: Sequence[int]) -> str:
+        return self.grid.describe(sum(1 << cell for cell in cells))
+
+
+def flow(
+    models: Sequence[Model],
+    schema: Schema,
+    by: GroupedBy | None,
+    within: Region = EVERYONE,
+    variance: Callable[[Summed], float] | None = None,
+) -> Flow[list[EvaluationTables]]:
+    """The records of a region in one round, with all of the budget.
+
+    With groups, all records have a part of their own. What was released of them tells whether any
+    group would stand out of its noise; if not, groups are not asked and their part is not spent.
+    """
+    if by is None:
+        return (yield from _asked(models, schema, {ALL_GROUPS: within}, Fraction(1)))
+    assert variance is not None
+    (whole,) = yield from _asked(models, schema, {ALL_GROUPS: within}, ALL_SHARE)
+    regions = {name: within + region for name, region in by.regions().items()}
+    noise = variance(_queries(models, schema, within, 1 - ALL_SHARE)[0])
+    if not _are_told(whole.values[0] / by.size, noise, schema):
+        return [whole]
+    return [whole, *(yield from _asked(models, schema, regions, 1 - ALL_SHARE))]
+
+
+def can_tell_groups(
+    records: int, models: Sequence[Model], schema: Schema, by: GroupedBy, study: Study
+) -> bool:
+    """Whether so many records, the same number in every group and class, would stand out."""
+    query = _queries(models, schema, EVERYONE, 1 - ALL_SHARE)[0]
+    table = query.shape[1:]
+    planned = np.full(table, records / by.size / math.prod(table))
+    return _are_told(planned, study.variance(query), schema)
+
+
+def _are_told(counts: FloatArray, variance: float, schema: Schema) -> bool:
+    is_two = schema.classes is not None and len(schema.classes) == 2
+    return stand_out(counts if is_two else counts.reshape(-1, 1), variance)
+
+
+def _asked(
+    models: Sequence[Model], schema: Schema, regions: Mapping[str, Region], share: Fraction
+) -> Flow[list[EvaluationTables]]:
+    asked = [q for region in regions.values() for q in _queries(models, schema, region, share)]
+    replies = yield asked
+    answers = [reply for reply in replies if isinstance(reply, Answer)]
+    each = len(asked) // len(regions)
+    return [_tables(name, answers[k * each : (k + 1) * each]) for k, name in enumerate(regions)]
+
+
+def _queries(
+    models: Sequence[Model], schema: Schema, region: Region, share: Fraction
+) -> list[SumQuery]:
+    if schema.classes is not None:
+        by = ScoreCells(
+            tuple(model.score for model in models),
+            tuple(model.output for model in models),
+            tuple(model.sharpness for model in models),
+            len(schema.classes),
+            PROBABILITY_EDGES,
+        )
+        return [SumQuery(region, ClassCounts(len(schema.classes)), by, share)]
+    each = share / (len(models) + 1)
+    edges = error_edges(schema)
+    groups: list[Groups] = [ResidualCells(predictor(model), edges) for model in models]
+    groups.append(TargetCells(coarse_target_edges(schema)))
+    return [SumQuery(region, Count(), one, each) for one in groups]
+
+
+def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:
+    values = [group for answer in answers for group in answer.values]
+    return EvaluationTables(name, tuple(values), answers[0].variance)
+
+
+def error_edges(schema: Schema) -> tuple[float, ...]:
+    """Rising by equal factors up to the whole range."""
+    width = _width(schema)
+    return tuple(float(e) for e in width * np.geomspace(SMALLEST_ERROR, 0.9, ERROR_CELLS - 1))
+
+
+def coarse_target_edges(schema: Schema) -> tuple[float, ...]:
+    assert schema.target is not None
+    ends = schema.target.low, schema.target.high
+    return tuple(float(e) for e in np.linspace(*ends, COARSE_TARGET_CELLS + 1)[1:-1])
+
+
+def _width(schema: Schema) -> float:
+    assert schema.target is not None
+    return schema.target.high - schema.target.low
+
+
+def predictor(model: Model) -> Additive:
+    """The sum whose raw value is the prediction: trees that vote are divided by their number."""
+    score = model.score
+    if model.output is not Output.MEAN:
+        return score
+    many = max(len(score.trees), 1)
+    trees = tuple(tree.with_values(tree.values / many) for tree in score.trees)
+    return Additive(tuple(b / many for b in score.base), trees=trees)

@@ -1,0 +1,184 @@
+"""Many complete trees from the root tables alone: no further question, no further charge.
+
+Extremely randomised trees (Geurts et al. 2006) whose candidates are compared by what the root
+tables say of them: a node carries its expected class totals and takes classes to be independent
+of each other's features below it (the naive-Bayes model). Randomness is public.
+
+Shapes: T trees, M nodes of one level of all trees, F features, B bins, C channels. Nodes of a
+tree stand in heap order: the children of v are 2 v + 1 and 2 v + 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.methods.blocks.builder import Belief
+from hedgerow.methods.blocks.scores import TINY
+from hedgerow.models.tree import Tree
+from hedgerow.schema.arrays import FloatArray, IntArray
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import Split
+
+NO_SPLIT = -1
+WEIGHT_FLOOR = 0.1  # of the best feature's weight, so that no feature is shut out
+
+
+@dataclass(frozen=True)
+class Skeletons:
+    """Complete trees of one depth: which feature each inner node tests, and the last bin left."""
+
+    feature: IntArray  # (T, 2^depth - 1), NO_SPLIT where no feature has two bins left
+    cut: IntArray
+    depth: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tree without values, and the heap number of each of its leaves from the left."""
+
+    tree: Tree
+    leaf_at: IntArray
+
+
+def feature_weights(best_gains: FloatArray, floor: float = WEIGHT_FLOOR) -> FloatArray:
+    """(F,) chances of a feature to be looked at, from its best gain at the root."""
+    gains = np.maximum(best_gains, 0.0)
+    top = float(gains.max())
+    return np.sqrt(gains / top if top > 0.0 else np.ones(len(gains))) + floor
+
+
+def guided_skeletons(
+    belief: Belief,
+    weights: FloatArray,
+    n_trees: int,
+    depth: int,
+    tries: int,
+    rng: np.random.Generator,
+) -> Skeletons:
+    """Each node draws `tries` features and a random cut of each, and keeps the best of them."""
+    below = np.cumsum(np.maximum(belief.masses, 0.0) + 1.0, axis=1)
+    below = np.pad(below, ((0, 0), (1, 0), (0, 0)))  # (F, B + 1, C) mass before each bin
+    level = _Level(
+        np.zeros((n_trees, len(weights)), np.int64),
+        np.tile(belief.possible.sum(axis=1) - 1, (n_trees, 1)),
+        np.tile(belief.totals, (n_trees, 1)),
+    )
+    features, cuts = [], []
+    for _ in range(depth):
+        chosen = _best_of(level, below, weights, tries, rng)
+        features.append(chosen.feature.reshape(n_trees, -1))
+        cuts.append(chosen.cut.reshape(n_trees, -1))
+        level = _children(level, chosen)
+    return Skeletons(np.concatenate(features, axis=1), np.concatenate(cuts, axis=1), depth)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """The nodes of one level: bins still possible, first and last, and expected class totals."""
+
+    first: IntArray  # (M, F)
+    last: IntArray
+    totals: FloatArray  # (M, C)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    feature: IntArray  # (M,)
+    cut: IntArray
+    left: FloatArray  # (M, C) expected totals of the left child
+
+
+def _best_of(
+    level: _Level, below: FloatArray, weights: FloatArray, tries: int, rng: np.random.Generator
+) -> _Chosen:
+    chances = np.cumsum(weights * (level.last > level.first), axis=1)
+    best = np.full(len(chances), -1.0)
+    feature, cut = np.full(len(chances), NO_SPLIT), np.zeros(len(chances), np.int64)
+    left = level.totals.copy()
+    for _ in range(tries):
+        drawn, at = _draw(level, chances, rng)
+        sent = _sent_left(level, below, drawn, at)
+        gain = np.where(chances[:, -1] > 0.0, _purity(sent) + _purity(level.totals - sent), -1.0)
+        better = gain > best
+        best = np.where(better, gain, best)
+        feature, cut = np.where(better, drawn, feature), np.where(better, at, cut)
+        left = np.where(better[:, None], sent, left)
+    return _Chosen(feature, cut, left)
+
+
+def _draw(
+    level: _Level, chances: FloatArray, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """A feature of each node among those with two bins left, and one of its cuts."""
+    nodes = np.arange(len(chances))
+    x = rng.random(len(chances)) * chances[:, -1]
+    drawn = np.minimum((chances <= x[:, None]).sum(axis=1), chances.shape[1] - 1)
+    first, last = level.first[nodes, drawn], level.last[nodes, drawn]
+    return drawn, first + (rng.random(len(chances)) * (last - first)).astype(np.int64)
+
+
+def _sent_left(level: _Level, below: FloatArray, feature: IntArray, cut: IntArray) -> FloatArray:
+    """(M, C) class totals times the part of each class's rows, at the root, below the cut."""
+    nodes = np.arange(len(feature))
+    first, last = level.first[nodes, feature], level.last[nodes, feature]
+    start = below[feature, first]
+    part = (below[feature, cut + 1] - start) / (below[feature, last + 1] - start)
+    return np.asarray(level.totals * part)
+
+
+def _purity(masses: FloatArray) -> FloatArray:
+    return np.asarray((masses**2).sum(axis=1) / (masses.sum(axis=1) + TINY))
+
+
+def _children(level: _Level, chosen: _Chosen) -> _Level:
+    """Left and right child of each node beside each other. Where nothing splits, all go left."""
+    first, last = np.repeat(level.first, 2, axis=0), np.repeat(level.last, 2, axis=0)
+    split = np.flatnonzero(chosen.feature != NO_SPLIT)
+    last[2 * split, chosen.feature[split]] = chosen.cut[split]
+    first[2 * split + 1, chosen.feature[split]] = chosen.cut[split] + 1
+    totals = np.repeat(chosen.left, 2, axis=0)
+    totals[1::2] = level.totals - chosen.left
+    return _Level(first, last, totals)
+
+
+# --------------------------------------------------------------------------------------- trees
+def shapes_of(skeletons: Skeletons, grids: Grids) -> list[Shape]:
+    """The trees themselves; a node that cannot split is a leaf."""
+    splits: dict[tuple[int, int], Split] = {}
+    n_bins = max(grids.binning.n_bins)
+
+    def split(feature: int, cut: int) -> Split:
+        if (feature, cut) not in splits:
+            splits[feature, cut] = grids.split(feature, np.arange(n_bins) <= cut)
+        return splits[feature, cut]
+
+    shapes = []
+    for feature, cut in zip(skeletons.feature.tolist(), skeletons.cut.tolist(), strict=True):
+        nodes: list[Split | tuple[float, ...]] = []
+        leaf_at, waiting = [], [0]
+        while waiting:
+            v = waiting.pop()
+            if v < len(feature) and feature[v] != NO_SPLIT:
+                nodes.append(split(feature[v], cut[v]))
+                waiting += [2 * v + 2, 2 * v + 1]
+            else:
+                nodes.append(())
+                leaf_at.append(v)
+        tree = Tree.of_preorder(grids.schema.names, nodes)
+        shapes.append(Shape(tree, np.asarray(leaf_at)))
+    return shapes
+
+
+def on_last_level(shapes: list[Shape], sums: FloatArray, depth: int) -> FloatArray:
+    """(T, 2^depth, C) leaf sums (T, L, C) at the places of complete trees.
+
+    A leaf above the last level stands for its leftmost descendant; the others hold nothing.
+    """
+    out = np.zeros((len(shapes), 2**depth, sums.shape[2]))
+    for row, shape, mine in zip(out, shapes, sums, strict=True):
+        height = depth - np.floor(np.log2(shape.leaf_at + 1)).astype(np.int64)
+        place = (shape.leaf_at + 1) * 2**height - 2**depth
+        row[place] = mine[: len(place)]
+    return out

@@ -1,0 +1,339 @@
+"""Grows a tree level by level with all open nodes as arrays: one query a level.
+
+The builder in `builder.py` keeps an object per node, which is the clearer way for trees of some
+hundred nodes. A forest of fully grown trees has hundreds of thousands, hence this second one.
+
+Shapes: N open nodes, m tests of each, C channels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.methods.blocks.flow import Flow, ask
+from hedgerow.methods.blocks.histograms import PATIENCE
+from hedgerow.methods.blocks.scores import TINY, Impurity
+from hedgerow.models.layers import NO_TEST, ROOT_LAYER, Layer, NodeTests
+from hedgerow.models.tree import MOST_LEAVES, Tree
+from hedgerow.privacy.bundles import MOST_INTEGERS
+from hedgerow.privacy.queries import Sides, Statistic, SumQuery
+from hedgerow.schema.arrays import N_CODES, BoolArray, FloatArray, Int16, IntArray, Words
+from hedgerow.schema.grids import ColumnKind
+from hedgerow.schema.regions import Region, Split
+from hedgerow.schema.schema import Schema
+
+# --------------------------------------------------------------------------------------------------
+# Random tests for all open nodes of a level at once, from public randomness alone.
+#
+# Geurts et al. 2006 draw a node's cut between the smallest and the largest value it holds. These
+# are facts about rows, so here a cut is drawn where the public range and the tests above the node
+# still leave room. A cut in the node's own range is such a cut given that it parts the node: who
+# wants that law draws more tests than needed and drops those that part nothing.
+#
+# Shapes: N nodes, F features, m tests of each node, H categorical features.
+
+ALL_BITS = np.uint64(2**64 - 1)
+
+
+def cell_sets(cells: IntArray) -> Words:
+    """(k, 4): for each number c, the set of the cells below c."""
+    bits = np.arange(N_CODES)[None, :] < cells[:, None]
+    return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+PREFIXES = cell_sets(np.arange(N_CODES + 1))
+
+
+@dataclass(frozen=True)
+class DrawnColumns:
+    """What drawing needs to know of the schema."""
+
+    schema: Schema
+
+    @cached_property
+    def known(self) -> IntArray:
+        """(F,) cells that are not `missing`; these come first."""
+        return np.array([grid.missing for grid in self.schema.grids])
+
+    @cached_property
+    def missing(self) -> Words:
+        """(F, 4) the set of the missing cell alone."""
+        return PREFIXES[self.known + 1] & ~PREFIXES[self.known]
+
+    @cached_property
+    def categorical(self) -> IntArray:
+        """(H,) features whose cells have no order."""
+        kinds = [grid.kind for grid in self.schema.grids]
+        return np.array(
+            [j for j, kind in enumerate(kinds) if kind is not ColumnKind.NUMERIC], np.int64
+        )
+
+    @cached_property
+    def edges(self) -> FloatArray:
+        """(F, 257) the lower edge of each cell as a part of the range, and 1 from the last on."""
+        out = np.ones((len(self.known), N_CODES + 1))
+        for row, grid in zip(out, self.schema.grids, strict=True):
+            if grid.kind is ColumnKind.NUMERIC:
+                inner = (np.array(grid.edges) - grid.low) / (grid.high - grid.low)
+                row[: grid.missing] = [0.0, *inner]
+        return out
+
+    def cell_of(self, feature: IntArray, part: FloatArray) -> IntArray:
+        """The cell in which a value lies, given as a part of the feature's range."""
+        flat = (self.edges[:, :-1] + 2.0 * np.arange(len(self.known))[:, None]).reshape(-1)
+        return np.searchsorted(flat, part + 2.0 * feature, side="right") - N_CODES * feature - 1
+
+    @cached_property
+    def place(self) -> IntArray:
+        """(F,) place of a feature among the categorical ones, -1 for a number."""
+        out = np.full(len(self.known), -1)
+        out[self.categorical] = np.arange(len(self.categorical))
+        return out
+
+
+@dataclass(frozen=True)
+class Room:
+    """Which known cells the path to each node leaves in reach."""
+
+    first: Int16  # (N, F) of an ordered feature
+    last: Int16  # (N, F)
+    values: Words  # (N, H, 4) of a categorical one
+
+    @staticmethod
+    def at_the_root(columns: DrawnColumns) -> Room:
+        last = (columns.known - 1).astype(np.int16)[None, :]
+        return Room(np.zeros_like(last), last, PREFIXES[columns.known[columns.categorical]][None])
+
+    @staticmethod
+    def holding(columns: DrawnColumns, occupied: BoolArray) -> Room:
+        """Of a root that is known to hold rows in these cells (F, B) alone."""
+        known = occupied & (np.arange(occupied.shape[1]) < columns.known[:, None])
+        found = known.any(axis=1)
+        first = np.where(found, known.argmax(axis=1), 0)
+        last = np.where(found, known.shape[1] - 1 - known[:, ::-1].argmax(axis=1), 0)
+        wide = np.zeros((len(columns.categorical), N_CODES), bool)
+        wide[:, : known.shape[1]] = known[columns.categorical]
+        values = np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+        return Room(first.astype(np.int16)[None], last.astype(np.int16)[None], values[None])
+
+    def open_features(self, columns: DrawnColumns) -> BoolArray:
+        """(N, F) whether two known cells at least are in reach."""
+        is_open = self.last > self.first
+        is_open[:, columns.categorical] = np.bitwise_count(self.values).sum(axis=2) > 1
+        return is_open
+
+    def below(self, layer: Layer, columns: DrawnColumns) -> Room:
+        """Of the nodes of `layer`, whose tests narrow the room of the nodes above."""
+        assert layer.taken is not None
+        above, side = np.nonzero(layer.children >= 0)
+        order = np.argsort(layer.children[above, side])
+        above, side = above[order], side[order]
+        first, last, values = self.first[above], self.last[above], self.values[above]
+        feature, left = layer.taken.feature[above].astype(np.int64), layer.taken.left[above]
+        nodes, place = np.arange(len(above)), columns.place[feature]
+        ordered = place < 0
+        cut = np.bitwise_count(left & PREFIXES[columns.known[feature]]).sum(axis=1)
+        lefts, rights = nodes[ordered & (side == 0)], nodes[ordered & (side == 1)]
+        last[lefts, feature[lefts]] = cut[lefts] - 1
+        first[rights, feature[rights]] = cut[rights]
+        mine = nodes[~ordered]
+        goes = np.where(side[mine, None] == 0, left[mine], ~left[mine])
+        values[mine, place[mine]] &= goes
+        return Room(first, last, values)
+
+
+def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: np.random.Generator) -> NodeTests:
+    """M different features of every node in random order, with one random test each.
+
+    Ordered cells are cut anywhere in reach; categories go left in random halves; `missing` goes
+    to a random side. A node with fewer features in reach gets fewer tests.
+    """
+    feature = _features(room.open_features(columns), m, rng)
+    column = np.maximum(feature, 0).astype(np.int64)
+    left = _prefixes(columns, room, column, rng)
+    if len(columns.categorical):
+        left = np.where(
+            (columns.place[column] < 0)[..., None], left, _halves(columns, room, column, rng)
+        )
+    side = np.where(rng.random(column.shape) < 0.5, ALL_BITS, np.uint64(0))
+    return NodeTests(feature, left | columns.missing[column] & side[..., None])
+
+
+def _features(is_open: BoolArray, m: int, rng: np.random.Generator) -> Int16:
+    """(N, m) open features in random order, NO_TEST where there are no more."""
+    keys = np.where(is_open, rng.random(is_open.shape), 2.0)
+    order = np.argsort(keys, axis=1)[:, :m]
+    found = np.take_along_axis(is_open, order, axis=1)
+    return np.where(found, order, NO_TEST).astype(np.int16)
+
+
+def _prefixes(
+    columns: DrawnColumns, room: Room, column: IntArray, rng: np.random.Generator
+) -> Words:
+    """(N, m, 4) cells below a cut in reach: below a random value, or a random one of the cells.
+
+    On a grid that is fine where values may pile up, cells stand for orders of magnitude. A value
+    alone would hardly ever cut a skewed column; a cell alone would waste cuts on an even one.
+    """
+    nodes = np.arange(len(column))[:, None]
+    first, last = (a[nodes, column].astype(np.int64) for a in (room.first, room.last))
+    low, high = columns.edges[column, first], columns.edges[column, last + 1]
+    by_value = columns.cell_of(column, low + (high - low) * rng.random(column.shape))
+    by_cell = first + (rng.random(column.shape) * (last - first)).astype(np.int64)
+    cell = np.where(rng.random(column.shape) < 0.5, by_value, by_cell)
+    return np.asarray(PREFIXES[np.clip(cell + 1, first + 1, np.maximum(last, first + 1))])
+
+
+def _halves(columns: DrawnColumns, room: Room, column: IntArray, rng: np.random.Generator) -> Words:
+    """(N, m, 4) a random half of the values in reach, one of them if a half would be empty."""
+    nodes = np.arange(len(column))[:, None]
+    values = room.values[nodes, np.maximum(columns.place[column], 0)]
+    half = values & rng.integers(0, 2**64, values.shape, dtype=np.uint64)
+    empty = (half == 0).all(axis=-1) | (half == values).all(axis=-1)
+    return np.where(empty[..., None], _one_of(values), half)
+
+
+def _one_of(values: Words) -> Words:
+    """The lowest member of each set."""
+    lowest = values & (~values + np.uint64(1))
+    earlier = np.cumsum(values != 0, axis=-1) - (values != 0)
+    return np.where(earlier == 0, lowest, np.uint64(0))
+
+
+MOST_ASKED_TESTS = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSplits:
+    """How a node is split: the best of some random tests, by their noisy 2 x C tables.
+
+    Of `asked` tests the first `considered` that part the node compete: where nothing costs
+    budget, asking a few more gives the law of tests drawn within the node's own range.
+    """
+
+    statistic: Statistic
+    impurity: Impurity
+    considered: int
+    asked: int
+    max_depth: int
+    min_samples_split: float
+    min_samples_leaf: float
+    level_share: Fraction
+    noise: float  # variance in each cell that the study adds to what sites hold
+
+
+@dataclass
+class Branches:
+    """What has been grown so far: per level, the layer below and the masses of all children."""
+
+    layers: list[Layer] = field(default_factory=list)
+    masses: list[FloatArray] = field(default_factory=list)  # (2 x tests taken, C)
+    root: FloatArray | None = None
+
+    @property
+    def n_leaves(self) -> int:
+        """Of the tree, if it ended here."""
+        return 1 + sum(len(masses) // 2 for masses in self.masses)
+
+
+def grow_layers(
+    rules: RandomSplits, schema: Schema, rng: np.random.Generator, region: Region, room: Room
+) -> Flow[Branches]:
+    """Asks once a level until no node is open; stops on released numbers only.
+
+    `room` is where the root may be cut.
+    """
+    columns, grown, layer = DrawnColumns(schema), Branches(), ROOT_LAYER
+    while len(grown.layers) < rules.max_depth and layer.n_nodes:
+        cuts = random_cuts(columns, room, rules.asked, rng)
+        if (cuts.feature == NO_TEST).all():
+            break
+        query = SumQuery(region, rules.statistic, Sides(layer, cuts), rules.level_share)
+        tables, totals = agreeing((yield from ask(query)).values, cuts)
+        grown.root = totals[0] if grown.root is None else grown.root
+        best, wanted = best_tests(rules, tables, cuts)
+        wanted &= np.cumsum(wanted) <= MOST_LEAVES - grown.n_leaves
+        sides = tables[best[wanted], np.flatnonzero(wanted)].reshape(-1, tables.shape[-1])
+        is_open = goes_on(rules, sides)
+        is_open &= np.cumsum(is_open) <= most_open(rules.asked, rules.statistic.channels)
+        layer = Layer(layer, cuts.picked(best, wanted), is_open)
+        room = room.below(layer, columns)
+        grown.layers.append(layer)
+        grown.masses.append(sides)
+    return grown
+
+
+def most_open(asked: int, channels: int) -> int:
+    """Open nodes of a level whose tests, so many of each, still go in one query.
+
+    Tests are packed in `MOST_ASKED_TESTS` at most; a table has two sides, and a label that is told
+    in bits has two of them a class and one more.
+    """
+    integers = 2 * asked * (2 * channels + 1)
+    return min(MOST_LEAVES, MOST_ASKED_TESTS // asked, MOST_INTEGERS // integers)
+
+
+def agreeing(values: FloatArray, cuts: NodeTests) -> tuple[FloatArray, FloatArray]:
+    """(m, N, 2, C) tables that agree on their node's total, and these totals (N, C).
+
+    Every test of a node counts the same rows: the mean of the totals has 1 / m of their variance,
+    and each table takes half of what it differs by on either side.
+    """
+    tables = values.reshape(len(values), -1, 2, values.shape[-1])
+    asked = (cuts.feature.T != NO_TEST)[:, :, None]
+    sums = tables.sum(axis=2)  # (m, N, C)
+    totals = (sums * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
+    return tables + (totals - sums)[:, :, None, :] / 2.0, totals
+
+
+def best_tests(
+    rules: RandomSplits, tables: FloatArray, cuts: NodeTests
+) -> tuple[NDArray[np.intp], BoolArray]:
+    """(N,) the best test of each node, and whether there is one."""
+    rows = tables.sum(axis=-1)  # (m, N, 2)
+    least = max(rules.min_samples_leaf, TINY)
+    allowed = (rows >= least).all(axis=2) & (cuts.feature.T != NO_TEST)
+    allowed &= np.cumsum(allowed, axis=0) <= rules.considered
+    left_over = np.where(allowed, rules.impurity(tables).sum(axis=2), np.inf)
+    return np.argmin(left_over, axis=0), allowed.any(axis=0)
+
+
+def goes_on(rules: RandomSplits, masses: FloatArray) -> BoolArray:
+    """(N,) whether a node may be split: enough rows and two classes, as far as noise can tell."""
+    spread = PATIENCE * math.sqrt(rules.noise)
+    rows = masses.sum(axis=1) + spread * math.sqrt(masses.shape[1])
+    present = (masses + spread > TINY).sum(axis=1)
+    return np.asarray((rows >= rules.min_samples_split) & (present > 1))
+
+
+def assembled(grown: Branches, schema: Schema, channels: int) -> tuple[Tree, FloatArray]:
+    """The tree without values, and its leaves' masses (L, C) as the tables had them."""
+    taken = [_splits(layer, schema) for layer in grown.layers]
+    start = np.zeros(channels) if grown.root is None else grown.root
+    nodes, leaves = list[Split | tuple[float, ...]](), list[FloatArray]()
+    waiting: list[tuple[int, int, FloatArray]] = [(0, 0, start)]  # level, node there, its masses
+    while waiting:
+        level, node, masses = waiting.pop()
+        found = taken[level].get(node) if level < len(taken) else None
+        if found is None:
+            nodes.append(())
+            leaves.append(masses)
+            continue
+        split, rank = found
+        nodes.append(split)
+        numbers, below = grown.layers[level].children[node], grown.masses[level]
+        waiting += [(level + 1, int(numbers[s]), below[2 * rank + s]) for s in (1, 0)]
+    return Tree.of_preorder(schema.names, nodes), np.array(leaves)
+
+
+def _splits(layer: Layer, schema: Schema) -> dict[int, tuple[Split, int]]:
+    """The tests that led to a layer, by node above, each with its number among them."""
+    assert layer.taken is not None
+    nodes = np.flatnonzero(layer.taken.feature != NO_TEST).tolist()
+    return {node: (layer.taken.split(node, schema), rank) for rank, node in enumerate(nodes)}

@@ -1,0 +1,371 @@
+"""Leaves that lean on the nodes above them: the less sure a node is, the more.
+
+Bottom-up, a node's total is averaged with the sum of its children (Hay et al. 2010); top-down,
+its proportions are p = (N + m p_parent) / (n + m), where m grows with the noise in N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.methods.blocks.builder import LeafFlow, Node
+from hedgerow.methods.blocks.flow import Flow, ask
+from hedgerow.methods.blocks.goal import Goal
+from hedgerow.methods.blocks.histograms import above_of
+from hedgerow.methods.blocks.scores import TINY
+from hedgerow.methods.blocks.tables import inverse_variance
+from hedgerow.models.tree import Tree
+from hedgerow.models.uncertainty import MOST_OF_A_PART, Grown, LeafValue, of_proportions
+from hedgerow.privacy.queries import Answer, Leaves, Reply, Statistic, SumQuery, Whole
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.regions import EVERYONE, Region
+
+# --------------------------------------------------------------------------------------------------
+# What leaves say. A leaf component asks for all ends of a tree at once, or asks nothing.
+
+
+def plain_proportions(masses: FloatArray) -> FloatArray:
+    """Class probabilities; masses below zero count as none, an empty leaf says nothing."""
+    c = np.maximum(masses, 0.0)
+    n = c.sum()
+    return c / n if n > 0 else np.full(len(c), 1.0 / len(c))
+
+
+def unspent(node: Node) -> Fraction:
+    """What the path to a node left of the whole budget."""
+    return 1 - node.spent
+
+
+def by_query(statistic: Statistic, share_of: Callable[[Node], Fraction]) -> LeafFlow:
+    """One sum per leaf, in one round. `share_of` may give a leaf what its path did not spend."""
+
+    def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+        replies = yield [SumQuery(n.region, statistic, Whole(), share_of(n)) for n in ends]
+        return [_plain(reply) for reply in replies]
+
+    return leaves
+
+
+def _plain(reply: Reply) -> LeafValue:
+    assert isinstance(reply, Answer)
+    masses = reply.values[0, 0]
+    return LeafValue(plain_proportions(masses), masses, reply.variance)
+
+
+Estimate = tuple[FloatArray, float]
+"""Channel masses of a node and the variance of each."""
+
+PSEUDO_ROWS = 2.0
+CLASSES_PER_NOISE = 0.5  # of a forest's leaves, whose noise its trees average out
+
+
+@dataclass(frozen=True)
+class Lean:
+    """How many pseudo-rows of its parent a node gets: 2 and `per_noise` times variance / rows."""
+
+    per_noise: float
+
+    def proportions(self, masses: FloatArray, variance: float, parent: FloatArray) -> FloatArray:
+        masses = np.maximum(masses, 0.0)
+        n = float(masses.sum())
+        m = PSEUDO_ROWS + self.per_noise * variance * len(masses) / max(n, 1.0)
+        return (masses + m * parent) / (n + m)
+
+
+def lean_of(goal: Goal) -> Lean:
+    """A mean target varies less than a class does, so noise counts for more against it."""
+    return Lean(2.0) if goal.shape is None else Lean(1.0 / goal.shape.spread)
+
+
+class LeafBudget(Enum):
+    """What a leaf is asked with: all that its path did not spend, or the leaves' share alone."""
+
+    UNSPENT = "unspent"
+    SHARE = "share"
+
+
+def by_leaf_budget(goal: Goal, budget: LeafBudget, share: Fraction, *, lean: bool) -> LeafFlow:
+    """Leaves asked with what the budget gives them, read with their parents or alone."""
+
+    def share_of(node: Node) -> Fraction:
+        return unspent(node) if budget is LeafBudget.UNSPENT else share
+
+    if lean:
+        return by_leaning_on_parents(goal, share_of, lean_of(goal))
+    return by_query(goal.statistic, share_of)
+
+
+def by_leaning_on_parents(goal: Goal, share_of: Callable[[Node], Fraction], lean: Lean) -> LeafFlow:
+    """One sum per leaf, in one round; then consistency upwards and shrinkage downwards."""
+
+    def said(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+        replies = yield [SumQuery(n.region, goal.statistic, Whole(), share_of(n)) for n in ends]
+        asked = dict[Region, Estimate]()
+        for node, reply in zip(ends, replies, strict=True):
+            assert isinstance(reply, Answer)
+            asked[node.region] = (np.maximum(reply.values[0, 0], 0.0), reply.variance)
+        p = leaning_proportions(consistent_upwards(asked, _above(ends)), lean)
+        return [goal.leaf(p[n.region], *asked[n.region]) for n in ends]
+
+    return said
+
+
+def _above(ends: Sequence[Node]) -> dict[Region, Estimate]:
+    """The totals of all inner nodes, as the choosers left them."""
+    above = dict[Region, Estimate]()
+    for node in ends:
+        known = above_of(node)
+        if node.depth and not known:
+            raise SpecError(
+                "leaves were to lean on the nodes above them, of which the chooser tells nothing; "
+                "use lean=False, or a chooser that reads tables or counts."
+            )
+        start = len(node.region) - len(known)
+        for k, evidence in enumerate(known):
+            above[node.region[: start + k]] = (evidence.masses, evidence.variance)
+    return above
+
+
+def consistent_upwards(
+    leaves: dict[Region, Estimate], above: dict[Region, Estimate]
+) -> dict[Region, Estimate]:
+    """All nodes, each inner one averaged with the sum of its children; parents come first."""
+    children = dict[Region, set[Region]]()
+    for region in [*leaves, *above]:
+        if region[:-1] in above and region:
+            children.setdefault(region[:-1], set()).add(region)
+    best = dict(leaves)
+    for region in sorted(above, key=len, reverse=True):
+        parts = [best[child] for child in children[region]]
+        whole = sum((m for m, _ in parts), np.zeros_like(parts[0][0]))
+        best[region] = inverse_variance([above[region], (whole, sum(v for _, v in parts))])
+    return dict(sorted(best.items(), key=lambda item: len(item[0])))
+
+
+def leaning_proportions(nodes: dict[Region, Estimate], lean: Lean) -> dict[Region, FloatArray]:
+    """Of every node, from the root down; the root leans on equal shares."""
+    p = dict[Region, FloatArray]()
+    for region, (masses, variance) in nodes.items():
+        parent = p.get(region[:-1]) if region else None
+        if parent is None:
+            parent = np.full(len(masses), 1.0 / len(masses))
+        p[region] = lean.proportions(masses, variance, parent)
+    return p
+
+
+def leaning_on_all(masses: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
+    """(L, C) proportions of leaves (L, C), each leaning on all leaves together, and their noise.
+
+    A leaf gets as many pseudo-rows of everybody's proportions as its total has deviations of
+    noise. Without noise it says what it counts: a leaf of a deep tree may hold one row, and
+    without this rule a noisy one would say whatever the noise says.
+    """
+    positive = np.maximum(masses, 0.0)
+    everyone = positive.sum(axis=0) + TINY
+    pseudo_rows = np.sqrt(variance * masses.shape[1]) + TINY
+    rows = positive.sum(axis=1, keepdims=True)
+    prior = everyone / everyone.sum()
+    p = np.asarray((positive + pseudo_rows * prior) / (rows + pseudo_rows))
+    return p, of_proportions(p, rows + pseudo_rows, variance)
+
+
+# ------------------------------------------------------------------------------ complete trees
+def level_sums(leaves: FloatArray) -> list[FloatArray]:
+    """(T, 2^l, C) sums of the nodes of every level l, from the root down."""
+    levels = [leaves]
+    while levels[0].shape[1] > 1:
+        n_trees, n_nodes, channels = levels[0].shape
+        levels.insert(0, levels[0].reshape(n_trees, n_nodes // 2, 2, channels).sum(axis=2))
+    return levels
+
+
+def leaf_proportions(
+    goal: Goal, leaves: FloatArray, variance: float, prior: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(T, nodes, C) proportions of all nodes in heap order, and the deviations of their noise.
+
+    Masses below zero count as zero for classes. Of a skewed number that would raise every thin
+    leaf, so its leaves are means around the prior, whose noise has no direction.
+    """
+    if goal.shape is None:
+        return complete_proportions(leaves, variance, prior, CLASSES_PER_NOISE)
+    p = float(prior[1])
+    rows = leaves.sum(axis=-1)
+    around = np.stack([rows, leaves[..., 1] - p * rows], axis=-1)
+    noise = variance * (p**2 + (1.0 - p) ** 2)
+    found = [
+        complete_means(tree, 2.0 * variance, noise, goal.shape.spread, len(around))
+        for tree in around
+    ]
+    u, moved = np.stack([p + mean for mean, _ in found]), np.stack([own for _, own in found])
+    u = np.clip(u, 0.0, 1.0)
+    return np.stack([1.0 - u, u], axis=-1), np.stack([moved, moved], axis=-1)
+
+
+def complete_proportions(
+    leaves: FloatArray, variance: float, prior: FloatArray, per_noise: float
+) -> tuple[FloatArray, FloatArray]:
+    """(T, nodes, C) proportions of all nodes in heap order, each leaning on its parent.
+
+    The root's are the prior itself: a tree's own sum has the noise of all its leaves. A node's
+    noise is that of all leaves below it. Rows are taken to be at least one deviation of it, so
+    that an empty node leans on its parent and not on nothing. Beside them the deviations of their
+    noise, as if a node's and its parent's were the same: they share it, and that is most.
+    """
+    levels = level_sums(leaves)
+    n_trees, _, channels = leaves.shape
+    p = np.broadcast_to(prior, (n_trees, 1, channels))
+    moved = np.zeros_like(p)
+    out, deviations = [p], [moved]
+    for level, sums in enumerate(levels[1:], start=1):
+        masses = np.maximum(sums, 0.0)
+        n = masses.sum(axis=2, keepdims=True)
+        noise = variance * channels * 2 ** (len(levels) - 1 - level)
+        m = PSEUDO_ROWS + per_noise * noise / np.maximum(n, np.sqrt(noise) + 1e-9)
+        parent, above = np.repeat(p, 2, axis=1), np.repeat(moved, 2, axis=1)
+        p = (masses + m * parent) / (n + m)
+        own = np.minimum(of_proportions(p, n + m, noise / channels), MOST_OF_A_PART * n / (n + m))
+        moved = own + m / (n + m) * above
+        out.append(p)
+        deviations.append(moved)
+    return np.concatenate(out, axis=1), np.concatenate(deviations, axis=1)
+
+
+def complete_means(
+    leaves: FloatArray,
+    count_variance: float,
+    sum_variance: float,
+    second_moment: float,
+    averaged: int = 1,
+) -> tuple[FloatArray, FloatArray]:
+    """(nodes,) means of all nodes of one tree in heap order, by empirical Bayes level by level.
+
+    `leaves` is (2^depth, 2) of noisy rows and noisy sums, each record's part within [-1, 1]. A
+    node's mean has variance noise / n^2 + second_moment / n; the spread of the truth around the
+    parents is what a level's squared differences hold beyond that. Of trees that are `averaged` so
+    much less of the noise is left. Beside them the deviations of their noise, as if a node's and
+    its parent's were the same.
+    """
+    levels = level_sums(leaves[None])
+    mean, moved = np.zeros(1), np.zeros(1)
+    out, deviations = [], []
+    for level, sums in enumerate(levels):
+        below = 2 ** (len(levels) - 1 - level)
+        n = np.maximum(sums[0, :, 0], np.sqrt(count_variance * below) + 1e-9)
+        raw = np.clip(sums[0, :, 1] / n, -1.0, 1.0)
+        parent, above = (mean, moved) if level == 0 else (np.repeat(a, 2) for a in (mean, moved))
+        noise = (sum_variance * below / n**2 + second_moment / n) / averaged
+        spread = max(float((n * ((raw - parent) ** 2 - noise)).sum() / n.sum()), 1e-9)
+        part = spread / (spread + noise)
+        mean = parent + part * (raw - parent)
+        wider = spread + np.sqrt(2.0 * float((n**2 * noise**2).sum())) / n.sum()
+        part = wider / (wider + noise)
+        own = np.sqrt((sum_variance + raw**2 * count_variance) * below) / n
+        moved = part * np.minimum(own, 1.0) + (1.0 - part) * above
+        out.append(mean)
+        deviations.append(moved)
+    return np.concatenate(out), np.concatenate(deviations)
+
+
+# --------------------------------------------------------------------------------------------------
+# Leaves of one whole tree, asked as one sum: a record is in one leaf, so all of them cost one.
+#
+# The sum of the leaves below a node is that node's own total with more noise. A leaf may lean on
+# the nodes above it by that (post-processing, free), or say its own noisy mean, as papers do.
+
+
+def by_one_sum(
+    goal: Goal, share: Fraction, root: Region, names: Sequence[str], lean: Lean | None
+) -> LeafFlow:
+    """What the leaves of the tree under `root` say; without `lean`, each for itself."""
+
+    def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+        tree = Tree.build(names, {n.region[len(root) :]: () for n in ends})
+        by = Leaves((tree,))
+        answer = yield from ask(SumQuery(root, goal.statistic, by, share))
+        values = leaf_values(tree, answer.values[0], answer.variance, goal, lean, root)
+        return [values[n.region] for n in ends]
+
+    return leaves
+
+
+def leaf_values(
+    tree: Tree,
+    masses: FloatArray,
+    variance: float,
+    goal: Goal,
+    lean: Lean | None,
+    root: Region = EVERYONE,
+) -> dict[Region, LeafValue]:
+    """What each leaf of a tree under `root` says, from left to right; masses are (L, C)."""
+    regions = tree.regions(root)
+    mine = dict(zip(regions, masses[: len(regions)], strict=True))
+    p = said(mine, variance, len(root), lean)
+    return {region: goal.leaf(p[region], mine[region], variance) for region in regions}
+
+
+def said(
+    masses: dict[Region, FloatArray], variance: float, above: int, lean: Lean | None
+) -> dict[Region, FloatArray]:
+    """Proportions of the leaves; steps before `above` are no nodes of the tree."""
+    if lean is None:
+        return {region: plain_proportions(mine) for region, mine in masses.items()}
+    return leaning_proportions(sums_above(masses.items(), variance, above), lean)
+
+
+def sums_above(
+    leaves: Iterable[tuple[Region, FloatArray]], variance: float, above: int
+) -> dict[Region, Estimate]:
+    """Every node with the sum of the leaves below it and the noise of that sum; parents first."""
+    nodes = dict[Region, Estimate]()
+    for region, masses in leaves:
+        for end in range(above, len(region) + 1):
+            held, noise = nodes.get(region[:end], (np.zeros_like(masses), 0.0))
+            nodes[region[:end]] = (held + masses, noise + variance)
+    return dict(sorted(nodes.items(), key=lambda item: len(item[0])))
+
+
+# --------------------------------------------------------------------------------------------------
+# Smaller trees for free: what a finished tree says is not changed, only how much it takes.
+
+LeafValues = dict[Region, LeafValue]
+
+
+def merge_equal_labels(grown: Grown) -> Grown:
+    """Sibling leaves that name the same class become one leaf, again and again.
+
+    No prediction of a class changes: a mean of two distributions with one winner has it too.
+    Probabilities become coarser.
+    """
+    leaves = dict(zip(grown.tree.regions(), grown.leaves, strict=True))
+    while pair := next(_mergeable(leaves), None):
+        left, right = (leaves.pop(region) for region in pair)
+        leaves[pair[0][:-1]] = _merged(left, right)
+    values = {region: leaf.value.tolist() for region, leaf in leaves.items()}
+    tree = Tree.build(grown.tree.features, values)
+    return Grown(tree, tuple(leaves[region] for region in tree.regions()), grown.saved)
+
+
+def _mergeable(leaves: LeafValues) -> Iterator[tuple[Region, Region]]:
+    waiting: dict[Region, Region] = {}
+    for region in leaves:
+        if not region:
+            return
+        sibling = waiting.pop(region[:-1], None)
+        if sibling is None:
+            waiting[region[:-1]] = region
+        elif np.argmax(leaves[region].value) == np.argmax(leaves[sibling].value):
+            yield sibling, region
+
+
+def _merged(left: LeafValue, right: LeafValue) -> LeafValue:
+    """Values weighed by rows; masses and their variances add."""
+    n_left, n_right = (max(float(leaf.masses.sum()), 1e-9) for leaf in (left, right))
+    value = (n_left * left.value + n_right * right.value) / (n_left + n_right)
+    return LeafValue(value, left.masses + right.masses, left.variance + right.variance)

@@ -1,0 +1,188 @@
+"""Splits by private selection: the index of the winner first, fresh counts for its value after.
+
+A selection releases which candidate won and nothing else. How much it gains is asked anew, of
+the winner alone: publishing the noisy maximum with the index would cost k / 2 times what it
+claims for k candidates (docs/proofs/selection.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hedgerow.methods.blocks.builder import Choice, Chooser, Evidence, Node, Stop
+from hedgerow.methods.blocks.flow import Flow, ask, pick
+from hedgerow.methods.blocks.histograms import PATIENCE, ShareAt, above_of
+from hedgerow.methods.blocks.scores import Impurity
+from hedgerow.methods.blocks.tables import Tables, consistent, totals
+from hedgerow.models.tree import Tree
+from hedgerow.privacy.queries import (
+    ClassCounts,
+    Leaves,
+    LocalChoice,
+    Mechanism,
+    Scoring,
+    Selecting,
+    SelectQuery,
+    SumQuery,
+)
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.grids import ColumnKind
+from hedgerow.schema.regions import Region, Split
+
+
+@dataclass(frozen=True)
+class SelectionRules:
+    """What every chooser by selection needs. The splitting class is public and the same for all.
+
+    `consistency` makes the shortlisted tables of a node agree on their total. `index_share` is the
+    part of a node's budget that choosing the index may spend; one pair of counts needs little. By
+    measurement: studies/notes/trees.md#0021.
+    """
+
+    grids: Grids
+    statistic: ClassCounts
+    impurity: Impurity
+    scoring: Scoring
+    mechanism: Mechanism
+    consistency: bool = True
+    index_share: Fraction = Fraction(3, 4)
+
+    @cached_property
+    def splitting_class(self) -> tuple[Split, ...]:
+        grids = self.grids
+        return tuple(
+            grids.split(f, left) for f in range(grids.n_features) for left in grids.left_sets[f]
+        )
+
+    @cached_property
+    def _stumps(self) -> dict[Split, Tree]:
+        return {}
+
+    def candidates(self, region: Region) -> tuple[Split, ...]:
+        """Splits with a cell in reach on both sides: known from the path, not from rows."""
+        reach = self._reach(region)
+        return tuple(
+            s
+            for s in self.splitting_class
+            if reach[s.feature] & s.left and reach[s.feature] & ~s.left
+        )
+
+    def _reach(self, region: Region) -> dict[str, int]:
+        """Per feature, the cells that the path leaves open, as bits."""
+        reach = {g.feature: (1 << g.n_cells) - 1 for g in self.grids.schema.grids}
+        for step in region:
+            if isinstance(step.test, Split):
+                left = step.test.left
+                reach[step.test.feature] &= left if step.outcome == 0 else ~left
+        return reach
+
+    def sides(self, node: Node, splits: tuple[Split, ...], share: Fraction) -> SumQuery:
+        """Class counts on both sides of each split: a record is on one side of every split."""
+        stumps = tuple(self._stump(split) for split in splits)
+        return SumQuery(node.region, self.statistic, Leaves(stumps), share)
+
+    def _stump(self, split: Split) -> Tree:
+        if split not in self._stumps:
+            self._stumps[split] = Tree.of_preorder(self.grids.schema.names, [split, (), ()])
+        return self._stumps[split]
+
+    def scoring_at(self, node: Node) -> Scoring:
+        """Sharper where the node's own noisy size is known: any guess keeps the bound true."""
+        known = node.evidence
+        if known is None:
+            return self.scoring
+        deviation = math.sqrt(known.variance * len(known.masses))
+        rows = math.ceil(known.rows + PATIENCE * deviation)
+        return replace(self.scoring, rows_at_most=min(max(rows, 1), self.scoring.rows_at_most))
+
+    def best(
+        self,
+        node: Node,
+        splits: tuple[Split, ...],
+        values: FloatArray,
+        variance: float,
+        spent: Fraction,
+    ) -> Choice:
+        """The split that leaves the least impurity; values are (k, 2, C)."""
+        tables = Tables(tuple(range(len(splits))), values, variance, (2,) * len(splits))
+        values = consistent(tables).values if self.consistency else values
+        left, right = values[:, 0], values[:, 1]
+        gains = self.impurity(left + right) - self.impurity(left) - self.impurity(right)
+        k = int(np.argmax(gains))
+        above = (*above_of(node), Evidence(*totals(tables)))
+        evidence = (Evidence(left[k], variance, above), Evidence(right[k], variance, above))
+        return Choice(splits[k], float(gains[k]), spent, evidence=evidence)
+
+
+def by_choice(rules: SelectionRules, share_at: ShareAt) -> Chooser:
+    """One holder picks the index by its exact scores; the winner's two sides are counted anew.
+
+    Wang, Dick and Balcan 2020, the single-machine PrivateSplit; with the mechanism
+    report-noisy-max, as printed but for this: scores are scaled by counts, since noise on scores
+    per row would need the private number of rows for its scale; the coefficient is that of
+    monotone scores; the value is a fresh count and not the noisy maximum.
+    """
+    return _by_picks(rules, share_at, SelectQuery)
+
+
+def by_local_choice(rules: SelectionRules, share_at: ShareAt) -> Chooser:
+    """Each site picks on its own rows; tables are asked of the shortlist alone.
+
+    Wang, Dick and Balcan 2020, LocalRNM. Departures as in `by_choice`. A record has one
+    owner, so the sites' picks are parallel.
+    """
+    return _by_picks(rules, share_at, LocalChoice)
+
+
+def _by_picks(rules: SelectionRules, share_at: ShareAt, kind: Callable[..., Selecting]) -> Chooser:
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        share, candidates = share_at(node), rules.candidates(node.region)
+        if not candidates:
+            return Stop()
+        index_share = share * rules.index_share
+        scoring = rules.scoring_at(node)
+        query = kind(node.region, candidates, scoring, index_share, rules.mechanism)
+        shortlist = sorted(set((yield from pick(query))))
+        splits = tuple(candidates[k] for k in shortlist)
+        answer = yield from ask(rules.sides(node, splits, share - index_share))
+        return rules.best(node, splits, answer.values, answer.variance, share)
+
+    return choose
+
+
+# ------------------------------------------------------------------------- a table for every split
+class OneTablePerSplit(SelectionRules):
+    """The paper's splitting class: each threshold once, `missing` on its right."""
+
+    @cached_property
+    def splitting_class(self) -> tuple[Split, ...]:
+        return tuple(split for f in range(self.grids.n_features) for split in self._splits(f))
+
+    def _splits(self, feature: int) -> list[Split]:
+        grid, sets = self.grids.grid(feature), self.grids.left_sets[feature]
+        once = len(sets) // 2 if grid.kind is ColumnKind.NUMERIC else len(grid.values)
+        return [self.grids.split(feature, left) for left in sets[:once]]
+
+
+def by_every_table(rules: SelectionRules, share_at: ShareAt) -> Chooser:
+    """A class table of each split, so that noise grows with the size of the splitting class.
+
+    Wang, Dick and Balcan 2020, NoisyCounts as written. Departure: of their Theorem 15's three kinds
+    of counts only the joint ones are asked, since the marginals are their sums.
+    """
+
+    def choose(node: Node, rng: np.random.Generator) -> Flow[Choice | Stop]:
+        share, splits = share_at(node), rules.candidates(node.region)
+        if not splits:
+            return Stop()
+        answer = yield from ask(rules.sides(node, splits, share))
+        return rules.best(node, splits, answer.values, answer.variance, share)
+
+    return choose

@@ -1,0 +1,96 @@
+"""Fitting and predicting from files, each the rows of one site; nothing needs a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.data.reading.containers import objects_of
+from hedgerow.data.reading.sources import Source, open_table
+from hedgerow.errors import DataError
+from hedgerow.methods.base import PrivateEstimator
+from hedgerow.methods.evaluate import evaluate
+from hedgerow.methods.predicting import told_codes
+from hedgerow.methods.sources import Columns, schema_for, the_other_column
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.schema import Schema
+
+
+def fit_files(
+    estimator: PrivateEstimator,
+    sources: Sequence[Source],
+    target: str | None,
+    person: str | None = None,
+) -> PrivateEstimator:
+    """`fit` over sources that one process reads, each in its site's place.
+
+    Labels are the column `target`; None takes the only column that the schema does not declare.
+    """
+    return estimator._fit_sources(sources, Columns(target=target, person=person))
+
+
+def fit_and_evaluate_files(
+    estimator: PrivateEstimator,
+    sources: Sequence[Source],
+    target: str | None,
+    person: str | None = None,
+) -> PrivateEstimator:
+    """`fit_files` of an estimator with `hold_out`, and how good it is on what it held out.
+
+    Both in one process, since no file has the secrets that say which records these are; and of the
+    very same rows, so that they are found again. They keep the promise of the fit.
+    """
+    rows, labels, whose = rows_of_sites(sources, schema_for(estimator), target, person)
+    estimator.fit(rows, labels, **whose)
+    found = evaluate(
+        estimator,
+        rows,
+        labels,
+        epsilon=estimator.epsilon,
+        ledger=estimator.ledger,
+        **whose,
+    )
+    return estimator._named().keep(found)
+
+
+def predict_file(model: Any, source: Source) -> tuple[FloatArray, list[str]]:
+    """(n, O) outputs and what each column of them is: a class's probability, or the number."""
+    outputs = model.model_.predict(told_codes(source, model.schema_))
+    classes = model.schema_.classes
+    return outputs, ["prediction"] if classes is None else [str(name) for name in classes]
+
+
+def first_rows(source: Source, schema: Schema, count: int) -> Any:
+    """(count, F) the first rows of a source as objects, in the schema's order of columns."""
+    columns = next(iter(open_table(source, schema.names).chunks(schema.names, count)), None)
+    if columns is None:
+        raise DataError(f"{source} holds no rows; give at least one.")
+    return np.stack([objects_of(column[:count]) for column in columns], axis=1)
+
+
+def rows_of_sites(
+    sources: Sequence[Source], schema: Schema, target: str | None, person: str | None = None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """(n, F) rows of all sources, their labels, and for `fit` and `evaluate` whose they are."""
+    label = target or the_other_column(sources[0], schema, Columns(person=person))
+    wanted = [*schema.names, label, *([person] if person else [])]
+    tables = [whole_table(source, wanted) for source in sources]
+    rows, columns = np.concatenate(tables), len(schema.names)
+    whose: dict[str, Any] = {"person": rows[:, -1]} if person else {}
+    if len(tables) > 1:
+        whose["party"] = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+        whose["parties"] = range(len(tables))
+    return rows[:, :columns], rows[:, columns], whose
+
+
+def whole_table(source: Source, names: Sequence[str]) -> Any:
+    """(n, columns) of a source as objects."""
+    parts = [
+        np.stack([objects_of(column) for column in columns], axis=1)
+        for columns in open_table(source, names).chunks(names, 65_536)
+    ]
+    if not parts:
+        raise DataError(f"{source} holds no rows; give at least one.")
+    return np.concatenate(parts)

@@ -1,0 +1,236 @@
+"""scikit-learn's manners about inputs, before hedgerow's own reading of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+
+from hedgerow.data.reading.columns import distinct, is_number, numbers
+from hedgerow.data.reading.containers import (
+    as_column,
+    cells_of,
+    is_listed,
+    is_row,
+    objects_of,
+    unmasked,
+)
+from hedgerow.data.reading.sources import as_table
+from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
+from hedgerow.schema.schema import Schema
+from hedgerow.schema.tokens import Token, spelled, token_of
+
+
+def checked_rows(X: Any) -> Any:
+    """A table with its names; anything else as a two-dimensional array, missing values allowed."""
+    _check_is_table(X)
+    X = as_table(X)
+    if hasattr(X, "columns"):
+        return X
+    X = cells_of(X) if is_listed(X) and any(map(is_row, X)) else unmasked(X)
+    return check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+
+
+def by_schema_names(X: Any, schema: Schema) -> Any:
+    """Columns that a ColumnTransformer has named `num__age` by the schema's name, `age`.
+
+    Only where that is the one column it can be; else reading says which column is not there.
+    """
+    if not hasattr(X, "columns"):
+        return X
+    is_arrow = isinstance(X, pa.Table)
+    columns = [str(name) for name in (X.column_names if is_arrow else X.columns)]
+    renamed = dict(enumerate(columns))
+    for name in set(schema.names) - set(columns):
+        places = [at for at, column in enumerate(columns) if column.endswith(f"__{name}")]
+        if len(places) != 1:
+            return X
+        renamed[places[0]] = name
+    names = list(renamed.values())
+    if names == columns:
+        return X
+    return X.rename_columns(names) if is_arrow else X.set_axis(names, axis=1)
+
+
+def _check_is_table(X: Any) -> None:
+    """What is often handed over instead of a table; NumPy's own words would not say so."""
+    if X is None:
+        raise DataError("X is None; give rows, as a data frame or an array.")
+    if isinstance(X, str | Path):
+        raise DataError(
+            f"X is the path {str(X)!r}; read the file first (pandas.read_parquet, read_csv), or "
+            "let `hedgerow predict model.json FILE` do it."
+        )
+    one = X[0] if isinstance(X, list | tuple) and X else X
+    if isinstance(one, Mapping) and not hasattr(one, "shape"):  # some sparse matrices are dicts
+        raise DataError(
+            f"X is a {type(X).__name__} {'' if one is X else 'of dicts '}without a table's form; "
+            "make a data frame of it: pandas.DataFrame(X)."
+        )
+
+
+def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
+    """One label a row."""
+    if y is None:
+        raise DataError("fit requires y to be passed, but the target y is None; give labels.")
+    labels = _as_labels(y)
+    if labels.ndim == 0:
+        raise DataError(
+            f"y is {y!r}, and not a label for each row; give labels, as an array or a column. A "
+            "column of the rows is named by `target`: fit(frame, target='...')."
+        )
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        warn(
+            "A column-vector y was passed when a 1d array was expected.",
+            DataConversionWarning,
+        )
+        labels = labels[:, 0]
+    known = labels if labels.dtype.kind != "O" else _as_numbers(labels)
+    if known.dtype.kind == "f" and not np.isfinite(known).all():
+        raise DataError(
+            "y holds NaN or infinity, which is no label; remove those rows, or correct them."
+        )
+    if not regression and known.dtype.kind in "iufb":
+        check_classification_targets(known)
+    return labels
+
+
+def _as_labels(y: Any) -> NDArray[Any]:
+    """Each as it is, whatever the others are."""
+    if not is_listed(y):
+        return np.asarray(unmasked(y))
+    return cells_of(y) if y and all(map(is_row, y)) else objects_of(y)
+
+
+def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:
+    """Objects that are numbers, all of them, as such; others as they are."""
+    if labels.ndim != 1 or not is_number(labels):
+        return labels
+    values, strange = numbers(labels)
+    return labels if strange else values
+
+
+def check_task(schema: Schema, regression: bool, name: str) -> None:
+    """A classifier needs classes, a regressor a target's range."""
+    check_outcome(schema, name)
+    if regression and schema.classes is not None:
+        raise SpecError(
+            f"{name} predicts a number, but its schema has classes {_some(schema.classes)}; give "
+            "the target's public range (low and high), or use a classifier."
+        )
+    if not regression and schema.target is not None:
+        raise SpecError(
+            f"{name} predicts classes, but its schema has a target, {schema.target.low:g} to "
+            f"{schema.target.high:g}; list the classes, or use a regressor."
+        )
+
+
+def check_outcome(schema: Schema, name: str) -> None:
+    """A schema may tell of columns alone; whatever learns must know what is to be predicted."""
+    if schema.classes is None and schema.target is None:
+        raise SpecError(
+            f"{name} predicts classes or a number, but its schema has neither classes nor a "
+            "target; name the column when you draft it (`hedgerow schema draft rows.csv --target "
+            "COLUMN`), or write them into the schema: the list `classes`, or a `target` with low "
+            "and high."
+        )
+
+
+def warn_of_marks(schema: Schema) -> None:
+    """A schema that was read from rows does not become public by being passed on."""
+    if schema.unconfirmed:
+        warn(
+            f"the schema holds values that were read from rows and that nobody has confirmed: "
+            f"{', '.join(schema.unconfirmed[:4])}{', ...' if len(schema.unconfirmed) > 4 else ''}. "
+            "The privacy statement will say epsilon = infinity. Confirm what is known in public "
+            "(`hedgerow schema confirm`, or confirmed_by and confirmed_on in its file).",
+            PrivacyWarning,
+        )
+
+
+def _some(values: Sequence[str]) -> str:
+    return f"({', '.join(values[:3])}{', ...' if len(values) > 3 else ''})"
+
+
+def name_columns(estimator: Any, X: Any) -> None:
+    """`feature_names_in_` are the columns that are used, if rows came with names at all."""
+    if hasattr(X, "columns"):
+        estimator.feature_names_in_ = np.asarray(estimator.schema_.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_  # of a fit before this one
+
+
+def check_columns(X: Any, estimator: Any) -> None:
+    """Arrays have no column names: their number must be right, and their order is believed."""
+    if hasattr(X, "columns"):
+        return
+    name, expected = type(estimator).__name__, estimator.n_features_in_
+    if X.shape[1] != expected:
+        raise DataError(
+            f"X has {X.shape[1]} features, but {name} is expecting {expected} features as input; "
+            "give the columns it was fitted on, in their order."
+        )
+    if hasattr(estimator, "feature_names_in_"):
+        warn(  # in scikit-learn's own words, so that its filters know it
+            f"X does not have valid feature names, but {name} was fitted with feature names",
+            UserWarning,
+        )
+
+
+def names_of_codes(labels: NDArray[Any], schema: Schema) -> tuple[NDArray[Any], bool]:
+    """Numbers 0 ... k-1 as the names of the sorted classes; and whether labels were such codes.
+
+    So do scikit-learn's meta-estimators hand over labels, and expect codes of `predict`. The schema
+    decides whether that can be: a code must not be another class. Then all labels are codes or none
+    is, and one of the other kind is refused as any that is no class: no record decides for others.
+    """
+    classes = schema.with_sorted_classes().classes or ()
+    codes: dict[Token, str] = {str(code): name for code, name in enumerate(classes)}
+    if not _has_codes(schema, codes):
+        _refuse_codes(labels, classes, codes)
+        return labels, False
+    if not len(labels) or not _is_code(labels[0], codes):
+        return labels, False
+    found = distinct(as_column(labels))
+    for value, _ in found.met([not _is_code(value, codes) for value in found.values]):
+        raise DataError(
+            f"y holds {spelled(value)!r} beside the code {spelled(labels[0])}; give classes "
+            f"{_some(classes)}, or the codes 0 to {len(classes) - 1} for all of them."
+        )
+    texts = [codes.get(token) for token in found.tokens()]
+    return np.array(texts, dtype=object)[found.index], True
+
+
+def _refuse_codes(labels: NDArray[Any], classes: Sequence[str], codes: Mapping[Token, str]) -> None:
+    """Codes of classes that have other such numbers among them, such as 1 and 2."""
+    known = {token_of(name) for name in classes}
+    if known == codes.keys():
+        return
+    found = distinct(as_column(labels))
+    met = [value for value, _ in found.met([True] * len(found.values))]
+    strange = [value for value in met if token_of(value) not in known]
+    if strange and all(_is_code(value, codes) for value in met):
+        raise DataError(
+            f"y holds {spelled(strange[0])}, which is no class of the schema; it has "
+            f"{_some(classes)}. If a meta-estimator has encoded labels as 0 to {len(classes) - 1}, "
+            f"list these: classes=range({len(classes)}). It gives your own labels back."
+        )
+
+
+def _is_code(label: object, codes: Mapping[Token, str]) -> bool:
+    return not isinstance(label, str | bytes) and token_of(label) in codes
+
+
+def _has_codes(schema: Schema, codes: Mapping[Token, str]) -> bool:
+    """Classes that are numbers themselves are not told from codes; nor are texts of others."""
+    named = {token_of(name): name for name in schema.classes or ()}
+    if schema.label_type is str and all(named.get(code) == name for code, name in codes.items()):
+        return True
+    return not named.keys() & codes.keys()

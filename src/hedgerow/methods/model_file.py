@@ -1,0 +1,201 @@
+"""The file a model lives in: JSON that says what it is, how it is written, and what it held.
+
+    {
+    "format":"hedgerow-model",
+    "version":5,
+    "release":"0.1.0",
+    "digest":...,
+    "content":{...}
+    }
+
+`digest` is over the release and the content in one spelling, which is the line of the file: an
+untouched file is checked as it lies there. One that was spelled anew is spelled back first, so
+spelling does not matter and every number does. A digest finds damage and careless edits; it is no
+signature, since whoever edits can count it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from hedgerow.errors import DataError, SpecError
+from hedgerow.version import __version__
+
+FORMAT = "hedgerow-model"
+FORMAT_VERSION = 5
+BESIDE = ("signed", "evaluation")
+FILE_ENTRIES = ("format", "version", "release", "digest", "content")
+CONTENT = b'\n"content":'
+HEAD = 200
+"""Characters within which a file says that it is a model, even if the rest is lost."""
+
+
+def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | None) -> None:
+    """Writes beside the target and renames, so that a full disk leaves no half a model.
+
+    What stands `beside` the content leaves its digest as it is: `signed` vouches for a networked
+    model (deployment/verify.py), `evaluation` is what was measured of it afterwards.
+    """
+    check_place(path)
+    target = Path(path)
+    text = _written(content, {name: one for name, one in beside.items() if one is not None})
+    half = target.with_name(target.name + ".part")
+    try:
+        half.write_bytes(text)
+        os.replace(half, target)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise SpecError(
+            f"{path} cannot be written: {error.strerror}; give the path of a file that may be."
+        ) from error
+
+
+def check_place(path: str | Path) -> None:
+    """Refuses a place where no model can be written; before a fit, so that none is lost."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise SpecError(
+            f"{str(target.parent)!r} is no folder, so no model can be saved as {target.name!r} "
+            "in it; make the folder first, or give another path."
+        )
+    if target.is_dir() or not os.access(target.parent, os.W_OK):
+        found = "is a folder" if target.is_dir() else "is in a folder that may not be written"
+        raise SpecError(
+            f"{path} cannot be written, since it {found}; give the path of a file that may be."
+        )
+
+
+def _written(content: dict[str, Any], beside: dict[str, Any]) -> bytes:
+    """A line for each entry, so that the content can be found without reading it."""
+    body = _spelled(content)
+    head = {"format": FORMAT, "version": FORMAT_VERSION, "release": __version__}
+    entries = {name: _spelled(one) for name, one in (head | beside).items()}
+    entries |= {"digest": _spelled(_file_digest(__version__, body)), "content": body}
+    names = (*FILE_ENTRIES, *beside)
+    return b"{\n" + b",\n".join(b'"%s":%s' % (n.encode(), entries[n]) for n in names) + b"\n}\n"
+
+
+def _spelled(value: Any) -> bytes:
+    """The one spelling: no spaces, no letters beyond ASCII, entries in the order of their names."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode()
+
+
+def _file_digest(release: str, body: bytes) -> str:
+    """The release's length goes first, so that no two pairs of release and content are one text."""
+    head = f"hedgerow/model file/5/{len(release)}/{release}/"
+    return hashlib.sha256(head.encode() + body).hexdigest()
+
+
+def digest_of_file(document: dict[str, Any]) -> str:
+    """What the file says of itself."""
+    return _file_digest(str(document["release"]), _spelled(document["content"]))
+
+
+def digest_of(content: Any) -> str:
+    """Of the model alone, which stays the same whoever writes it again: what is signed."""
+    return hashlib.sha256(b"hedgerow/model/5/" + _spelled(content)).hexdigest()
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """The content that `write` was given."""
+    content: dict[str, Any] = opened(path)["content"]
+    return content
+
+
+def opened(path: str | Path) -> dict[str, Any]:
+    """The whole file, whose content is as it was written; else a DataError says what was found."""
+    text = _text(path)
+    untouched = _untouched(text)
+    document = _parsed(path, text) if untouched is None else untouched
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise DataError(f"{path} is no hedgerow model; give a file written by save().")
+    _check_version(path, document)
+    check_entries(path, document, FILE_ENTRIES)
+    if untouched is None and document["digest"] != _digest_as_read(path, document):
+        raise DataError(
+            f"{path} was changed after it was written: its content or its release does not match "
+            "its digest. "
+            "Use an untouched copy, or fit and save the model again."
+        )
+    return document
+
+
+def _digest_as_read(path: str | Path, document: dict[str, Any]) -> str:
+    try:
+        return digest_of_file(document)
+    except RecursionError:
+        raise DataError(f"{path} {TOO_DEEP}") from None
+
+
+def _untouched(text: bytes) -> dict[str, Any] | None:
+    """The file if it lies there as `write` has written it; its content is not spelled again.
+
+    The content is read from the line that has the digest, and from nowhere else.
+    """
+    before, _, rest = text.partition(CONTENT)
+    line, newline, after = rest.partition(b"\n")
+    body = line.removesuffix(b",")
+    parts = (before, CONTENT, b"null", line[len(body) :], newline, after)
+    try:
+        document = json.loads(b"".join(parts))
+        if document["content"] is None and document["digest"] == _file_digest(
+            str(document["release"]), body
+        ):
+            return {**document, "content": json.loads(body)}
+    except (ValueError, TypeError, LookupError, RecursionError):
+        pass  # whatever it is, it is read from the start and said there
+    return None
+
+
+def add(path: str | Path, name: str, what: dict[str, Any]) -> None:
+    """Puts something beside the content of a file that is there; all else stays."""
+    document = opened(path)
+    others = {one: document.get(one) for one in BESIDE}
+    write(path, document["content"], **others | {name: what})
+
+
+def check_entries(path: str | Path, table: Any, names: tuple[str, ...]) -> None:
+    if not isinstance(table, dict):
+        raise DataError(f"{path} holds a {type(table).__name__} where a table belongs; {AGAIN}")
+    absent = [name for name in names if name not in table]
+    if absent:
+        raise DataError(f"{path} lacks {absent}; {AGAIN}")
+
+
+TOO_DEEP = "has tables within tables, deeper than any model; give a file written by save()."
+AGAIN = "use an untouched copy, or fit and save the model again."
+
+
+def _text(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}; check the path.") from error
+
+
+def _parsed(path: str | Path, text: bytes) -> Any:
+    try:
+        return json.loads(text.decode())
+    except ValueError as error:
+        if f'"{FORMAT}"'.encode() in text[:HEAD]:
+            raise DataError(f"{path} is a model file that is cut short or torn; {AGAIN}") from error
+        raise DataError(f"{path} is no JSON text; give a file written by save().") from error
+    except RecursionError:
+        raise DataError(f"{path} {TOO_DEEP}") from None
+
+
+def _check_version(path: str | Path, document: dict[str, Any]) -> None:
+    version, release = document.get("version"), document.get("release", "before 0.1.0")
+    if version == FORMAT_VERSION:
+        return
+    newer = isinstance(version, int) and version > FORMAT_VERSION
+    todo = "update hedgerow" if newer else "fit and save the model again with this release"
+    raise DataError(
+        f"{path} has format version {version!r}, written by hedgerow {release}; hedgerow "
+        f"{__version__} reads version {FORMAT_VERSION}. To use it, {todo}."
+    )

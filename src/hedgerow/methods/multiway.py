@@ -1,0 +1,317 @@
+"""Forests with a branch for every bin: DP-RF and DP-DF, rivals of Consul and Williamson 2020.
+
+Numbers are taken in a few bins. A node chooses a feature by the exponential mechanism and
+has one child for each of its bins; a feature is used once on a path. A node with k children is a
+chain of k - 1 binary tests, so their trees are trees like all others here. Each of T trees has
+1 / T of the budget and sees all rows. Leaves say proportions, which the forest averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hedgerow.methods.blocks.flow import Flow, Quote, ask, pick, together
+from hedgerow.methods.blocks.goal import Goal, declared_goal, goal_statistic
+from hedgerow.methods.blocks.leaves import plain_proportions
+from hedgerow.methods.blocks.public_grids import fine_schema, thinned
+from hedgerow.methods.blocks.scores import gini
+from hedgerow.methods.blocks.sizes import Scale
+from hedgerow.methods.method import Needs, Task, Trained, mean_of
+from hedgerow.models.tree import MOST_LEAVES, Tree
+from hedgerow.models.uncertainty import Grown
+from hedgerow.privacy.bundles import Size
+from hedgerow.privacy.queries import (
+    Chain,
+    ClassCounts,
+    Leaves,
+    Mechanism,
+    QueryKinds,
+    Score,
+    Scoring,
+    SelectQuery,
+    SumQuery,
+    choices,
+    sums,
+)
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.candidates import Grids
+from hedgerow.schema.regions import EVERYONE, Region
+from hedgerow.schema.schema import Schema
+
+KARY_BINS = 5
+"""Bins of equal width of a numeric feature, as in the paper's experiments."""
+NEVER_PRUNED = 2
+"""Levels at the top of a tree that pruning leaves alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KaryForest:
+    """DP-RF: Patil and Singh 2014, after Friedman and Schuster 2010; for classes and numbers.
+
+    Half of a tree's budget is for its choices, half for its leaves. A node chooses among K random
+    features by the Gini index, or by squared errors.
+    Departures: all rows and no bootstrap sample, in which one record may appear many times;
+    scores are scaled by counts, so that their bound is free of the private number of rows; the
+    depth alone ends a path, and no counts of inner nodes are asked.
+    """
+
+    n_trees: int = 10
+    max_depth: int = 3
+    max_features: int = 5
+    n_bins: int = KARY_BINS
+
+    @property
+    def name(self) -> str:
+        return "kary_forest"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(one_holder=True)
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        return choices(SelectQuery, _score(schema)) | sums(goal_statistic(schema), Leaves)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def largest(self, schema: Schema) -> Size:
+        return _largest_levels(self, schema, min(self.max_features, len(schema.grids)))
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        goal, half = declared_goal(schema), Fraction(1, 2 * self.n_trees)
+        scoring = Scoring(_score(schema))
+        parting = Parting(schema, scoring, half / self.max_depth, self.n_bins)
+
+        def tree(draws: np.random.Generator) -> Flow[Grown]:
+            level, ends = [parting.root], list[Region]()
+            for _ in range(self.max_depth):
+                asking = {b: parting.below(b, self._drawn(b, draws)) for b in level}
+                found = yield from together(asking)
+                ends += [b.region for b, children in found.items() if not children]
+                level = [child for children in found.values() for child in children]
+            masses, variance = yield from _sums(
+                schema, goal, [*ends, *(b.region for b in level)], half
+            )
+            return _saying(schema, goal, masses, variance)
+
+        seeds = rng.integers(2**63, size=self.n_trees)
+        flows = {number: tree(np.random.default_rng(seed)) for number, seed in enumerate(seeds)}
+        trees = yield from together(flows)
+        return _forest(list(trees.values()))
+
+    def _drawn(self, branch: Branch, rng: np.random.Generator) -> tuple[int, ...]:
+        """The features that a node looks at."""
+        order: list[int] = rng.permutation(np.asarray(branch.features, np.int64)).tolist()
+        return tuple(sorted(order[: self.max_features]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrunedKaryForest:
+    """DP-DF: Fletcher and Islam 2015; for classes.
+
+    Noisy class counts of every level, and the choices of every level but the last, have equal
+    parts of a tree's budget. A node looks at all features; trees differ in the feature of the
+    root while there are others. A node with fewer than `min_samples_split` by its noisy counts
+    stays a leaf. Children that together are no purer than their parent, by noisy counts, go.
+    Departure: there the noise of a choice follows the sensitivity of the Gini index at the
+    private number of rows, which has no bound; here scores are scaled by counts.
+    """
+
+    n_trees: int = 10
+    max_depth: int = 3
+    min_samples_split: float = 25.0
+    n_bins: int = KARY_BINS
+
+    @property
+    def name(self) -> str:
+        return "pruned_kary_forest"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(tasks=frozenset({Task.CLASSES}), one_holder=True)
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        return sums(ClassCounts, Leaves) | choices(SelectQuery, Score.GINI)
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def largest(self, schema: Schema) -> Size:
+        """A round for each tree's root, then counts and choices of every level in turn."""
+        scale = Scale(schema)
+        roots = _choosing(scale, self, 1, 0, scale.columns) * self.n_trees
+        counts = scale.trees(1, MOST_LEAVES, channels=scale.channels, queries=self.n_trees)
+        size = roots + counts * (self.max_depth + 1)
+        for level in range(1, self.max_depth):
+            nodes = min(scale.widest(level, _bins(self, schema)), MOST_LEAVES)
+            size += _choosing(scale, self, self.n_trees * nodes, level, scale.columns)
+        return size
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        goal = declared_goal(schema)
+        share = Fraction(1, self.n_trees * (2 * self.max_depth + 1))
+        parting = Parting(schema, Scoring(Score.GINI), share, self.n_bins)
+        roots = yield from self._roots(parting)
+        flows = {
+            number: self._tree(schema, goal, parting, children, share)
+            for number, children in enumerate(roots)
+        }
+        trees = yield from together(flows)
+        return _forest(list(trees.values()))
+
+    def _roots(self, parting: Parting) -> Flow[list[list[Branch]]]:
+        """The children of each tree's root."""
+        roots, unused = list[list[Branch]](), parting.root.features
+        for _ in range(self.n_trees):
+            children = yield from parting.below(parting.root, unused)
+            taken = set(unused) - set(children[0].features)
+            unused = tuple(f for f in unused if f not in taken) or parting.root.features
+            roots.append(children)
+        return roots
+
+    def _tree(
+        self, schema: Schema, goal: Goal, parting: Parting, first: list[Branch], share: Fraction
+    ) -> Flow[Grown]:
+        held, variance = yield from _sums(schema, goal, [EVERYONE], share)
+        level, ends, families = first, list[Region](), {parting.root: first}
+        for depth in range(1, self.max_depth + 1):
+            regions = [*ends, *(b.region for b in level)]
+            masses, variance = yield from _sums(schema, goal, regions, share)
+            held |= {b.region: masses[b.region] for b in level}
+            large = [b for b in level if held[b.region].sum() >= self.min_samples_split]
+            most = (MOST_LEAVES - len(regions)) // parting.widest
+            asking = {
+                b: parting.below(b, b.features)
+                for b in large[:most]  # a tree has only so many leaves
+                if depth < self.max_depth
+            }
+            found = yield from together(asking)
+            families |= {b: children for b, children in found.items() if children}
+            ends += [b.region for b in level if b not in families]
+            level = [child for children in found.values() for child in children]
+        return _saying(schema, goal, _pruned(held, families), variance)
+
+
+def _pruned(
+    held: dict[Region, FloatArray], families: dict[Branch, list[Branch]]
+) -> dict[Region, FloatArray]:
+    """Noisy counts of the leaves that are left, the deepest parents being looked at first."""
+    kept = dict(families)
+    for parent, children in reversed(families.items()):
+        impurity = sum(float(gini(held[c.region])) for c in children)
+        if (
+            parent.level >= NEVER_PRUNED
+            and not any(c in kept for c in children)
+            and impurity >= gini(held[parent.region])
+        ):
+            del kept[parent]
+    leaves = [c for children in kept.values() for c in children if c not in kept]
+    return {leaf.region: held[leaf.region] for leaf in leaves}
+
+
+# ----------------------------------------------------------------------------- k-ary branches
+@dataclass(frozen=True)
+class Branch:
+    """A node of a k-ary tree, with the features that its path has not used."""
+
+    region: Region
+    features: tuple[int, ...]
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Parting:
+    """How a node takes a feature and has a child for each of its bins."""
+
+    schema: Schema
+    scoring: Scoring
+    share: Fraction
+    n_bins: int = KARY_BINS
+
+    @cached_property
+    def grids(self) -> Grids:
+        return Grids(self.schema, thinned(self.schema, self.n_bins))
+
+    @cached_property
+    def root(self) -> Branch:
+        n_known = [n_bins - 1 for n_bins in self.grids.binning.n_bins]
+        return Branch(EVERYONE, tuple(f for f, n in enumerate(n_known) if n > 1))
+
+    @cached_property
+    def widest(self) -> int:
+        """Children of a node, at most."""
+        return max(self.grids.binning.n_bins)
+
+    @cached_property
+    def chains(self) -> dict[int, Chain]:
+        """A test for each bin of a feature but the last, with which `missing` stays."""
+        return {
+            f: Chain(tuple(self.grids.split(f, row) for row in np.eye(n, dtype=bool)[: n - 2]))
+            for f, n in enumerate(self.grids.binning.n_bins)
+            if f in self.root.features
+        }
+
+    def below(self, branch: Branch, features: Sequence[int]) -> Flow[list[Branch]]:
+        """The children of a node by the feature that it chooses; none if there is none."""
+        if not features:
+            return []
+        chains = tuple(self.chains[f] for f in features)
+        (k,) = yield from pick(
+            SelectQuery(branch.region, chains, self.scoring, self.share, Mechanism.EXPONENTIAL)
+        )
+        left = tuple(f for f in branch.features if f != features[k])
+        return [Branch(r, left, branch.level + 1) for r in chains[k].children(branch.region)]
+
+
+# --------------------------------------------------------------------------------------- leaves
+def _sums(
+    schema: Schema, goal: Goal, regions: Sequence[Region], share: Fraction
+) -> Flow[tuple[dict[Region, FloatArray], float]]:
+    """Noisy sums of all leaves of one tree, and their variance."""
+    tree = Tree.build(schema.names, {region: () for region in regions})
+    answer = yield from ask(SumQuery(EVERYONE, goal.statistic, Leaves((tree,)), share))
+    return dict(zip(tree.regions(), answer.values[0], strict=True)), answer.variance
+
+
+def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], variance: float) -> Grown:
+    said = {r: goal.leaf(plain_proportions(m), m, variance) for r, m in masses.items()}
+    tree = Tree.build(schema.names, {region: leaf.value.tolist() for region, leaf in said.items()})
+    return Grown(tree, tuple(said[region] for region in tree.regions()))
+
+
+# ---------------------------------------------------------------------------------------- sizes
+def _bins(recipe: KaryForest | PrunedKaryForest, schema: Schema) -> tuple[int, ...]:
+    """Children that each column gives a node, at most."""
+    return tuple(max(n - 1, 1) for n in thinned(schema, recipe.n_bins).n_bins)
+
+
+def _choosing(
+    scale: Scale, recipe: KaryForest | PrunedKaryForest, nodes: int, level: int, columns: int
+) -> Size:
+    """Choices among so many columns at the nodes of a level; a chain tests every bin but one."""
+    widest = max(_bins(recipe, scale.schema))
+    return scale.choices(
+        nodes, runs=columns * widest, candidates=columns, depth=level * (widest - 1)
+    )
+
+
+def _largest_levels(recipe: KaryForest, schema: Schema, columns: int) -> Size:
+    scale, bins, size = Scale(schema), _bins(recipe, schema), Size()
+    for level in range(min(recipe.max_depth, scale.columns)):
+        nodes = min(scale.widest(level, bins), MOST_LEAVES)
+        size += _choosing(scale, recipe, recipe.n_trees * nodes, level, columns)
+    leaves = scale.widest(recipe.max_depth, bins)
+    return size + scale.trees(1, leaves, channels=scale.channels, queries=recipe.n_trees)
+
+
+def _forest(grown: Sequence[Grown]) -> Trained:
+    return Trained(mean_of([one.tree for one in grown]), tuple(grown))
+
+
+def _score(schema: Schema) -> Score:
+    return Score.GINI if schema.target is None else Score.SQUARED_ERROR

@@ -1,0 +1,93 @@
+"""From a user's rows to a model's outputs, by the fast loops; the bits are those of the model.
+
+Many rows are read column by column. A single row, which a service asks for a thousand times a
+second, is read value by value: for one row the columns cost more than all trees. Only plain
+values are read so; whatever else a row holds, and whatever is wrong with it, is left to the
+reading of columns, and both give the same codes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.data.reading import encoding
+from hedgerow.data.reading.columns import code_of, number_of
+from hedgerow.data.reading.report import report_of, warn_of
+from hedgerow.kernels.threads import blocks, each
+from hedgerow.kernels.trees import add_values
+from hedgerow.models.model import Model
+from hedgerow.schema.arrays import Codes
+from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.schema import Schema
+from hedgerow.schema.tokens import Unusable, token_of
+
+PLAIN = frozenset({float, int, bool, str, type(None)})
+ENOUGH_TO_JUDGE = 100
+"""Fewer rows than this have strange values by chance."""
+LISTED_AS_THEY_ARE = "biufOU"
+"""NumPy's letters of what stays itself in a list; a date of nanoseconds becomes their number."""
+
+
+def outputs(model: Model, X: Any, schema: Schema) -> NDArray[np.float64]:
+    """(n, classes) probabilities, or (n, 1) values."""
+    codes = one_row(X, schema)
+    if codes is None:
+        codes = told_codes(X, schema)
+    parts = each(lambda part: scored(model, codes[:, part]), blocks(codes.shape[1]))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def scored(model: Model, codes: Codes) -> NDArray[np.float64]:
+    score = model.score
+    raw = score.start(codes)
+    if score.trees:
+        raw = add_values(score.packed, codes, raw, score.clip)
+    return model.read(raw)
+
+
+def told_codes(X: Any, schema: Schema) -> Codes:
+    """As a fit reads them: whoever predicts hears of values that the schema does not allow."""
+    read = encoding.encode(X, schema, check=True)
+    if read.n >= ENOUGH_TO_JUDGE:
+        warn_of(report_of([read], schema).complaints)
+    return read.codes
+
+
+def one_row(X: Any, schema: Schema) -> Codes | None:
+    """(F, 1) codes of a single row of plain values; None if it has to be read by columns."""
+    if len(X) != 1:
+        return None
+    values = _of_frame(X, schema.names) if hasattr(X, "iloc") else _of_array(X)
+    if values is None or len(values) != len(schema.grids):
+        return None
+    codes = [_code(grid, value) for grid, value in zip(schema.grids, values, strict=True)]
+    return None if None in codes else np.array(codes, np.uint8)[:, None]
+
+
+def _of_frame(frame: Any, names: tuple[str, ...]) -> list[Any] | None:
+    """The named columns' values; None if a name is absent or there twice."""
+    place = {str(name): at for at, name in enumerate(frame.columns)}
+    if len(place) != len(frame.columns) or not all(name in place for name in names):
+        return None
+    row = frame.to_numpy(dtype=object)[0].tolist()
+    return [row[place[name]] for name in names]
+
+
+def _of_array(rows: Any) -> list[Any] | None:
+    is_table = isinstance(rows, np.ndarray) and rows.ndim == 2
+    return rows[0].tolist() if is_table and rows.dtype.kind in LISTED_AS_THEY_ARE else None
+
+
+def _code(grid: Grid, value: Any) -> int | None:
+    """The cell of a plain value; None for one that is not plain, or that the schema refuses."""
+    if type(value) not in PLAIN:
+        return None
+    if grid.kind is ColumnKind.NUMERIC:
+        is_number = type(value) is not str or number_of(value) is not None
+        return code_of(value, grid) if is_number else None
+    token = token_of(value)
+    is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))
+    return grid.category_code(token) if is_read else None

@@ -1,0 +1,187 @@
+"""The open nodes of a tree, level by level, as arrays: what a forest in lockstep asks about.
+
+A region names one node by its whole path. A level of a deep forest has thousands of nodes, so
+here all open nodes of a level are one value: the layer above, and the test each node there took.
+A layer travels as what is new in it, and a site moves its rows down by one test each.
+
+Shapes: N nodes of a layer, m tests of each.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.schema.arrays import Int16, Words, frozen
+from hedgerow.schema.regions import Split
+from hedgerow.schema.schema import Schema
+
+NO_TEST = -1
+WORDS = 4  # a set of cells is 256 bits
+MOST_TESTS = 1 << 22  # in one bundle: 142 MB; more are refused before they are unpacked
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTests:
+    """Tests on cells: the column each reads, NO_TEST for none, and the cells it sends left."""
+
+    feature: Int16  # (N,) or (N, m)
+    left: Words  # (N, 4) or (N, m, 4)
+
+    def __post_init__(self) -> None:
+        if self.left.shape != (*self.feature.shape, WORDS):
+            raise SpecError(
+                f"{self.feature.shape} tests came with sets of shape {self.left.shape}; give "
+                f"{WORDS} words for each."
+            )
+
+    def picked(self, index: NDArray[np.intp], wanted: NDArray[np.bool_]) -> NodeTests:
+        """One test of each node's m, (N,); none where the node wants none."""
+        rows = np.arange(len(index))
+        feature = np.where(wanted, self.feature[rows, index], np.int16(NO_TEST))
+        return NodeTests(feature, np.where(wanted[:, None], self.left[rows, index], np.uint64(0)))
+
+    def split(self, node: int, schema: Schema) -> Split:
+        """The test of a node, (N,), in words that a ledger or a person can read."""
+        grid = schema.grids[int(self.feature[node])]
+        bits = int.from_bytes(self.left[node].astype("<u8").tobytes(), "little")
+        return Split(grid.feature, grid.digest, bits & ((1 << grid.n_cells) - 1))
+
+    @cached_property
+    def digest(self) -> str:
+        content = hashlib.sha256(repr(self.feature.shape).encode())
+        content.update(np.ascontiguousarray(self.feature, "<i2").tobytes())
+        content.update(np.ascontiguousarray(self.left, "<u8").tobytes())
+        return content.hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "shape": list(self.feature.shape),
+            "feature": _text(self.feature.astype("<i2")),
+            "left": _text(self.left.astype("<u8")),
+        }
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> NodeTests:
+        shape, size = _shape_of(data), tests_in(data)
+        feature = _numbers(data["feature"], "<i2", size).reshape(shape)
+        left = _numbers(data["left"], "<u8", size * WORDS).reshape(*shape, WORDS)
+        return NodeTests(feature.astype(np.int16, copy=False), left.astype(np.uint64, copy=False))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeTests) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def tests_in(data: dict[str, Any]) -> int:
+    """How many tests a text declares, before it is unpacked: a short one may hold many."""
+    size = math.prod(_shape_of(data))
+    if size > MOST_TESTS:
+        raise SpecError(f"{size} tests were declared; at most {MOST_TESTS} are allowed.")
+    return size
+
+
+def _shape_of(data: dict[str, Any]) -> tuple[int, ...]:
+    shape = tuple(int(n) for n in data["shape"])
+    if len(shape) not in (1, 2) or min(shape) < 0:
+        raise SpecError(f"tests have the shape {shape}; use one or two lengths of 0 or more.")
+    return shape
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """The open nodes of one level. A record stands at one of them, or has left the tree.
+
+    The nodes above that took a test have two children each, left before right; `is_open` says
+    which of these go on. The layer without anything above is the root alone.
+    """
+
+    above: Layer | None = None
+    taken: NodeTests | None = None  # (N above,)
+    is_open: NDArray[np.bool_] | None = None  # (2 x tests taken,)
+
+    @cached_property
+    def n_nodes(self) -> int:
+        return 1 if self.is_open is None else int(self.is_open.sum())
+
+    @cached_property
+    def children(self) -> NDArray[np.int32]:
+        """(N above, 2) the number of each child in this layer, -1 where it is no open node."""
+        assert self.taken is not None
+        assert self.is_open is not None
+        out = np.full((len(self.taken.feature), 2), -1, np.int32)
+        numbers = np.where(self.is_open, np.cumsum(self.is_open) - 1, -1)
+        out[self.taken.feature != NO_TEST] = numbers.reshape(-1, 2)
+        return out
+
+    @cached_property
+    def digest(self) -> str:
+        if self.above is None or self.taken is None or self.is_open is None:
+            return "root"
+        parts = f"{self.above.digest}/{self.taken.digest}/"
+        packed = np.packbits(self.is_open).tobytes()
+        return hashlib.sha256(parts.encode() + packed).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layer) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+ROOT_LAYER = Layer()
+
+
+def layer_to_dict(layer: Layer) -> dict[str, Any]:
+    """What is new in a layer; the one above is named by whoever sends."""
+    if layer.taken is None or layer.is_open is None:
+        return {}
+    return {
+        "taken": layer.taken.to_dict(),
+        "children": len(layer.is_open),
+        "open": _text(np.packbits(layer.is_open)),
+    }
+
+
+def layer_from_dict(data: dict[str, Any], above: Layer | None) -> Layer:
+    if above is None:
+        return ROOT_LAYER
+    taken, children = NodeTests.from_dict(data["taken"]), int(data["children"])
+    if taken.feature.shape != (above.n_nodes,) or children != 2 * int(
+        (taken.feature != NO_TEST).sum()
+    ):
+        raise SpecError(f"a layer of {children} children does not follow from the one above it.")
+    packed = _numbers(data["open"], "u1", -(-children // 8))
+    return Layer(above, taken, np.unpackbits(packed, count=children).astype(bool))
+
+
+def _text(values: NDArray[Any]) -> str:
+    """Public numbers, packed: neighbouring tests are much alike."""
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode()
+
+
+def _numbers(text: str, kind: str, count: int) -> NDArray[Any]:
+    """Unpacked piece by piece into their place; all at once would take twice the room."""
+    unpacking, packed = zlib.decompressobj(), base64.b64decode(text)
+    numbers, filled = np.empty(count, kind), 0
+    place = numbers.view(np.uint8)
+    while piece := unpacking.decompress(packed, _PIECE):
+        if len(piece) > len(place) - filled:
+            break
+        place[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
+        filled, packed = filled + len(piece), unpacking.unconsumed_tail
+    if piece or filled < len(place):
+        raise SpecError(f"{count} numbers were declared; the text does not hold as many.")
+    return frozen(numbers)

@@ -1,0 +1,290 @@
+"""Gradients and Hessians of losses, with bounds on what one record can contribute.
+
+A loss turns a record's raw prediction (O outputs) and its target into C channels. The scale of
+the Hessian channels is chosen as large as the joint norm allows: it lowers their noise for free.
+NumPy only; knows no tree and no query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.schema.arrays import FloatArray
+
+BINARY_HESSIAN_SCALE = 3.33
+"""Largest c with g^2 + c^2 h^2 <= 1 for the log-loss is golden^2.5 = 3.3302."""
+
+SOFTMAX_HESSIAN_SCALE = 2.0
+"""Largest factor with |(g, c h)| <= sqrt 2 for three classes or more; 3.33 would not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """Largest L1, squared L2 and Linf norm of one record's vector."""
+
+    l1: float
+    l2_squared: float
+    linf: float
+
+
+class Loss(Protocol):
+    """A loss as the queries see it."""
+
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def hessian_channels(self) -> int:
+        """Of the Hessian alone: one for each output, or one for all."""
+        ...
+
+    @property
+    def hessian_scale(self) -> float: ...
+    @property
+    def gradient_scale(self) -> float:
+        """What a unit of a gradient channel is worth."""
+        ...
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        """(n, C) gradient and scaled Hessian of each record."""
+        ...
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        """(n, O) unscaled Hessians."""
+        ...
+
+    @property
+    def norms(self) -> Norms: ...
+    @property
+    def hessian_norms(self) -> Norms: ...
+
+
+def sigmoid(z: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z, -30.0, 30.0))), np.float64)
+
+
+def softmax(z: FloatArray) -> FloatArray:
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLoss:
+    """Binary log-loss on one raw score: channels (g, 3.33 h).
+
+    g = p - y, h = p (1 - p). g^2 + c^2 h^2 <= 1 while c^2 <= min_p (2 - p) / (p (1 - p)^2), the
+    fifth power of the golden ratio, 11.0902. L1: |g| + c h <= 1 + c / 4, and exactly
+    max_p (1 - p)(1 + c p) = (1 + c)^2 / (4 c).
+    """
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def channels(self) -> int:
+        return 2
+
+    @property
+    def hessian_channels(self) -> int:
+        return 1
+
+    @property
+    def hessian_scale(self) -> float:
+        return BINARY_HESSIAN_SCALE
+
+    @property
+    def gradient_scale(self) -> float:
+        return 1.0
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = sigmoid(raw[:, 0])
+        return np.stack([p - target, BINARY_HESSIAN_SCALE * p * (1.0 - p)], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = sigmoid(raw[:, :1])
+        return np.asarray(p * (1.0 - p), np.float64)
+
+    @property
+    def norms(self) -> Norms:
+        c = BINARY_HESSIAN_SCALE
+        return Norms((1 + c) ** 2 / (4 * c), 1.0, 1.0)
+
+    @property
+    def hessian_norms(self) -> Norms:
+        return Norms(0.25, 0.0625, 0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLogLoss(LogLoss):
+    """The same with channels (g, h), as in Maddock et al. 2022, section 4.2.
+
+    There the norm is bounded by sqrt(17) / 4, part by part. Jointly it is at most 1: for
+    |g| = 1 - p, g^2 + h^2 = (1 - p)^2 (1 + p^2) and |g| + h = 1 - p^2.
+    """
+
+    @property
+    def hessian_scale(self) -> float:
+        return 1.0
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = sigmoid(raw[:, 0])
+        return np.stack([p - target, p * (1.0 - p)], axis=1)
+
+    @property
+    def norms(self) -> Norms:
+        return Norms(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxLoss:
+    """Multiclass log-loss on K raw scores: channels (g_1..g_K, 2 h_1..2 h_K), L2 <= sqrt 2.
+
+    Proof: docs/proofs/softmax.md. L1 = 2 + c (1 - 1 / (K - 1)) for K >= 3.
+    """
+
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        if self.n_classes < 3:
+            raise SpecError(f"softmax over {self.n_classes} classes; use LogLoss for two.")
+
+    @property
+    def outputs(self) -> int:
+        return self.n_classes
+
+    @property
+    def channels(self) -> int:
+        return 2 * self.n_classes
+
+    @property
+    def hessian_channels(self) -> int:
+        return self.n_classes
+
+    @property
+    def hessian_scale(self) -> float:
+        return SOFTMAX_HESSIAN_SCALE
+
+    @property
+    def gradient_scale(self) -> float:
+        return 1.0
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = softmax(raw)
+        hit = np.arange(self.n_classes)[None, :] == target[:, None]
+        return np.concatenate([p - hit, SOFTMAX_HESSIAN_SCALE * p * (1.0 - p)], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        p = softmax(raw)
+        return np.asarray(p * (1.0 - p), np.float64)
+
+    @property
+    def norms(self) -> Norms:
+        return Norms(2.0 + SOFTMAX_HESSIAN_SCALE * (1.0 - 1.0 / (self.n_classes - 1)), 2.0, 1.0)
+
+    @property
+    def hessian_norms(self) -> Norms:
+        # |h|_2 <= 2 / (3 sqrt 3) since p (1 - p)^2 <= 4 / 27; |h|_1 <= 1 - 1 / K.
+        return Norms(1.0 - 1.0 / self.n_classes, 4.0 / 27.0, 0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredLoss:
+    """Squared error with clipped residuals: channels (-clip(y - f, R) / R, weight).
+
+    The first is the gradient in units of R, the second a count in units of `weight`; there is no
+    free factor here: L2 = sqrt(1 + weight^2), L1 = 1 + weight. `low` and `high` clip the target.
+    """
+
+    low: float
+    high: float
+    clip: float
+    weight: float = 0.25
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def channels(self) -> int:
+        return 2
+
+    @property
+    def hessian_channels(self) -> int:
+        return 1
+
+    @property
+    def hessian_scale(self) -> float:
+        return self.weight
+
+    @property
+    def gradient_scale(self) -> float:
+        return self.clip
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        residual = np.clip(target, self.low, self.high) - raw[:, 0]
+        g = -np.clip(residual, -self.clip, self.clip) / self.clip
+        return np.stack([g, np.full(len(g), self.weight)], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        return np.ones((len(target), 1))
+
+    @property
+    def norms(self) -> Norms:
+        return Norms(1.0 + self.weight, 1.0 + self.weight**2, max(1.0, self.weight))
+
+    @property
+    def hessian_norms(self) -> Norms:
+        return Norms(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOrder:
+    """Gradients of a log-loss with every Hessian set to 1: channels (g, 1).
+
+    The first-order update of Maddock et al. 2022, section 4.4.2. The count is free of the
+    gradient, so the squared norms add: 1 + 1 for two classes, 2 + 1 for more.
+    """
+
+    loss: LogLoss | SoftmaxLoss
+
+    @property
+    def outputs(self) -> int:
+        return self.loss.outputs
+
+    @property
+    def channels(self) -> int:
+        return self.outputs + 1
+
+    @property
+    def hessian_channels(self) -> int:
+        return 1
+
+    @property
+    def hessian_scale(self) -> float:
+        return 1.0
+
+    @property
+    def gradient_scale(self) -> float:
+        return 1.0
+
+    def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        both = self.loss.contributions(raw, target)
+        return np.concatenate([both[:, : self.outputs], np.ones((len(both), 1))], axis=1)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        return np.ones((len(target), 1))
+
+    @property
+    def norms(self) -> Norms:
+        classes = 1.0 if self.outputs == 1 else 2.0
+        return Norms(classes + 1.0, classes + 1.0, 1.0)
+
+    @property
+    def hessian_norms(self) -> Norms:
+        return Norms(1.0, 1.0, 1.0)

@@ -1,0 +1,319 @@
+"""Whether a value that came over the wire speaks of this schema. Total: no input makes it raise.
+
+A site asks these before it touches a row. Each says why a value does not fit, or None if it does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache, partial
+from itertools import chain
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from hedgerow.models.layers import NO_TEST, Layer, NodeTests
+from hedgerow.models.model import Additive, Curve
+from hedgerow.models.tree import Tree
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.regions import Fold, HeldOut, Region, Split, Test
+from hedgerow.schema.schema import Schema
+
+# --------------------------------------------------------------------------------------------------
+# Whether a value is exactly of the types its class declares: an integer is an int and no bool.
+#
+# Python builds a dataclass from anything. A site must not: a float in a sensitivity, a bool for a
+# count or a NaN in a threshold would be computed with.
+
+LONGEST_TEXT = 4096
+MARK = "_has_its_types"
+"""Left on frozen values, so that a model of a hundred trees is not read a hundred times."""
+
+Kinds = Mapping[Any, tuple[type, ...]]
+"""For each protocol, the classes that may stand for it."""
+
+
+Check = Callable[[Any], str | None]
+"""Why a value is not of a type; None if it is."""
+
+
+class Strict:
+    """Checks values against the annotations of their classes, each of which is read once."""
+
+    def __init__(self, kinds: Kinds, opaque: Iterable[type]) -> None:
+        self._kinds, self._opaque = kinds, tuple(opaque)
+        self._of_fields: dict[type, tuple[tuple[str, Check], ...]] = {}
+
+    def fields(self, value: Any) -> str | None:
+        """Every field of a dataclass, all the way down; a value found right is not read again."""
+        kept = getattr(value, "__dict__", {})
+        if MARK in kept:
+            return None
+        for name, check in self._checks(type(value)):
+            reason = check(getattr(value, name))
+            if reason is not None:
+                return reason
+        kept[MARK] = True
+        return None
+
+    def misfit(self, value: Any, hint: Any) -> str | None:
+        """Why the value is not of this type; None if it is."""
+        return self._check(hint)(value)
+
+    def _checks(self, kind: type) -> tuple[tuple[str, Check], ...]:
+        """Kept: the same few classes are checked again and again."""
+        if kind not in self._of_fields:
+            hints = get_type_hints(kind)
+            checks = ((f.name, self._check(hints[f.name])) for f in fields(kind))
+            self._of_fields[kind] = tuple(checks)
+        return self._of_fields[kind]
+
+    def _check(self, hint: Any) -> Check:
+        origin = get_origin(hint)
+        if origin is tuple:
+            return self._tuple(get_args(hint))
+        if hint in self._kinds:
+            return partial(self._one_of, self._kinds[hint])
+        if isinstance(hint, UnionType) or origin is Union:
+            return partial(_any_of, {kind: self._check(kind) for kind in get_args(hint)})
+        if hint is NoneType or hint is None:
+            return lambda value: None if value is None else _not(value, "None")
+        return partial(self._plain, hint)
+
+    def _plain(self, hint: Any, value: Any) -> str | None:
+        if type(value) is not hint:
+            return _not(value, getattr(hint, "__name__", str(hint)))
+        if hint is float:
+            return None if math.isfinite(value) else "a number is not finite"
+        if hint is str:
+            return None if len(value) <= LONGEST_TEXT else "a text is too long"
+        if hint in (int, bool, Fraction) or issubclass(hint, (Enum, *self._opaque)):
+            return None
+        return self.fields(value) if is_dataclass(hint) else _not(value, "a value")
+
+    def _one_of(self, classes: tuple[type, ...], value: Any) -> str | None:
+        if type(value) not in classes:
+            return _not(value, " or ".join(c.__name__ for c in classes))
+        return None if isinstance(value, self._opaque) else self.fields(value)
+
+    def _tuple(self, hints: tuple[Any, ...]) -> Check:
+        if len(hints) != 2 or hints[1] is not Ellipsis:
+            return partial(_each_of, tuple(map(self._check, hints)))
+        if hints[0] in (int, float):
+            return partial(_numbers, hints[0])
+        if get_origin(hints[0]) is tuple and get_args(hints[0])[1:] == (Ellipsis,):
+            inner = get_args(hints[0])[0]
+            if inner in (int, float):
+                return partial(_rows_of_numbers, inner)
+        kinds = frozenset(get_args(hints[0]) or hints[:1])
+        return partial(self._all, self._check(hints[0]), kinds, kinds & set(self._opaque))
+
+    def _all(
+        self, check: Check, kinds: frozenset[Any], opaque: frozenset[Any], value: Any
+    ) -> str | None:
+        """Parts that check themselves, or were found right before, are not read again."""
+        if type(value) is not tuple:
+            return _not(value, "a tuple")
+        if set(map(type, value)) <= opaque:
+            return None
+        new = [
+            part
+            for part in value
+            if type(part) not in kinds or MARK not in getattr(part, "__dict__", ())
+        ]
+        return next(filter(None, map(check, new)), None)
+
+
+def _any_of(checks: Mapping[Any, Check], value: Any) -> str | None:
+    if type(value) in checks:
+        return checks[type(value)](value)
+    reasons = [check(value) for check in checks.values()]
+    return None if None in reasons else reasons[0]
+
+
+def _each_of(checks: tuple[Check, ...], value: Any) -> str | None:
+    if type(value) is not tuple:
+        return _not(value, "a tuple")
+    if len(value) != len(checks):
+        return f"{len(value)} values came for {len(checks)}"
+    reasons = (check(part) for check, part in zip(checks, value, strict=True))
+    return next(filter(None, reasons), None)
+
+
+def _numbers(kind: type, value: Any) -> str | None:
+    if type(value) is not tuple:
+        return _not(value, "a tuple")
+    return None if _are_numbers(kind, value) else f"a number is no finite {kind.__name__}"
+
+
+def _rows_of_numbers(kind: type, value: Any) -> str | None:
+    if type(value) is not tuple or not set(map(type, value)) <= {tuple}:
+        return _not(value, "tuples in a tuple")
+    whole = tuple(chain.from_iterable(value))
+    return None if _are_numbers(kind, whole) else f"a number is no finite {kind.__name__}"
+
+
+def _are_numbers(kind: type, value: tuple[Any, ...]) -> bool:
+    """In loops of the interpreter's own: tables of numbers are most of what a site reads."""
+    return set(map(type, value)) <= {kind} and (kind is int or all(map(math.isfinite, value)))
+
+
+def _not(value: Any, wanted: str) -> str:
+    return f"a {type(value).__name__} came for {wanted}"
+
+
+MOST_FOLDS = 1 << 16
+MOST_STEPS = 1024
+"""Tests on the path to a region: no tree that anybody reads is as deep."""
+LONGEST_NAME = 256
+MOST_IN_A_LEAF = 1e100
+"""Sums of such numbers over all trees are finite, and so are their squares."""
+
+
+@lru_cache(maxsize=1 << 12)
+def misfit_of_region(region: Region, schema: Schema) -> str | None:
+    """Kept: sites of one process are asked about the same regions."""
+    if len(region) > MOST_STEPS:
+        return f"a region of {len(region)} steps is too deep"
+    return _first(misfit_of_test(step.test, schema) for step in region)
+
+
+def misfit_of_test(test: Test, schema: Schema) -> str | None:
+    if isinstance(test, Fold):
+        if not 1 <= test.n <= MOST_FOLDS or not 0 < len(test.draw) <= LONGEST_NAME:
+            return f"a draw of {test.n} folds is not allowed"
+        return None
+    if isinstance(test, HeldOut):
+        return None if 2 <= test.one_in <= MOST_FOLDS else f"one in {test.one_in} is no draw"
+    return misfit_of_split(test, schema)
+
+
+def misfit_of_split(split: Split, schema: Schema) -> str | None:
+    if split.feature not in schema.places:
+        return f"there is no column {split.feature!r}"
+    grid = schema.grids[schema.places[split.feature]]
+    if split.grid != grid.digest:
+        return f"a test of {split.feature!r} speaks of another grid"
+    if not 0 < split.left < 1 << grid.n_cells:
+        return f"a test of {split.feature!r} names no cell, or cells that do not exist"
+    return None
+
+
+def misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
+    return fits_once(tree, schema, _misfit_of_tree)
+
+
+def _misfit_of_tree(tree: Tree, schema: Schema) -> str | None:
+    if tree.features != schema.names:
+        return "a tree reads other columns"
+    tests = {test for test in tree.tests if test is not None}
+    return _first(misfit_of_split(test, schema) for test in tests)
+
+
+def misfit_of_curve(curve: Curve, outputs: int, schema: Schema) -> str | None:
+    if not curve.values or len(curve.values[0]) != outputs:
+        return f"a curve of column {curve.feature} has another number of outputs"
+    if not 0 <= curve.feature < len(schema.grids):
+        return f"there is no column {curve.feature}"
+    if len(curve.values) != schema.grids[curve.feature].n_cells:
+        return f"a curve of column {curve.feature} has another number of cells"
+    if len({len(row) for row in curve.values}) > 1:
+        return f"a curve of column {curve.feature} has cells of different outputs"
+    return _out_of_bounds(value for row in curve.values for value in row)
+
+
+def misfit_of_model(model: Additive, schema: Schema) -> str | None:
+    outputs = model.outputs
+    if model.clip is not None and not (
+        all(map(math.isfinite, model.clip)) and model.clip[0] < model.clip[1]
+    ):
+        return "a model's clip is no range"
+    sought = (schema.digest, outputs)
+    parts: tuple[Curve | Tree, ...] = (*model.curves, *model.trees)
+    new = [part for part in parts if part.__dict__.get(FITS_A_MODEL) != sought]
+    reason = _out_of_bounds(model.base) or _first(_misfit_of_part(p, outputs, schema) for p in new)
+    if reason is None:
+        for part in new:
+            part.__dict__[FITS_A_MODEL] = sought
+    return reason
+
+
+def _misfit_of_part(part: Curve | Tree, outputs: int, schema: Schema) -> str | None:
+    if isinstance(part, Curve):
+        return misfit_of_curve(part, outputs, schema)
+    if part.n_outputs != outputs:
+        return "a tree has another number of outputs"
+    return _out_of_bounds(part.values.ravel().tolist()) or misfit_of_tree(part, schema)
+
+
+def misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
+    """One bin for each cell of each column, numbered from 0."""
+    return fits_once(binning, schema, _misfit_of_binning)
+
+
+def _misfit_of_binning(binning: Binning, schema: Schema) -> str | None:
+    if len(binning.bins) != len(schema.grids):
+        return f"a binning of {len(binning.bins)} columns; there are {len(schema.grids)}"
+    for grid, bins in zip(schema.grids, binning.bins, strict=True):
+        if len(bins) != grid.n_cells or not 0 <= min(bins) <= max(bins) < grid.n_cells:
+            return f"a binning of {grid.feature!r} does not fit its cells"
+    return None
+
+
+def misfit_of_columns(columns: Iterable[int], schema: Schema) -> str | None:
+    named = list(columns)
+    if not named or len(set(named)) != len(named):
+        return "no column was named, or one twice"
+    if not all(0 <= column < len(schema.grids) for column in named):
+        return "a column was named that does not exist"
+    return None
+
+
+def misfit_of_tests(tests: NodeTests, schema: Schema) -> str | None:
+    """Cells beyond a grid hold no row, so only the columns can be wrong."""
+    columns = tests.feature
+    if columns.size and not NO_TEST <= int(columns.min()) <= int(columns.max()) < len(schema.grids):
+        return "a test names a column that does not exist"
+    return None
+
+
+def misfit_of_layer(layer: Layer, schema: Schema) -> str | None:
+    below: Layer | None = layer
+    while below is not None and below.taken is not None:
+        why = misfit_of_tests(below.taken, schema)
+        if why is not None:
+            return why
+        below = below.above
+    return None
+
+
+_Value = TypeVar("_Value")
+FITS = "_fits"
+"""Where a frozen value keeps the digest of the schema that it was found to fit."""
+FITS_A_MODEL = "_fits_a_model"
+"""Where a part of a model keeps that, and of how many outputs: a model grows tree by tree."""
+
+
+def fits_once(
+    value: _Value, schema: Schema, misfit: Callable[[_Value, Schema], str | None]
+) -> str | None:
+    """Large values come again round after round; each is read once."""
+    kept = value.__dict__
+    if kept.get(FITS) == schema.digest:
+        return None
+    reason = misfit(value, schema)
+    if reason is None:
+        kept[FITS] = schema.digest
+    return reason
+
+
+def _out_of_bounds(values: Iterable[float]) -> str | None:
+    is_bounded = all(-MOST_IN_A_LEAF <= value <= MOST_IN_A_LEAF for value in values)
+    return None if is_bounded else f"a number is not finite, or beyond {MOST_IN_A_LEAF:g}"
+
+
+def _first(reasons: Iterable[str | None]) -> str | None:
+    return next((reason for reason in reasons if reason is not None), None)

@@ -1,0 +1,131 @@
+"""What a site lets through, before any row is touched: `why_not(study, bundle)`.
+
+Total and data-independent: whatever a query holds, the answer is a reason or None, and it follows
+from the study and the query alone. So after a query was admitted and charged, no row can make it
+fail: types are exact, numbers finite and in range, names and grids those of the schema, and the
+noise it needs can be drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from hedgerow.errors import HedgerowError
+from hedgerow.models.layers import Layer, NodeTests
+from hedgerow.models.losses import FirstOrder, LogLoss, Loss, PlainLogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.models.tree import Tree
+from hedgerow.models.validation import Strict
+from hedgerow.privacy.bundles import MOST_CANDIDATES, MOST_INTEGERS, MOST_QUERIES, length_of
+from hedgerow.privacy.pricing import once_a_query
+from hedgerow.privacy.queries import (
+    GROUPINGS,
+    STATISTICS,
+    BoundQuery,
+    CurveNewton,
+    Groups,
+    Query,
+    Statistic,
+    Summed,
+    kind_of,
+)
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Split, Step
+
+MOST_SHARE_DIGITS = 10**64
+LARGEST_CLAMPED = 1 << 51
+"""Below it the clamp of a record's integers is exact in floating point."""
+
+_STRICT = Strict(
+    kinds={
+        Statistic: tuple(STATISTICS.values()),
+        Groups: tuple(GROUPINGS.values()),
+        Loss: (LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder),
+    },
+    # these check themselves when built
+    opaque=(Tree, Layer, NodeTests, Split, Fold, HeldOut, Step),
+)
+
+
+def why_not(study: Study, bundle: Sequence[Query]) -> str | None:
+    """Why a site must not answer this bundle, for its own log; None if it may."""
+    if not 0 < len(bundle) <= MOST_QUERIES:
+        return f"{len(bundle)} queries in one bundle; 1 to {MOST_QUERIES} are allowed"
+    reasons = (_why_not_one(study, query) for query in bundle)
+    return next(filter(None, reasons), None) or _too_long(bundle)
+
+
+@once_a_query
+def _why_not_one(study: Study, query: Query) -> str | None:
+    return (
+        _STRICT.fields(query)
+        or _of_no_part(study, query)
+        or _not_asked(study, query)
+        or query.misfit(study.schema)
+        or _bad_share(query.share)
+        or _too_large(study, query)
+        or _cannot_be_priced(study, query)
+    )
+
+
+def _of_no_part(study: Study, query: Query) -> str | None:
+    """A query is of the records trained on, or of those held out, and says so once."""
+    part, within = (query.region[:1], query.region[1:]) if study.hold_out else ((), query.region)
+    if part not in (study.trained_on, study.held_out if study.hold_out else EVERYONE):
+        return "a query does not say whether it is of records that are held out"
+    if any(isinstance(step.test, HeldOut) for step in within):
+        return "a region names the draw that holds records out where it may not"
+    return None
+
+
+def _not_asked(study: Study, query: Query) -> str | None:
+    """Only what the recipe of the study says that it asks, of those records."""
+    kind = kind_of(query)
+    is_held_out = study.is_held_out(query.region)
+    if kind in (study.asks_held_out if is_held_out else study.admitted):
+        return None
+    return f"{study.recipe!r} never asks {kind}{' of records held out' if is_held_out else ''}"
+
+
+def _bad_share(share: Fraction) -> str | None:
+    if not 0 < share.numerator <= share.denominator < MOST_SHARE_DIGITS:
+        return "a share of the budget is not between 0 and 1, or has too many digits"
+    return None
+
+
+def _too_large(study: Study, query: Query) -> str | None:
+    if not isinstance(query, Summed):
+        many = query.n_candidates > MOST_CANDIDATES
+        return f"more than {MOST_CANDIDATES} candidates" if many else None
+    return _beyond_the_clamp(study, query)
+
+
+def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
+    if isinstance(query, BoundQuery) or not query.statistic.is_fractional:
+        return None
+    unit, statistic = study.unit(query), query.statistic
+    if isinstance(statistic, CurveNewton):
+        too_large = unit**2 * (2 * statistic.dimension + 20) >= LARGEST_CLAMPED
+    else:
+        bound = statistic.bound(unit)
+        norms = bound.l1, bound.l2_squared, statistic.channels * bound.linf**2
+        too_large = max(norms) >= LARGEST_CLAMPED
+    return "a record's vector is too long for its unit" if too_large else None
+
+
+def _cannot_be_priced(study: Study, query: Query) -> str | None:
+    """Placements and samplers have limits of their own, all public."""
+    try:
+        study.cost(query)
+        if isinstance(query, Summed):
+            study.site_law(query)
+        elif math.isfinite(study.cost(query)):
+            study.selection_epsilon(query)
+    except (HedgerowError, OverflowError, ArithmeticError) as error:
+        return str(error)
+    return None
+
+
+def _too_long(bundle: Sequence[Query]) -> str | None:
+    return f"more than {MOST_INTEGERS} integers" if length_of(bundle) > MOST_INTEGERS else None

@@ -1,0 +1,303 @@
+"""What one round may hold, how a longer list is cut into rounds, and how large a recipe may become.
+
+A list of queries that belong together may be longer than a bundle. None of them depends on
+another's answer, and the ledger's total follows from the charges and not from the rounds, so the
+list is cut, in order, and asked in as many rounds as it takes. What no cutting helps is refused
+before the first charge: a recipe says beforehand how much it may ask at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+from math import prod
+from typing import Any, Final
+
+from hedgerow.errors import UnsupportedQuery
+from hedgerow.models.layers import Layer, NodeTests
+from hedgerow.models.model import Additive, Curve
+from hedgerow.models.tree import MOST_LEAVES, Tree
+from hedgerow.models.validation import MOST_STEPS
+from hedgerow.privacy.queries import BoundQuery, Cuts, Query, SumQuery
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.grids import canonical
+from hedgerow.schema.regions import Region, Split, Step
+
+# --------------------------------------------------------------------------------------------------
+# What one bundle may hold: numbers that sites, the coordinator and recipes go by.
+
+MOST_QUERIES = 4096
+MOST_INTEGERS = 1 << 26
+"""Of the answer."""
+MOST_BYTES = 1 << 26
+"""Of questions and definitions."""
+MOST_CANDIDATES = 1 << 20
+"""Of one private choice."""
+
+
+def length_of(bundle: Sequence[Query]) -> int:
+    """Integers that leave each site."""
+    return sum(prod(q.shape) for q in bundle if isinstance(q, SumQuery | BoundQuery))
+
+
+# --------------------------------------------------------------------------------------------------
+# How many bytes questions take at most, with all that they name, told to sites that know nothing.
+#
+# A bound and no encoding: it follows from the questions alone, not from what an epoch has heard, so
+# a run that is resumed cuts its bundles where it cut them before. Values that travel by their
+# digest count once in a bundle. `tests/property/test_weights.py` holds it against the wire.
+
+NAME = 96
+"""A digest and its mark."""
+DEFINITION = 512
+"""A named value beside its content, a test of a column's cells included. So many bytes a name keep
+the names of a bundle far below those that a site remembers."""
+NUMBER, CELL, TEST, TEXT = 32, 5, 48, 64
+"""A number; a small whole one; a packed test of an open node; a word of ours."""
+
+
+class Weight:
+    """Bytes of the queries that were added, at most."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._named: set[Hashable] = set()
+
+    def with_query(self, query: Query) -> int:
+        """Adds a query; the bytes of all of them."""
+        self.bytes += self._of(query)
+        return self.bytes
+
+    def _of(self, value: Any) -> int:
+        if value is None or isinstance(value, bool | int | float):
+            return NUMBER + of_digits(value) if type(value) is int else NUMBER
+        if isinstance(value, str):
+            return of_text(value)
+        if isinstance(value, Fraction):
+            return TEXT + of_digits(value.numerator) + of_digits(value.denominator)
+        if isinstance(value, tuple):
+            return self._of_tuple(value)
+        return self._of_object(value)
+
+    def _of_tuple(self, values: tuple[Any, ...]) -> int:
+        if values and isinstance(values[0], Step):
+            return NAME + self._of_region(values)
+        if values and isinstance(values[0], int):
+            return NUMBER + len(values) * of_cell(max(values))
+        return NUMBER + sum(map(self._of, values))
+
+    def _of_object(self, value: Any) -> int:
+        match value:
+            case Enum():
+                return 2 * TEXT
+            case NodeTests():
+                return of_tests(value.feature.size)
+            case Layer():
+                return NAME + self._of_layer(value)
+            case Additive():
+                return NAME + self._once(("model", id(value)), lambda: self._of_fields(value))
+            case Tree():
+                return NAME + self._once(("tree", id(value)), lambda: of_tree(value))
+            case Curve():
+                size = prod((len(value.values), len(value.values[0])))
+                return NAME + self._once(("curve", id(value)), lambda: NUMBER * (2 + size))
+            case Binning() | Cuts() | Split():
+                return NAME + self._once(value, lambda: self._of_fields(value))
+        return self._of_fields(value)
+
+    def _of_fields(self, value: Any) -> int:
+        return TEXT + sum(TEXT + self._of(getattr(value, f.name)) for f in fields(value))
+
+    def _once(self, key: Hashable, size: Any) -> int:
+        if key in self._named:
+            return 0
+        self._named.add(key)
+        return DEFINITION + int(size())
+
+    def _of_region(self, region: Region) -> int:
+        """Each step that is not known yet, with its test; steps above one that is are known too."""
+        size = 0
+        while region and region not in self._named:
+            self._named.add(region)
+            size += DEFINITION + self._of_fields(region[-1])
+            region = region[:-1]
+        return size
+
+    def _of_layer(self, layer: Layer) -> int:
+        size, above = 0, layer
+        while above.above is not None and ("layer", id(above)) not in self._named:
+            self._named.add(("layer", id(above)))
+            assert above.taken is not None
+            assert above.is_open is not None
+            size += DEFINITION + of_tests(above.taken.feature.size) + above.is_open.size
+            above = above.above
+        return size + DEFINITION
+
+
+def weight_of(bundle: Sequence[Query]) -> int:
+    weight = Weight()
+    for query in bundle:
+        weight.with_query(query)
+    return weight.bytes
+
+
+# ------------------------------------------------------------------------------------------ values
+def of_digits(number: int) -> int:
+    """Decimal digits, a few too many."""
+    return 2 + abs(number).bit_length() // 3
+
+
+def of_cell(number: int) -> int:
+    """A small number in a list of such."""
+    return CELL * (1 + number.bit_length() // 10)
+
+
+@lru_cache(maxsize=4096)
+def of_text(text: str) -> int:
+    return NUMBER + len(canonical(text))
+
+
+def of_tests(n: int) -> int:
+    return DEFINITION + TEST * n
+
+
+def of_tree(tree: Tree) -> int:
+    names = [of_text(name) for name in tree.features]
+    of_tests = len(set(tree.tests)) * (DEFINITION // 2 + max(names, default=0))
+    return DEFINITION + sum(names) + of_tests + of_leaves(tree.n_leaves, tree.n_outputs)
+
+
+def of_leaves(leaves: int, outputs: int) -> int:
+    """The nodes of a tree and what its leaves say, without the tests that they name."""
+    return leaves * (NUMBER // 2 + NUMBER * outputs)
+
+
+# ----------------------------------------------------------------------------------------- cutting
+def cut(queries: Sequence[Query], *, travels: bool) -> list[list[Query]]:
+    """The queries as bundles, in order, each as long as one may be.
+
+    `travels`: whether they go as bytes. Refuses a query that is too large alone, before anything
+    of the list is asked.
+    """
+    parts, integers, weight = list[list[Query]](), 0, Weight()
+    for query in queries:
+        own = length_of([query])
+        integers += own
+        heavy = travels and weight.with_query(query) > MOST_BYTES
+        if not parts or len(parts[-1]) == MOST_QUERIES or integers > MOST_INTEGERS or heavy:
+            parts.append([])
+            integers, weight = own, Weight()
+            _require_room(query, own, weight if travels else None)
+        parts[-1].append(query)
+    return parts
+
+
+def _require_room(query: Query, integers: int, weight: Weight | None) -> None:
+    size = 0 if weight is None else weight.with_query(query)
+    if integers > MOST_INTEGERS or size > MOST_BYTES:
+        raise UnsupportedQuery(
+            f"one query asks for {integers} integers in about {size} bytes; a round holds "
+            f"{MOST_INTEGERS} and {MOST_BYTES}. Nothing of it was asked, and what earlier rounds "
+            "charged stays. Ask with fewer or smaller trees, fewer columns or fewer bins."
+        )
+
+
+# ------------------------------------------------------------------------------------------- sizes
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """The most that a flow asks, known from public values before it runs.
+
+    The first three are of one round, the next two of one query, then leaves of one tree, and the
+    rounds of the whole flow: among sites, and with one holder, to whom nothing travels.
+    """
+
+    queries: int = 0
+    integers: int = 0
+    bytes: int = 0
+    candidates: int = 0
+    steps: int = 0
+    leaves: int = 0
+    rounds: int = 0
+    rounds_alone: int = 0
+
+    @staticmethod
+    def of_step(
+        queries: int = 1,
+        *,
+        integers: int = 0,
+        bytes: int = 0,
+        shared: int = 0,
+        candidates: int = 0,
+        steps: int = 0,
+        leaves: int = 0,
+    ) -> Size:
+        """One step of a flow: so many queries of at most this size, cut where they must be.
+
+        `shared` are bytes of values that all of them name.
+        """
+        alone = min(MOST_QUERIES, MOST_INTEGERS // max(integers, 1))
+        together = min(alone, (MOST_BYTES - shared) // max(bytes, 1))
+        return Size(
+            queries=min(queries, MOST_QUERIES),
+            integers=max(integers, min(queries * integers, MOST_INTEGERS)),
+            bytes=max(shared + bytes, min(shared + queries * bytes, MOST_BYTES)),
+            candidates=candidates,
+            steps=steps,
+            leaves=leaves,
+            rounds=-(-queries // max(together, 1)),
+            rounds_alone=-(-queries // max(alone, 1)),
+        )
+
+    def __add__(self, later: Size) -> Size:
+        """One after the other."""
+        alone = self.rounds_alone + later.rounds_alone
+        return self._larger(later, self.rounds + later.rounds, alone)
+
+    def __or__(self, other: Size) -> Size:
+        """One or the other."""
+        alone = max(self.rounds_alone, other.rounds_alone)
+        return self._larger(other, max(self.rounds, other.rounds), alone)
+
+    def __mul__(self, times: int) -> Size:
+        """So many times."""
+        if not times:
+            return Size()
+        return self._larger(self, self.rounds * times, self.rounds_alone * times)
+
+    def _larger(self, other: Size, rounds: int, alone: int) -> Size:
+        return Size(
+            queries=max(self.queries, other.queries),
+            integers=max(self.integers, other.integers),
+            bytes=max(self.bytes, other.bytes),
+            candidates=max(self.candidates, other.candidates),
+            steps=max(self.steps, other.steps),
+            leaves=max(self.leaves, other.leaves),
+            rounds=rounds,
+            rounds_alone=alone,
+        )
+
+    def rounds_of(self, parties: int) -> int:
+        return self.rounds if parties > 1 else self.rounds_alone
+
+    def excess(self, *, travels: bool, rounds: int | None = None) -> str | None:
+        """What is more than a study can carry, and how much that is; None if all fits."""
+        for name, (most, words) in LIMITS.items():
+            found = getattr(self, name)
+            if found > most and (travels or name != "bytes"):
+                return f"{found} {words}, and {most} are allowed"
+        if rounds is not None and self.rounds > rounds:
+            return f"{self.rounds} rounds, and the study's sparse graph was paid for {rounds}"
+        return None
+
+
+LIMITS: Final = {
+    "integers": (MOST_INTEGERS, "integers in one answer"),
+    "bytes": (MOST_BYTES, "bytes in one letter"),
+    "candidates": (MOST_CANDIDATES, "candidates in one private choice"),
+    "steps": (MOST_STEPS, "tests on the way to one node"),
+    "leaves": (MOST_LEAVES, "leaves in one tree"),
+}
+"""By the field of a size: what no cutting into rounds changes."""

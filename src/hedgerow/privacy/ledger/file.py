@@ -1,0 +1,106 @@
+"""A ledger alone, with its key, its anchor and its lock beside it: for people without a site.
+
+    fits.ledger         the entries
+    fits.ledger.key     signs them; made on first use, for its owner alone
+    fits.ledger.anchor  remembers their end
+    fits.ledger.lock    lets one process in at a time
+
+All four lie in one folder, so whoever puts back an older copy of the whole folder is not seen:
+that takes an anchor elsewhere, as a site's vault has.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from hedgerow.errors import LedgerBroken, LedgerUnavailable, SpecError
+from hedgerow.privacy.ledger.chain import Anchor
+from hedgerow.privacy.ledger.sqlite import SqliteLedger
+from hedgerow.privacy.ledger.store import Store, check_version, connect, write_private
+from hedgerow.secagg.keys import Identity, is_signed
+
+WAIT_SECONDS = 60.0
+"""For another process to write its entry, which takes a moment."""
+_MAGIC = b"SQLite format 3\0"
+_KEY_BYTES = 32
+
+
+@contextmanager
+def open_alone(path: Path) -> Iterator[SqliteLedger]:
+    """Nobody else writes until it is left: not even the first two users make two keys."""
+    path = path.resolve()
+    _require_ledger(path)
+    with closing(exclusive(path, WAIT_SECONDS)):
+        identity = _identity(path)
+        with open_ledger(path, identity, _beside(path, ".anchor")) as ledger:
+            yield ledger
+
+
+def is_there(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _require_ledger(path: Path) -> None:
+    """Before anything is touched: a slip of the hand must not lock a user's own table."""
+    if path.is_dir():
+        raise SpecError(f"the ledger {path} is a folder; name a file in it.")
+    if is_there(path):
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise SpecError(f"{path} is no ledger; name another file, or one that is new.")
+
+
+def _identity(path: Path) -> Identity:
+    key = _beside(path, ".key")
+    if not key.exists():
+        _require_no_entries(path, key)
+        write_private(key, Identity.generate().to_bytes())
+    secret = key.read_bytes()
+    if len(secret) != _KEY_BYTES:
+        raise LedgerBroken(f"{key} holds {len(secret)} bytes and no key; bring the old one back.")
+    return Identity.from_bytes(secret)
+
+
+def _require_no_entries(path: Path, key: Path) -> None:
+    if is_there(path):
+        raise LedgerBroken(
+            f"the ledger {path} is there and its key {key} is not, so nobody can tell whether its "
+            "entries are its own. Nothing was charged; bring the key back."
+        )
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def signed_ledger(store: Store, identity: Identity, anchor: Path) -> SqliteLedger:
+    def is_ours(signature: bytes, message: bytes) -> bool:
+        return is_signed(identity.public, signature, message)
+
+    return SqliteLedger(store, sign=identity.sign, verify=is_ours, anchor=Anchor(anchor))
+
+
+def exclusive(path: Path, wait_seconds: float = 0.0) -> sqlite3.Connection:
+    """SQLite's own lock on a file of its own: held until closed, or until the process ends."""
+    lock = connect(path.with_name(path.name + ".lock"), busy_seconds=wait_seconds)
+    try:
+        lock.execute("PRAGMA journal_mode=OFF")
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        lock.close()
+        raise LedgerUnavailable(
+            f"another process serves from {path}; one at a time may. "
+            "Stop the other one, or wait for it."
+        ) from error
+    return lock
+
+
+@contextmanager
+def open_ledger(path: Path, identity: Identity, anchor: Path) -> Iterator[SqliteLedger]:
+    """The ledger alone, to read it or to approve a study while another process serves."""
+    with closing(Store(connect(path))) as store:
+        check_version(store)
+        yield signed_ledger(store, identity, anchor)

@@ -1,0 +1,164 @@
+"""Coins of exactly the stated bias: rationals and exp(-x), one at a time or many.
+
+No float takes part. Proofs: docs/proofs/samplers.md, sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.privacy.mechanisms.randomness import Randomness, uniform_below
+from hedgerow.schema.arrays import Words
+
+# --------------------------------------------------------------------------------------------------
+# exp and log in exact integer arithmetic, with bounds that are proved and not hoped for.
+#
+# A number x in [0, 1] stands as the integer 2^bits x. Proofs: docs/proofs/samplers.md, section 1.
+
+_GUARD_BITS: Final = 64
+_MARGIN: Final = 1 << 32  # covers every rounding inside exp_bounds, up to 2^12 bits
+_SMALL: Final = 8  # the series is summed at arguments below 2^-8
+
+
+def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
+    """Integers with low <= 2^bits exp(-x) <= high and high - low <= 2, for x >= 0."""
+    if x == 0:
+        return 1 << bits, 1 << bits
+    if x > bits:  # exp(-x) < 2^-bits
+        return 0, 1
+    precision = bits + _GUARD_BITS
+    halvings = (x.numerator // x.denominator).bit_length() + _SMALL
+    value = _exp_series((x.numerator << precision) // (x.denominator << halvings), precision)
+    for _ in range(halvings):
+        value = value * value >> precision
+    return max(0, value - _MARGIN) >> _GUARD_BITS, (value + _MARGIN >> _GUARD_BITS) + 1
+
+
+def minus_log(value: int, bits: int) -> int:
+    """2^bits times -log(z), where z = value / 2^bits is at least 2^(-bits/8), by Newton's method.
+
+    From the left of the root of this convex problem no step passes it. The result is off by at
+    most 4 / z units.
+    """
+    one, root = 1 << bits, 0
+    while True:
+        step = one - (value << bits) // exp_bounds(Fraction(root, one), bits)[0]
+        root += step
+        if abs(step) < 1 << (bits // 4):  # the error left is its square: far below one unit
+            return root
+
+
+def _exp_series(argument: int, precision: int) -> int:
+    """The alternating Taylor series of exp(-argument / 2^precision), to the last nonzero term."""
+    total = term = 1 << precision
+    k = 1
+    while term:
+        term = (term * argument >> precision) // k
+        total += term if k % 2 == 0 else -term
+        k += 1
+    return total
+
+
+COIN_BITS: Final = 32
+_UNSURE: Final = np.uint64(16)  # _exp32 is off by less than this many units of 2^-32
+_REFINE_BITS: Final = 64
+
+
+def bernoulli_exp(x: Fraction, secret: Randomness) -> bool:
+    """True with probability exp(-x), x >= 0: Canonne, Kamath and Steinke 2020, Algorithm 1."""
+    whole, rest = divmod(x.numerator, x.denominator)
+    return all(_exp_up_to_one(1, 1, secret) for _ in range(whole)) and _exp_up_to_one(
+        rest, x.denominator, secret
+    )
+
+
+def _exp_up_to_one(n: int, d: int, secret: Randomness) -> bool:
+    """exp(-n/d) for n <= d: the first k whose coin n/(dk) fails is odd."""
+    k = 1
+    while uniform_below(d * k, secret) < n:
+        k += 1
+    return k % 2 == 1
+
+
+def laplace(rate: Fraction, secret: Randomness) -> int:
+    """Z with probability proportional to exp(-rate |z|): Canonne et al. 2020, Algorithm 2."""
+    s, t = rate.numerator, rate.denominator
+    while True:
+        part = uniform_below(t, secret)
+        if not _exp_up_to_one(part, t, secret):
+            continue
+        whole = 0
+        while _exp_up_to_one(1, 1, secret):
+            whole += 1
+        size, negative = (part + t * whole) // s, uniform_below(2, secret) == 1
+        if size or not negative:  # else zero would be drawn twice as often
+            return -size if negative else size
+
+
+def falls_below_exp(prefix: int, bits: int, x: Fraction, secret: Randomness) -> bool:
+    """Whether a uniform number in [0, 1) whose first `bits` bits are `prefix` is below exp(-x).
+
+    Bits are added until certified bounds decide, so the answer is exact. Each turn leaves the
+    question open with probability about 2^-63.
+    """
+    while True:
+        low, high = exp_bounds(x, bits)
+        if prefix < low:
+            return True
+        if prefix >= high:
+            return False
+        more = int.from_bytes(secret.bytes(_REFINE_BITS // 8), "little")
+        prefix, bits = prefix << _REFINE_BITS | more, bits + _REFINE_BITS
+
+
+def exp_coins(
+    numerators: Words, denominator: Fraction, uniforms: Words, secret: Randomness
+) -> NDArray[np.bool_]:
+    """For each numerator n a coin with probability exp(-n / denominator), denominator >= 1.
+
+    `uniforms` are 32 random bits each. They settle all but about one coin in 2^27; the others,
+    and any with n >= denominator, get more bits and exact bounds.
+    """
+    estimate = _exp32(numerators, denominator)
+    heads = uniforms + np.uint64(1) + _UNSURE <= estimate
+    tails = uniforms >= estimate + _UNSURE
+    large = numerators >= np.uint64(int(denominator))
+    for i in np.flatnonzero(large | ~(heads | tails)):
+        x = Fraction(int(numerators[i])) / denominator
+        heads[i] = falls_below_exp(int(uniforms[i]), COIN_BITS, x, secret)
+    return heads
+
+
+def exp_at_least(numerators: Words, denominator: Fraction) -> Words:
+    """Integers at most 2^32 exp(-n / denominator), and not far below where n < denominator."""
+    estimate = _exp32(np.minimum(numerators, np.uint64(int(denominator) - 1)), denominator)
+    small = numerators < np.uint64(int(denominator))
+    return np.where(small, estimate - _UNSURE, np.uint64(0))
+
+
+def _exp32(numerators: Words, denominator: Fraction) -> Words:
+    """2^32 exp(-n / denominator), off by less than 16, where n < denominator.
+
+    x = n / denominator is cut to 32 bits, split into its first 8 bits (a table) and the rest
+    r < 2^-8, for which 1 - r + r^2/2 - r^3/6 errs by less than 2^-36. No product reaches 2^64.
+    """
+    surplus = max(0, int(denominator).bit_length() - 32)
+    reciprocal = int(Fraction(1 << (63 + surplus)) / denominator)
+    x = (numerators >> np.uint64(surplus)) * np.uint64(reciprocal) >> np.uint64(31)
+    head = _exp_table()[x >> np.uint64(24) & np.uint64(255)]
+    r = x & np.uint64((1 << 24) - 1)
+    square = r * r >> np.uint64(32)
+    cube = square * r >> np.uint64(32)
+    tail = np.uint64(1 << 32) - r + (square >> np.uint64(1)) - cube // np.uint64(6)
+    return np.asarray(head * tail >> np.uint64(31))
+
+
+@lru_cache(maxsize=1)
+def _exp_table() -> Words:
+    """2^31 exp(-i / 256), so that a product with a 32-bit number fits a word."""
+    return np.array([exp_bounds(Fraction(i, 256), 63)[0] >> 32 for i in range(256)], np.uint64)

@@ -1,0 +1,288 @@
+"""Randomised response: a label that is told wrongly with a known probability.
+
+Protects labels only, record by record, against everybody. A record's answer is drawn once and for
+all: redrawing it in another run or after a restart would be a second release. So the words that
+decide come from outside: a function of the site's stored secret and the record's own name.
+
+Probabilities are multiples of 2^-64, so one word decides and every stated epsilon is that of the
+law as drawn, rounded up. Proofs: docs/proofs/samplers.md, section 8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import SpecError
+from hedgerow.privacy.mechanisms.coins import exp_bounds
+from hedgerow.privacy.mechanisms.randomness import Randomness
+from hedgerow.schema.arrays import FloatArray, IntArray, Words
+
+Bits = NDArray[np.uint8]
+
+ALL_WORDS: Final = 2**64
+_CODE_ATTEMPTS: Final = 4096
+_CERTIFIED_BITS: Final = 192
+_KEEP_STEPS: Final = 2**32
+HASHES: Final = 2
+BITS_PER_CLASS: Final = 2  # enough that the codes of labels seldom meet
+_MOST_STEPS: Final = 400
+_NEAR: Final = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class RandomisedResponse:
+    """One of `classes` labels: the true one for `honest_words` of the 2^64 words, else another.
+
+    Warner 1965 for any number of classes. The other labels are equally likely.
+    """
+
+    classes: int
+    honest_words: int
+
+    def __post_init__(self) -> None:
+        if self.classes < 2:
+            raise SpecError(f"there are {self.classes} classes; randomised response needs 2.")
+        lies = ALL_WORDS - self.honest_words
+        if lies <= 0 or lies % (self.classes - 1) or self.epsilon_ratio < 1:
+            raise SpecError(
+                f"{self.honest_words} honest words of 2^64 do not leave {self.classes - 1} equal "
+                "and smaller parts; use RandomisedResponse.for_epsilon."
+            )
+
+    @classmethod
+    def for_epsilon(cls, classes: int, epsilon: Fraction) -> RandomisedResponse:
+        """The most truthful response that costs at most epsilon."""
+        if not (epsilon > 0 and classes >= 2):
+            raise SpecError(f"epsilon {epsilon} for {classes} classes; use above 0 and at least 2.")
+        odds = exp_bounds(epsilon, 128)[1]  # 2^128 exp(-epsilon), rounded up
+        each_lie = -(-(ALL_WORDS * odds) // ((1 << 128) + (classes - 1) * odds))
+        return cls(classes, ALL_WORDS - (classes - 1) * each_lie)
+
+    @property
+    def keep(self) -> Fraction:
+        """Probability of the true label."""
+        return Fraction(self.honest_words, ALL_WORDS)
+
+    @property
+    def each_other(self) -> Fraction:
+        """Probability of each of the other labels."""
+        return (1 - self.keep) / (self.classes - 1)
+
+    @property
+    def epsilon_ratio(self) -> Fraction:
+        return self.keep / self.each_other
+
+    @property
+    def epsilon(self) -> float:
+        """ln(p (C - 1) / (1 - p)), rounded up: the exact loss of one answer."""
+        return log_up(self.epsilon_ratio)
+
+    def respond(self, labels: IntArray, words: Words) -> IntArray:
+        """One answer per label, decided by one word each."""
+        honest = np.uint64(self.honest_words)
+        width = np.uint64((ALL_WORDS - self.honest_words) // (self.classes - 1))
+        other = ((words - honest) // width).astype(np.int64)  # 0 .. C-2 where the word is a lie
+        return np.where(words < honest, labels, other + (other >= labels))
+
+    def unbiased(self, counts: IntArray) -> FloatArray:
+        """(..., C) estimates of the true label counts from the counts of answers."""
+        other, all_answers = float(self.each_other), counts.sum(axis=-1, keepdims=True)
+        return np.asarray((counts - all_answers * other) / (float(self.keep) - other))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomReports:
+    """Labels as noisy bit strings: Liu et al. 2020 (Federated Extra-Trees), after RAPPOR.
+
+    A label sets `hashes` of `bits` bits. The *permanent* string, drawn once per record, keeps a
+    bit with probability `keep` and else flips a fair coin. Each query gets an *instant* report:
+    a permanent 1 is sent as 1 with probability `one_if_set`, a 0 with `one_if_clear`.
+    Departures: every label sets exactly `hashes` different bits and label counts are identifiable
+    (a public search for the hash salt); probabilities are rounded to 2^-64, toward privacy.
+    """
+
+    classes: int
+    bits: int
+    hashes: int
+    keep: Fraction
+    one_if_set: Fraction = Fraction(3, 4)
+    one_if_clear: Fraction = Fraction(1, 4)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep < 1:
+            raise SpecError(f"keep is {self.keep}; use a Fraction between 0 and 1.")
+        if not 0 < self.one_if_clear < self.one_if_set < 1:
+            raise SpecError(
+                f"instant bits are 1 with {self.one_if_clear} and {self.one_if_set}; "
+                "use 0 < one_if_clear < one_if_set < 1."
+            )
+        codebook(self.classes, self.bits, self.hashes)
+
+    @classmethod
+    def for_epsilon(cls, classes: int, bits: int, hashes: int, epsilon: Fraction) -> BloomReports:
+        """The most truthful permanent bits that cost at most epsilon, however often reported."""
+        if not epsilon > 0:
+            raise SpecError(f"epsilon is {epsilon}; use a number above 0.")
+        apart = _farthest(codebook(classes, bits, hashes))
+        steps = int(math.tanh(float(epsilon) / (2 * apart)) * _KEEP_STEPS)
+        for keep in range(min(steps + 1, _KEEP_STEPS - 1), 0, -1):  # the second or third will do
+            reports = cls(
+                classes=classes, bits=bits, hashes=hashes, keep=Fraction(keep, _KEEP_STEPS)
+            )
+            if reports.epsilon_forever <= epsilon:
+                return reports
+        raise SpecError(f"epsilon {epsilon} is too small for {hashes} hashes; use a larger one.")
+
+    @classmethod
+    def of_labels(cls, classes: int, epsilon: Fraction) -> BloomReports:
+        """The filter of FET-LDP (Liu et al. 2020): two hashes into two bits a class."""
+        return cls.for_epsilon(classes, BITS_PER_CLASS * classes, HASHES, epsilon)
+
+    @property
+    def code(self) -> Bits:
+        """(C, bits): the bits that each label sets."""
+        return codebook(self.classes, self.bits, self.hashes)
+
+    def permanent(self, labels: IntArray, words: Words) -> Bits:
+        """(n, bits), from words (n, bits) that are a record's own for good."""
+        return np.asarray(self.code[labels] ^ (words < np.uint64(self._flip_words)))
+
+    def instant(self, permanent: Bits, secret: Randomness) -> Bits:
+        """One report per record, (n, bits), with fresh coins."""
+        words = secret.words(permanent.size).reshape(permanent.shape)
+        ones = np.where(permanent == 1, *(np.uint64(w) for w in self._one_words))
+        return (words < ones).astype(np.uint8)
+
+    def decode(self, ones: FloatArray | IntArray, records: FloatArray | IntArray) -> FloatArray:
+        """(..., C) label counts, >= 0, from the ones in each bit (..., bits), by least squares."""
+        one, zero = (float(p) for p in self._report_odds)
+        told = (ones - zero * np.asarray(records, np.float64)[..., None]) / (one - zero)
+        return non_negative(self.code.T.astype(np.float64), told)
+
+    @property
+    def spread(self) -> float:
+        """Variance of a decoded label count per record, before negative ones are excluded."""
+        one, zero = (float(p) for p in self._report_odds)
+        per_bit = zero * (1.0 - zero) / (one - zero) ** 2
+        code = self.code.astype(np.float64)
+        return float(per_bit * np.trace(np.linalg.inv(code @ code.T)) / self.classes)
+
+    @property
+    def epsilon_forever(self) -> float:
+        """For any number of reports: d ln((1 + keep) / (1 - keep)), d <= 2 `hashes` bits apart."""
+        flip = Fraction(self._flip_words, ALL_WORDS)
+        return self._epsilon(1 - flip, flip)
+
+    @property
+    def epsilon_once(self) -> float:
+        """For one report: d/2 ln(P1 (1 - P0) / (P0 (1 - P1)))."""
+        return self._epsilon(*self._report_odds)
+
+    def epsilon(self, reports: int) -> float:
+        """For so many reports of one record."""
+        return min(self.epsilon_forever, math.nextafter(reports * self.epsilon_once, math.inf))
+
+    @property
+    def _flip_words(self) -> int:
+        return math.ceil(ALL_WORDS * (1 - self.keep) / 2)
+
+    @property
+    def _one_words(self) -> tuple[int, int]:
+        """Words that send 1, for a permanent 1 and for a 0; rounded toward each other."""
+        return int(ALL_WORDS * self.one_if_set), math.ceil(ALL_WORDS * self.one_if_clear)
+
+    @property
+    def _report_odds(self) -> tuple[Fraction, Fraction]:
+        """P1 and P0: the chance of sending 1 for a bit that the label sets, and for another."""
+        flip = Fraction(self._flip_words, ALL_WORDS)
+        one, zero = (Fraction(w, ALL_WORDS) for w in self._one_words)
+        return (1 - flip) * one + flip * zero, flip * one + (1 - flip) * zero
+
+    def _epsilon(self, one: Fraction, zero: Fraction) -> float:
+        """Two labels set equally many bits, so of the bits that differ half go each way."""
+        ratio = one * (1 - zero) / (zero * (1 - one))
+        return math.nextafter(_farthest(self.code) // 2 * log_up(ratio), math.inf)
+
+
+def non_negative(matrix: FloatArray, told: FloatArray) -> FloatArray:
+    """(..., C) the x >= 0 for which `matrix` x is nearest to each of (..., bits).
+
+    Where plain least squares is not negative it is the answer; elsewhere projected gradients with
+    momentum (Beck and Teboulle 2009) start from it. All cells of a level are solved together.
+    """
+    gram, towards = matrix.T @ matrix, told @ matrix
+    x = towards @ np.linalg.inv(gram)  # symmetric; solving cell by cell would factor it each time
+    rows = (x < 0.0).any(axis=-1)
+    aim, step = towards[rows], 1.0 / float(np.linalg.norm(gram, 2))
+    best = point = np.maximum(x[rows], 0.0)
+    pace = 1.0
+    for _ in range(_MOST_STEPS):
+        after = np.maximum(point - step * (point @ gram - aim), 0.0)
+        if float(np.abs(after - best).max(initial=0.0)) < _NEAR * (
+            1.0 + float(np.abs(best).max(initial=0.0))
+        ):
+            best = after
+            break
+        faster = (1.0 + math.sqrt(1.0 + 4.0 * pace * pace)) / 2.0
+        point, best, pace = after + (pace - 1.0) / faster * (after - best), after, faster
+    x[rows] = best
+    return x
+
+
+def _farthest(code: Bits) -> int:
+    """In how many bits two labels differ at most."""
+    return max(int((a != b).sum()) for a in code for b in code)
+
+
+@lru_cache(maxsize=64)
+def codebook(classes: int, bits: int, hashes: int) -> Bits:
+    """Public bit strings (C, bits), linearly independent, so that counts can be told apart."""
+    if not (classes >= 2 and bits >= classes and 1 <= hashes < bits):
+        raise SpecError(
+            f"{classes} classes in {bits} bits by {hashes} hashes; use 2 classes or more, at "
+            "least as many bits as classes and fewer hashes than bits."
+        )
+    if hashes == 1:  # a bit of its own for every label; a search would need luck
+        return _read_only(np.eye(classes, bits, dtype=np.uint8))
+    for salt in range(_CODE_ATTEMPTS):
+        code = np.array([_bloom(salt, label, bits, hashes) for label in range(classes)], np.uint8)
+        if np.linalg.matrix_rank(code) == classes:
+            return _read_only(code)
+    raise SpecError(f"no independent code for {classes} classes in {bits} bits; use more bits.")
+
+
+def _read_only(code: Bits) -> Bits:
+    code.setflags(write=False)
+    return code
+
+
+def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:
+    """`hashes` different positions, the first that SHA-256 of a counter names."""
+    chosen: set[int] = set()
+    counter = 0
+    while len(chosen) < hashes:
+        digest = hashlib.sha256(f"hedgerow/bloom/1/{salt}/{label}/{counter}".encode()).digest()
+        chosen.add(int.from_bytes(digest, "big") % bits)
+        counter += 1
+    return [int(position in chosen) for position in range(bits)]
+
+
+def log_up(ratio: Fraction) -> float:
+    """The smallest float found, by certified steps up, that is not below ln(ratio); ratio >= 1."""
+    guess = math.log1p((ratio.numerator - ratio.denominator) / ratio.denominator)
+    while not _exp_reaches(guess, ratio):
+        guess = math.nextafter(guess, math.inf)
+    return guess
+
+
+def _exp_reaches(exponent: float, ratio: Fraction) -> bool:
+    smallest = exp_bounds(Fraction(exponent), _CERTIFIED_BITS)[1]
+    return smallest * ratio.numerator <= ratio.denominator << _CERTIFIED_BITS

@@ -1,0 +1,206 @@
+"""Draws noise: whole vectors of exact integers, from secret words.
+
+| law                        | how                                                                |
+|----------------------------|--------------------------------------------------------------------|
+| DiscreteLaplace            | sign and geometric number, digit by digit; no minus zero           |
+| PolyaDifference            | difference of two draws from one table                             |
+| DiscreteGaussian, narrow   | one table                                                          |
+| DiscreteGaussian, wide     | table of coarse steps, uniform fine part, exact rejection          |
+
+Integers only. `total_variation` bounds, per draw, the distance to the law as written.
+Proofs: docs/proofs/samplers.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache, partial
+from math import isqrt
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.kernels.noise import search
+from hedgerow.privacy.mechanisms.coins import COIN_BITS, exp_at_least, exp_coins
+from hedgerow.privacy.mechanisms.inversion import WORD_BITS, LawTable, table_of, total_variation_of
+from hedgerow.privacy.mechanisms.laws import Digit, Gaussian, HalfGaussian, Law, Polya
+from hedgerow.privacy.mechanisms.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseLaw,
+    NoNoise,
+    PolyaDifference,
+)
+from hedgerow.privacy.mechanisms.randomness import Randomness
+from hedgerow.schema.arrays import IntArray, Words
+
+NARROW_VARIANCE: Final = 2**20  # up to here a table of 64-bit words stays in the cache
+_DIGIT_BASE: Final = 2**10
+_SLOW_RATE: Final = Fraction(1, 2**7)  # a geometric law this flat is split into digits
+_STEPS_PER_SIGMA: Final = 16  # so that rejection keeps 39 proposals in 40 or more
+_BLOCK: Final = 2**16  # draws at a time: few enough to stay in the cache
+
+
+class Invert(Protocol):
+    """The seam for a compiled loop: words in, entries out.
+
+    For every i, out[i] becomes the first k with thresholds[k] > words[i]. The positions of words
+    that equal a threshold, or for which there is no such k, go to the front of `ties` (as long as
+    `words`), and their number is returned; out is not read there. `guide[words[i] >> shift]` is
+    an entry at or before the right one, so that a loop can walk up from it.
+    """
+
+    def __call__(
+        self,
+        words: Words,
+        thresholds: Words,
+        guide: NDArray[np.int32],
+        shift: int,
+        out: IntArray,
+        ties: IntArray,
+    ) -> int: ...
+
+
+Proposed = tuple[IntArray, NDArray[np.intp]]
+"""Draws, and the places of those that are rejected."""
+Proposing = Callable[[int, Randomness, Invert], Proposed]
+
+
+def draw(law: NoiseLaw, size: int, secret: Randomness, invert: Invert = search) -> IntArray:
+    """`size` independent draws of a law."""
+    match law:
+        case NoNoise():
+            return np.zeros(size, np.int64)
+        case DiscreteLaplace():
+            return _until_kept(partial(_signed, law.rate), size, secret, invert)
+        case PolyaDifference():
+            polya = table_of(Polya(law.rate, law.shares))
+            return _difference(_look_up(polya, 2 * size, secret, invert))
+        case DiscreteGaussian():
+            if law.sigma2 <= NARROW_VARIANCE:
+                return _look_up(table_of(Gaussian(law.sigma2)), size, secret, invert)
+            return wide_gaussian(law.sigma2, size, secret, invert)
+
+
+def total_variation(law: NoiseLaw) -> Fraction:
+    """Bound on the total variation distance between one draw and the law."""
+    match law:
+        case NoNoise():
+            return Fraction(0)
+        case DiscreteLaplace():
+            # Rejection divides by the chance to accept, which is above 1/2.
+            return 2 * sum((total_variation_of(d) for _, d in _digits(law.rate)), Fraction(0))
+        case PolyaDifference():
+            return 2 * total_variation_of(Polya(law.rate, law.shares))
+        case DiscreteGaussian():
+            if law.sigma2 <= NARROW_VARIANCE:
+                return total_variation_of(Gaussian(law.sigma2))
+            # Rejection divides by the chance to accept, which is above 2/3.
+            return 3 * total_variation_of(_coarse(law.sigma2)[1])
+
+
+def _look_up(table: LawTable, size: int, secret: Randomness, invert: Invert) -> IntArray:
+    out = np.empty(size, np.int64)
+    for start in range(0, size, _BLOCK):
+        part = out[start : start + _BLOCK]
+        words, ties = secret.words(len(part)), np.empty(len(part), np.int64)
+        tied = ties[: invert(words, table.thresholds, table.guide, table.shift, part, ties)]
+        part += table.lowest
+        undecided = words[tied]  # copied before more bits are drawn: a source may reuse its memory
+        for i, word in zip(tied, undecided, strict=True):
+            part[i] = table.settle(int(word), secret)
+    return out
+
+
+def _difference(pairs: IntArray) -> IntArray:
+    half = len(pairs) // 2
+    return np.asarray(pairs[:half] - pairs[half:])
+
+
+def _until_kept(propose: Proposing, size: int, secret: Randomness, invert: Invert) -> IntArray:
+    """What is rejected is proposed again, until all is kept; each place on its own."""
+    out, again = np.empty(size, np.int64), [np.zeros(0, np.intp)]
+    for start in range(0, size, _BLOCK):
+        part = out[start : start + _BLOCK]
+        part[:], rejected = propose(len(part), secret, invert)
+        again.append(start + rejected)
+    places = np.concatenate(again)
+    if places.size:
+        out[places] = _until_kept(propose, places.size, secret, invert)
+    return out
+
+
+def _signed(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
+    """A sign for each geometric number; a zero with a minus is rejected, else it came twice."""
+    out = _geometric(rate, size, secret, invert)
+    words = secret.words(-(-size // WORD_BITS)).view(np.uint8)
+    minus = np.unpackbits(words, count=size, bitorder="little")
+    rejected = np.flatnonzero((out == 0) & minus.view(np.bool_))
+    out *= 1 - 2 * minus.view(np.int8)
+    return out, rejected
+
+
+def _geometric(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> IntArray:
+    (_, first), *others = _digits(rate)
+    total = _look_up(table_of(first), size, secret, invert)
+    for place, law in others:
+        digit = _look_up(table_of(law), size, secret, invert)
+        digit *= place
+        total += digit
+    return total
+
+
+@lru_cache(maxsize=64)
+def _digits(rate: Fraction) -> tuple[tuple[int, Law], ...]:
+    """The digits of a geometric number are independent: exp(-rate k) is a product over them."""
+    place, found = 1, list[tuple[int, Law]]()
+    while rate * place < _SLOW_RATE:
+        found.append((place, Digit(rate * place, _DIGIT_BASE)))
+        place *= _DIGIT_BASE
+    return (*found, (place, Polya(rate * place, 1)))
+
+
+def wide_gaussian(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> IntArray:
+    """Discrete Gaussian of any width from sigma = 16 up, in steps of sigma/32 to sigma/16."""
+    return _until_kept(partial(_coarse_and_fine, sigma2), size, secret, invert)
+
+
+def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
+    """Proposes k with the weight exp(-coarse^2 / (2 sigma2)) of its coarse part; a coin mends it.
+
+    A sign bit maps j = coarse + fine to j or to -1 - j, so every integer is proposed in one way.
+    The coin shows heads with probability exp(-(k^2 - coarse^2) / (2 sigma2)); |k| >= coarse.
+    Most uniforms are below the chance of every fine part, and their coins need not be looked at.
+    """
+    fine_bits, coarse_law = _coarse(sigma2)
+    steps = _look_up(table_of(coarse_law), size, secret, invert)
+    words = secret.words(size)
+    fine = words & np.uint64((1 << fine_bits) - 1)
+    negative = words >> np.uint64(fine_bits) & np.uint64(1)
+    uniforms = words >> np.uint64(64 - COIN_BITS)
+    unsure = np.flatnonzero(uniforms >= _surely_kept(sigma2)[steps])
+    coarse = (steps << fine_bits).view(np.uint64)
+    signed = (coarse + fine).view(np.int64) ^ -negative.view(np.int64)  # j ^ -1 is -1 - j
+    fine, negative, coarse = fine[unsure], negative[unsure], coarse[unsure]
+    excess = fine + negative  # |k| - coarse
+    numerators = excess * (np.uint64(2) * coarse + excess)
+    keep = exp_coins(numerators, 2 * sigma2, uniforms[unsure], secret)
+    return signed, unsure[~keep]
+
+
+@lru_cache(maxsize=64)
+def _surely_kept(sigma2: Fraction) -> Words:
+    """For each coarse step, 2^32 times a chance that no fine part's coin falls below."""
+    fine_bits, coarse_law = _coarse(sigma2)
+    most = np.uint64(1 << fine_bits)
+    coarse = (np.arange(coarse_law.entries()) << fine_bits).view(np.uint64)
+    return exp_at_least(most * (np.uint64(2) * coarse + most), 2 * sigma2)
+
+
+@lru_cache(maxsize=64)
+def _coarse(sigma2: Fraction) -> tuple[int, HalfGaussian]:
+    """Bits of the fine part (at most 26, so that they, a sign and a coin share one word)."""
+    fine_bits = (isqrt(int(sigma2)) // _STEPS_PER_SIGMA).bit_length() - 1
+    return fine_bits, HalfGaussian(sigma2 / 4**fine_bits)

@@ -1,0 +1,130 @@
+"""What may be asked of rows: values that carry their own sensitivity. No rows, no noise.
+
+A query is asked of a region. It sums an integer statistic over groups of rows. One record
+falls into exactly one cell of every group, so groups add up and cells do not: the features of
+a histogram are groups, the bins of one feature are cells, the trees of a forest are groups,
+the leaves of one tree are cells.
+
+Shapes: G groups, B cells per group, C channels of the statistic. An answer is (G, B, C).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hedgerow.privacy.queries.choices import (
+    MOST_ROWS,
+    Chain,
+    Cuts,
+    LocalChoice,
+    Mechanism,
+    Score,
+    Scoring,
+    SelectQuery,
+)
+from hedgerow.privacy.queries.groups import (
+    GROUPINGS,
+    Cells,
+    Groups,
+    Leaves,
+    PredictionCells,
+    ResidualCells,
+    ScoreCells,
+    Sides,
+    TargetCells,
+    Whole,
+)
+from hedgerow.privacy.queries.kinds import (
+    BoundQuery,
+    Query,
+    QueryKind,
+    QueryKinds,
+    SumQuery,
+    bounds,
+    choices,
+    kind_of,
+    sums,
+)
+from hedgerow.privacy.queries.statistics import (
+    LATTICE,
+    STATISTICS,
+    ClassCounts,
+    Count,
+    CurveNewton,
+    Fractions,
+    Gradients,
+    Hessians,
+    LabelReports,
+    Statistic,
+    TargetClassCounts,
+)
+from hedgerow.schema.arrays import FloatArray
+from hedgerow.schema.candidates import Binning
+
+Summed = SumQuery | BoundQuery
+Selecting = SelectQuery | LocalChoice
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Released numbers in natural units, with the variance of the noise inside each."""
+
+    values: FloatArray
+    variance: float
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Released indices: one for a holder, one per site for a local choice."""
+
+    indices: tuple[int, ...] = field(default=())
+
+
+Reply = Answer | Picks
+
+__all__ = [
+    "GROUPINGS",
+    "LATTICE",
+    "MOST_ROWS",
+    "STATISTICS",
+    "Answer",
+    "Binning",
+    "BoundQuery",
+    "Cells",
+    "Chain",
+    "ClassCounts",
+    "Count",
+    "CurveNewton",
+    "Cuts",
+    "Fractions",
+    "Gradients",
+    "Groups",
+    "Hessians",
+    "LabelReports",
+    "Leaves",
+    "LocalChoice",
+    "Mechanism",
+    "Picks",
+    "PredictionCells",
+    "Query",
+    "QueryKind",
+    "QueryKinds",
+    "Reply",
+    "ResidualCells",
+    "Score",
+    "ScoreCells",
+    "Scoring",
+    "SelectQuery",
+    "Selecting",
+    "Sides",
+    "Statistic",
+    "SumQuery",
+    "Summed",
+    "TargetCells",
+    "TargetClassCounts",
+    "Whole",
+    "bounds",
+    "choices",
+    "kind_of",
+    "sums",
+]

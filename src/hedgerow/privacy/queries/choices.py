@@ -1,0 +1,218 @@
+"""Private choices among splits, and the scores they go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.models.validation import fits_once, misfit_of_region, misfit_of_split
+from hedgerow.privacy.queries.statistics import LATTICE
+from hedgerow.schema.arrays import N_CODES, IntArray, frozen
+from hedgerow.schema.regions import Region, Split, Step
+from hedgerow.schema.schema import Schema
+
+MOST_ROWS = 1 << 32
+"""Up to here the entropy's units are proved right."""
+
+
+class Score(Enum):
+    """Scores of a split, in integers of 1 / `LATTICE`; higher is better.
+
+    `reach` is the range over candidates of the change that one record can cause. A sum of
+    impurities over children moves one way for every candidate (monotone), so its range is the
+    largest change itself, not twice that. A record is in one child, so any number of children
+    have the reach of two. Proof: docs/proofs/selection.md.
+    """
+
+    GINI = "- n (1 - sum p^2) summed over the children"
+    ENTROPY = "- n entropy in nats summed over the children"
+    BALANCE = "rows - 2 rows of the largest child; of two children, - |left - right|"
+    SQUARED_ERROR = "- sum of squared errors around the children's means, target scaled to [0, 1]"
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """A score with the public fact its bound needs.
+
+    The entropy is scored as if no set were larger than `rows_at_most`: smaller is sharper. The
+    bound holds for any data; a wrong guess only makes scores of larger sets less telling.
+    `balance` units are taken off for every record of the larger child: where the score tells
+    little, the split then stays near the middle. One more record moves this part down or not at
+    all, as it does the impurities, so the ranges add.
+    """
+
+    score: Score
+    rows_at_most: int = MOST_ROWS
+    balance: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.balance <= LATTICE:
+            raise SpecError(f"balance is {self.balance}; use 0 to {LATTICE} units.")
+        if not 1 <= self.rows_at_most <= MOST_ROWS:
+            raise SpecError(f"rows_at_most is {self.rows_at_most}; use 1 to {MOST_ROWS}.")
+
+    @property
+    def reach(self) -> int:
+        """Range, in units of 1 / LATTICE, rounded up."""
+        return self._reach_of_score + self.balance
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema have no such score; None if they have."""
+        if self.score is Score.SQUARED_ERROR and schema.target is None:
+            return "the rows have no numeric target"
+        if self.score in (Score.GINI, Score.ENTROPY) and schema.classes is None:
+            return "the rows have no classes"
+        return None
+
+    @property
+    def _reach_of_score(self) -> int:
+        match self.score:
+            case Score.GINI:
+                return 2 * LATTICE
+            case Score.ENTROPY:
+                # (N + 1) log(N + 1) - N log N < log(N + 1) + 1; and 16 units for rounding
+                return int(np.ceil((np.log(self.rows_at_most + 1.0) + 1.0) * LATTICE)) + 16
+            case Score.BALANCE:
+                return 2 * LATTICE
+            case Score.SQUARED_ERROR:
+                return LATTICE
+
+
+class Mechanism(Enum):
+    EXPONENTIAL = "exponential"
+    PERMUTE_AND_FLIP = "permute_and_flip"
+    REPORT_NOISY_MAX = "report_noisy_max"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A candidate with more than two children: tests asked one after another.
+
+    A row's child is the first test that sends it left, or else the last child. A node with a
+    branch for each of k bins is a chain of k - 1 tests, so trees stay binary.
+    """
+
+    tests: tuple[Split, ...]
+
+    def children(self, region: Region) -> list[Region]:
+        """Regions of the children of a node, the one that no test sends left being the last."""
+        passed, found = region, list[Region]()
+        for test in self.tests:
+            found.append((*passed, Step(test, 0)))
+            passed = (*passed, Step(test, 1))
+        return [*found, passed]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Candidates in a row: a split at each of some places of one feature's ordered cells.
+
+    Cut i sends the cells below `at[i]` left, and at every cut the cell `also`, unless it is None:
+    that is where `missing` goes. A node that looks at all cuts of thirty features names thirty of
+    these and not two thousand splits.
+    """
+
+    feature: str
+    grid: str
+    at: tuple[int, ...]
+    also: int | None
+
+    @cached_property
+    def cells(self) -> IntArray:
+        """(k,) `at`, for whoever counts with it."""
+        return frozen(np.array(self.at))
+
+    def split(self, i: int) -> Split:
+        left = (1 << self.at[i]) - 1
+        return Split(self.feature, self.grid, left if self.also is None else left | 1 << self.also)
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be cut so; None if they can."""
+        return fits_once(self, schema, _misfit_of_cuts)
+
+
+def _misfit_of_cuts(cuts: Cuts, schema: Schema) -> str | None:
+    """Cuts rise, so if the last is a test of the feature, all are."""
+    if not cuts.at or not all(a < b for a, b in pairwise(cuts.at)):
+        return f"cuts of {cuts.feature!r} do not rise, or there is none"
+    if cuts.at[0] < 1 or cuts.at[-1] > N_CODES or not 0 <= (cuts.also or 0) < N_CODES:
+        return f"a cut of {cuts.feature!r} names cells that do not exist"
+    return misfit_of_split(cuts.split(len(cuts.at) - 1), schema)
+
+
+Candidate = Split | Chain | Cuts
+
+
+def n_candidates(candidates: Iterable[Candidate]) -> int:
+    """A run of cuts is as many candidates as it has cuts."""
+    return sum(len(c.at) if isinstance(c, Cuts) else 1 for c in candidates)
+
+
+def candidate(candidates: Iterable[Candidate], k: int) -> Split | Chain:
+    """The k-th of all candidates, runs of cuts spelled out."""
+    for run in candidates:
+        if not isinstance(run, Cuts):
+            if k == 0:
+                return run
+            k -= 1
+        elif k < len(run.at):
+            return run.split(k)
+        else:
+            k -= len(run.at)
+    raise SpecError(f"there are {k} candidates fewer than the one that was asked for.")
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One of some candidates, by exact integer scores; only the index leaves."""
+
+    region: Region
+    splits: tuple[Candidate, ...]
+    scoring: Scoring
+    share: Fraction
+    mechanism: Mechanism = Mechanism.PERMUTE_AND_FLIP
+
+    @cached_property
+    def n_candidates(self) -> int:
+        return n_candidates(self.splits)
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be asked; None if they can."""
+        if not self.splits:
+            return "no candidate was named"
+        reasons = (_misfit_of_candidate(some, schema) for some in self.splits)
+        return (
+            self.scoring.misfit(schema)
+            or misfit_of_region(self.region, schema)
+            or next(filter(None, reasons), None)
+        )
+
+
+def _misfit_of_candidate(some: Candidate, schema: Schema) -> str | None:
+    match some:
+        case Cuts():
+            return some.misfit(schema)
+        case Chain():
+            reasons = (misfit_of_split(test, schema) for test in some.tests)
+            return next(filter(None, reasons), None) if some.tests else "a chain has no test"
+    return misfit_of_split(some, schema)
+
+
+@dataclass(frozen=True)
+class SelectQuery(_Choice):
+    """One holder picks one of some candidates by its exact scores."""
+
+
+@dataclass(frozen=True)
+class LocalChoice(_Choice):
+    """Each site picks one of some splits on its own rows (LocalRNM, Wang et al. 2020).
+
+    A record has one owner, so the sites' choices are parallel.
+    """

@@ -1,0 +1,340 @@
+"""By what records are told apart: groups add up, the cells of one group do not.
+
+A grouping registers itself once, as a statistic does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.models.layers import Layer, NodeTests
+from hedgerow.models.model import Additive, Model, Output
+from hedgerow.models.tree import Tree
+from hedgerow.models.validation import (
+    misfit_of_binning,
+    misfit_of_columns,
+    misfit_of_layer,
+    misfit_of_model,
+    misfit_of_tests,
+    misfit_of_tree,
+)
+from hedgerow.privacy.queries.statistics import Records, no_target, unordered
+from hedgerow.privacy.queries.words import Phrase, counting
+from hedgerow.schema.arrays import FloatArray, GroupCodes
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.schema import Schema
+
+
+class Groups(Protocol):
+    """How rows fall into cells; a record is in one cell of each of `groups`."""
+
+    @property
+    def words(self) -> Phrase:
+        """In what pieces it is told, for people who approve it."""
+        ...
+
+    @property
+    def groups(self) -> int: ...
+    @property
+    def n_cells(self) -> int: ...
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        """Cell numbers of all records by group, and which rows of them are the groups asked."""
+        ...
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be grouped so; None if they can."""
+        ...
+
+
+GROUPINGS: dict[str, type] = {}
+"""All groupings there are, by name."""
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def grouping(kind: _Kind) -> _Kind:
+    """Registers a grouping: from now on it travels, and the gate of sensitivities asks for it."""
+    GROUPINGS[kind.__name__] = kind
+    return kind
+
+
+@grouping
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The region itself: one group of one cell."""
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("in total")
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def n_cells(self) -> int:
+        return 1
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return (0,), np.zeros((1, records.n), np.uint8)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return None
+
+
+@grouping
+@dataclass(frozen=True)
+class Cells:
+    """The bins of some features."""
+
+    features: tuple[int, ...]
+    binning: Binning
+
+    def __post_init__(self) -> None:
+        if not self.features:
+            raise SpecError("a histogram was asked of no feature; name at least one.")
+
+    @property
+    def words(self) -> Phrase:
+        bins = [self.binning.n_bins[f] for f in self.features]
+        ranges = ("range", min(bins), max(bins))
+        return Phrase("of {column} in {range}", (counting("column", self.groups), ranges))
+
+    @property
+    def groups(self) -> int:
+        return len(self.features)
+
+    @cached_property
+    def n_cells(self) -> int:
+        return max(self.binning.n_bins[f] for f in self.features)
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return self.features, records.bins(self.binning)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return misfit_of_columns(self.features, schema) or misfit_of_binning(self.binning, schema)
+
+
+@grouping
+@dataclass(frozen=True)
+class Leaves:
+    """The leaves of some trees, in the order of `Tree.leaves`."""
+
+    trees: tuple[Tree, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("in the leaves of {tree}", (counting("tree", self.groups),))
+
+    @property
+    def groups(self) -> int:
+        return len(self.trees)
+
+    @property
+    def n_cells(self) -> int:
+        return max(t.n_leaves for t in self.trees)
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        raise UnsupportedQuery("records are told apart while they are summed, tree by tree.")
+
+    def misfit(self, schema: Schema) -> str | None:
+        reasons = (misfit_of_tree(tree, schema) for tree in self.trees)
+        return "no tree was named" if not self.trees else next(filter(None, reasons), None)
+
+
+@grouping
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of m tests of every open node of a tree: 2 x C tables of random candidates.
+
+    A record stands at one open node, or has left the tree, so nodes are cells and the m tests of
+    a node are groups. Cell 2 q + s is side s of the test of node q.
+    """
+
+    layer: Layer
+    tests: NodeTests
+
+    def __post_init__(self) -> None:
+        shape = self.tests.feature.shape
+        if len(shape) != 2 or shape[0] != self.layer.n_nodes or not shape[1]:
+            raise SpecError(
+                f"tests of shape {shape} were asked of {self.layer.n_nodes} nodes; give every "
+                "node the same number of tests, at least one."
+            )
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase(
+            "on both sides of {test} at each of {node}",
+            (counting("test", self.groups), counting("node", self.layer.n_nodes)),
+        )
+
+    @property
+    def groups(self) -> int:
+        return int(self.tests.feature.shape[1])
+
+    @property
+    def n_cells(self) -> int:
+        return 2 * self.layer.n_nodes
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        raise UnsupportedQuery("records are told apart while they are summed, tree by tree.")
+
+    def misfit(self, schema: Schema) -> str | None:
+        return misfit_of_layer(self.layer, schema) or misfit_of_tests(self.tests, schema)
+
+
+class _BetweenEdges:
+    """One group, in cells between public edges: cell k holds edges[k-1] <= x < edges[k]."""
+
+    __slots__ = ()
+    edges: tuple[float, ...]
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.edges) + 1
+
+    def _in_ranges_of(self, what: str) -> Phrase:
+        return Phrase(f"in {{range}} of {what}", (counting("range", self.n_cells),))
+
+    def _cells_of(self, values: FloatArray) -> tuple[Sequence[int], GroupCodes]:
+        cells = np.searchsorted(np.asarray(self.edges), values, side="right")
+        return (0,), cells.astype(np.uint16)[None, :]
+
+
+@grouping
+@dataclass(frozen=True, slots=True)
+class TargetCells(_BetweenEdges):
+    """Intervals of the numeric target between public edges."""
+
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return self._in_ranges_of("the target")
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return (0,), records.target_codes(self.edges)[None, :]
+
+    def misfit(self, schema: Schema) -> str | None:
+        return no_target(schema) or unordered(self.edges)
+
+
+@grouping
+@dataclass(frozen=True)
+class ResidualCells(_BetweenEdges):
+    """Intervals of |y - prediction| between public edges."""
+
+    at: Additive
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return self._in_ranges_of("the size of the prediction error")
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return self._cells_of(np.abs(records.target - records.raw(self.at)[:, 0]))
+
+    def misfit(self, schema: Schema) -> str | None:
+        if self.at.outputs != 1:
+            return f"the model has {self.at.outputs} outputs; a residual needs one"
+        return no_target(schema) or unordered(self.edges) or misfit_of_model(self.at, schema)
+
+
+@grouping
+@dataclass(frozen=True)
+class PredictionCells(_BetweenEdges):
+    """Intervals of what a model of one output says of a record, between public edges."""
+
+    at: Additive
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return self._in_ranges_of("the prediction")
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        return self._cells_of(records.raw(self.at)[:, 0])
+
+    def misfit(self, schema: Schema) -> str | None:
+        if self.at.outputs != 1:
+            return f"the model has {self.at.outputs} outputs; a score needs one"
+        return unordered(self.edges) or misfit_of_model(self.at, schema)
+
+
+@grouping
+@dataclass(frozen=True)
+class ScoreCells:
+    """Intervals of the probabilities that some models give, between public edges.
+
+    A model is a group. Of two classes it is the second one's probability; of more it is that of
+    the class which the model names, and cells tell these classes apart.
+    """
+
+    at: tuple[Additive, ...]
+    outputs: tuple[Output, ...]
+    sharpness: tuple[float, ...]
+    classes: int
+    edges: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        ranges = counting("range", self.n_cells)
+        if self.groups == 1:
+            return Phrase("in {range} of the predicted probability", (ranges,))
+        models = counting("model", self.groups)
+        return Phrase(
+            "in {range} of the probability predicted by each of {model}", (ranges, models)
+        )
+
+    @property
+    def groups(self) -> int:
+        return len(self.at)
+
+    @property
+    def n_cells(self) -> int:
+        named = 1 if self.classes == 2 else self.classes
+        return named * (len(self.edges) + 1)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        read = zip(self.at, self.outputs, self.sharpness, strict=True)
+        return tuple(Model(score, output, sharpness) for score, output, sharpness in read)
+
+    def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
+        found = [self._cells_of(model.read(records.raw(model.score))) for model in self.models]
+        return tuple(range(self.groups)), np.stack(found).astype(np.uint16)
+
+    def _cells_of(self, said: FloatArray) -> GroupCodes:
+        """(n,) from (n, classes) probabilities."""
+        named = np.ones(len(said), np.intp) if self.classes == 2 else np.argmax(said, axis=1)
+        score = said[np.arange(len(said)), named]
+        cell = np.searchsorted(np.asarray(self.edges), score, side="right")
+        block = 0 if self.classes == 2 else named * (len(self.edges) + 1)
+        return np.asarray(cell + block).astype(np.uint16)
+
+    def misfit(self, schema: Schema) -> str | None:
+        if not self.at or not len(self.at) == len(self.outputs) == len(self.sharpness):
+            return "models and the ways to read them are not of one number"
+        if len(schema.classes or ()) != self.classes:
+            return f"there are {len(schema.classes or ())} classes, not {self.classes}"
+        if not self.edges or not self.edges[0] > 0.0 or not self.edges[-1] < 1.0:
+            return "edges of probabilities lie between 0 and 1"
+        reasons = (self._misfit_of(model, schema) for model in self.models)
+        return unordered(self.edges) or next(filter(None, reasons), None)
+
+    def _misfit_of(self, model: Model, schema: Schema) -> str | None:
+        one = model.output is Output.SIGMOID and self.classes == 2
+        if model.output is Output.VALUE or model.score.outputs != (1 if one else self.classes):
+            return f"a model has {model.score.outputs} outputs; {self.classes} classes need others"
+        return misfit_of_model(model.score, schema)

@@ -1,0 +1,122 @@
+"""Kinds of query: what a recipe says it may ask, and what a site holds it to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.validation import misfit_of_binning, misfit_of_columns, misfit_of_region
+from hedgerow.privacy.queries.choices import LocalChoice, Score, SelectQuery
+from hedgerow.privacy.queries.groups import Groups
+from hedgerow.privacy.queries.statistics import Statistic
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.regions import Region
+from hedgerow.schema.schema import Schema
+
+# --------------------------------------------------------------------------------------------------
+# Sums of a statistic over groups of a region's rows.
+
+
+@dataclass(frozen=True)
+class SumQuery:
+    """Sum of a statistic over the cells of some groups of a region.
+
+    One row falls in one cell of *every* group asked, so groups add up (Gubler 2023, 3.3.4).
+    """
+
+    region: Region
+    statistic: Statistic
+    by: Groups
+    share: Fraction
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.by.groups, self.by.n_cells, self.statistic.channels)
+
+    def sensitivity(self, unit: int) -> Sensitivity:
+        """Of one record, in units."""
+        return self.statistic.bound(unit).repeated(self.by.groups)
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be asked; None if they can."""
+        return (
+            misfit_of_region(self.region, schema)
+            or self.statistic.misfit(schema)
+            or self.by.misfit(schema)
+        )
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    """Per feature, the sum over sites of the best impurity a site could reach on its own rows.
+
+    Gubler 2023, Theorem 7, with sensitivity 1 instead of 5/4 and charged for all features.
+    A site's part is n (1 - sum p^2) / 2 over the two children, in units rounded down: adding a
+    record moves it by at most 1.0, whatever the unit. Proof: docs/proofs/bound_query.md.
+    """
+
+    region: Region
+    features: tuple[int, ...]
+    binning: Binning
+    share: Fraction
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (len(self.features),)
+
+    def sensitivity(self, unit: int) -> Sensitivity:
+        """Of one record, in units."""
+        return Sensitivity(unit, unit**2, unit).repeated(len(self.features))
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be asked; None if they can."""
+        if schema.classes is None:
+            return "the rows have no classes"
+        return (
+            misfit_of_region(self.region, schema)
+            or misfit_of_columns(self.features, schema)
+            or misfit_of_binning(self.binning, schema)
+        )
+
+
+Query = SumQuery | BoundQuery | SelectQuery | LocalChoice
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QueryKind:
+    """The query, what it counts or scores, and by what it tells records apart; all by name."""
+
+    query: str
+    what: str = ""
+    by: str = ""
+
+
+QueryKinds = frozenset[QueryKind]
+
+
+def kind_of(query: Query) -> QueryKind:
+    name = type(query).__name__
+    match query:
+        case SumQuery():
+            return QueryKind(name, type(query.statistic).__name__, type(query.by).__name__)
+        case BoundQuery():
+            return QueryKind(name)
+        case SelectQuery() | LocalChoice():
+            return QueryKind(name, query.scoring.score.name)
+
+
+def sums(statistic: type, *groupings: type) -> QueryKinds:
+    """Sums of one statistic by each of some groupings."""
+    return frozenset(
+        QueryKind(SumQuery.__name__, statistic.__name__, by.__name__) for by in groupings
+    )
+
+
+def bounds() -> QueryKinds:
+    return frozenset({QueryKind(BoundQuery.__name__)})
+
+
+def choices(kind: type[SelectQuery] | type[LocalChoice], *scores: Score) -> QueryKinds:
+    """Choices, by one holder or by each site, that go by any of some scores."""
+    return frozenset(QueryKind(kind.__name__, score.name) for score in scores)

@@ -1,0 +1,430 @@
+"""What each record adds to its cell: integers, and how far one record can move them.
+
+A statistic says all that others need of it: how many channels it has, what a record adds (1 to
+one channel, or a vector of fractions), the bound of one record, which schemas it fits, and what
+people call it. It registers itself once; the wire, the gate of sensitivities and admission read
+that registry.
+
+Fractions are counted in integer units, `unit` of them to 1.0. The unit is no part of a statistic:
+it follows from the approved study, so no message can name its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from hedgerow.errors import UnsupportedQuery
+from hedgerow.models.losses import FirstOrder, LogLoss, Loss, Norms, SoftmaxLoss, SquaredLoss
+from hedgerow.models.model import Additive, Curve
+from hedgerow.models.sensitivity import Sensitivity
+from hedgerow.models.validation import misfit_of_model
+from hedgerow.privacy.queries.words import Phrase, counting
+from hedgerow.schema.arrays import Codes, FloatArray, GroupCodes
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.schema import Schema
+
+LATTICE = 1 << 14
+"""Integer units per 1.0 of a fractional statistic: truncation costs at most 2^-14 a record.
+
+A study may count in fewer: shares of Laplace noise are exact only up to a certain width.
+"""
+
+SMALLEST_RADIUS, LARGEST_RADIUS = 2.0**-20, 2.0**20
+"""Between these a radius is exact enough to divide by."""
+
+
+class Records(Protocol):
+    """What a statistic or a grouping may look at, where the rows are."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def classes(self) -> Codes: ...
+    @property
+    def target(self) -> FloatArray: ...
+    @property
+    def y(self) -> FloatArray:
+        """Class codes or targets, whichever there is."""
+        ...
+
+    def target_codes(self, edges: Sequence[float]) -> GroupCodes: ...
+    def raw(self, model: Additive) -> FloatArray:
+        """(n, O) what the model says of each record."""
+        ...
+
+    def bins(self, binning: Binning) -> Codes: ...
+
+
+class Statistic(Protocol):
+    """What each record contributes to its cell: 1 to one channel, or a vector of fractions."""
+
+    @property
+    def channels(self) -> int: ...
+    @property
+    def words(self) -> Phrase:
+        """What is summed, for people who approve it."""
+        ...
+
+    @property
+    def is_fractional(self) -> bool:
+        """Whether a record's part is a fraction, counted in units of the study's lattice."""
+        ...
+
+    def channel(self, records: Records) -> Codes:
+        """(n,) the channel to which each record adds 1; of statistics that count."""
+        ...
+
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        """(n, C) what each record adds, by its own numbers alone; of the others."""
+        ...
+
+    def bound(self, unit: int) -> Sensitivity:
+        """Of one record in one cell, in units."""
+        ...
+
+    def misfit(self, schema: Schema) -> str | None:
+        """Why rows under this schema cannot be asked for it; None if they can."""
+        ...
+
+
+STATISTICS: dict[str, type] = {}
+"""All statistics there are, by name."""
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def statistic(kind: _Kind) -> _Kind:
+    """Registers a statistic: from now on it travels, and the gate of sensitivities asks for it."""
+    STATISTICS[kind.__name__] = kind
+    return kind
+
+
+@lru_cache(maxsize=1024)
+def on_lattice(norms: Norms, unit: int) -> Sensitivity:
+    """Norms in integer units, rounded up; truncation of each record keeps them.
+
+    Kept: a query's noise is derived many times, at the coordinator and at every site.
+    """
+    l1, l2, linf = (Fraction(norm) for norm in (norms.l1, norms.l2_squared, norms.linf))
+    return Sensitivity(ceil(l1 * unit), ceil(l2 * unit**2), ceil(linf * unit))
+
+
+ONE_RECORD = Sensitivity(1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Whole records: 1 in one channel, so that nothing else need be bounded."""
+
+    @property
+    def is_fractional(self) -> bool:
+        return False
+
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        raise UnsupportedQuery(f"{type(self).__name__} counts whole records.")
+
+    def bound(self, unit: int) -> Sensitivity:
+        return ONE_RECORD
+
+
+@dataclass(frozen=True)
+class _Fractional:
+    """A vector for each record, truncated toward zero in units of the lattice."""
+
+    @property
+    def is_fractional(self) -> bool:
+        return True
+
+    def channel(self, records: Records) -> Codes:
+        raise UnsupportedQuery(f"{type(self).__name__} adds fractions.")
+
+
+@statistic
+@dataclass(frozen=True, slots=True)
+class Count(_Counted):
+    """1 for every record."""
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("record counts")
+
+    @property
+    def channels(self) -> int:
+        return 1
+
+    def channel(self, records: Records) -> Codes:
+        return np.zeros(records.n, np.uint8)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return None
+
+
+@statistic
+@dataclass(frozen=True, slots=True)
+class ClassCounts(_Counted):
+    """1 in the channel of the record's class: classes are disjoint, so the bound stays 1."""
+
+    n_classes: int
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("class counts")
+
+    @property
+    def channels(self) -> int:
+        return self.n_classes
+
+    def channel(self, records: Records) -> Codes:
+        return records.classes
+
+    def misfit(self, schema: Schema) -> str | None:
+        return _other_classes(self.n_classes, schema)
+
+
+@statistic
+@dataclass(frozen=True, slots=True)
+class LabelReports(_Counted):
+    """Ones in each bit of the records' randomised reports of their labels, and the records.
+
+    Stands for class counts where labels are told as noisy bits. The report protects the label
+    whatever is summed, and features are not protected, so no noise rests on this bound.
+    """
+
+    bits: int
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("sums of randomised label bits")
+
+    @property
+    def channels(self) -> int:
+        return self.bits + 1
+
+    def channel(self, records: Records) -> Codes:
+        raise UnsupportedQuery("reports are told by each record, many bits at once.")
+
+    def bound(self, unit: int) -> Sensitivity:
+        return Sensitivity(self.channels, self.channels, 1)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return None if schema.classes is not None else "the rows have no classes"
+
+
+@statistic
+@dataclass(frozen=True, slots=True)
+class TargetClassCounts(_Counted):
+    """Counts by interval of a numeric target; a class is a run between public or released cuts."""
+
+    cuts: tuple[float, ...]
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase(
+            "record counts by {interval} of the target", (counting("interval", self.channels),)
+        )
+
+    @property
+    def channels(self) -> int:
+        return len(self.cuts) + 1
+
+    def channel(self, records: Records) -> Codes:
+        return records.target_codes(self.cuts).astype(np.uint8)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return no_target(schema) or unordered(self.cuts)
+
+
+@statistic
+@dataclass(frozen=True)
+class Fractions(_Fractional):
+    """Complementary fractional counts (1 - u, u) of a target u = (y - low) / (high - low).
+
+    a = round(s u) and s - a: together exactly s units, so L1 = s and L2 <= s. Under Laplace
+    noise this is the best way to ask for a mean (Consul and Williamson's leaves, repaired).
+    """
+
+    low: float
+    high: float
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("target sums")
+
+    @property
+    def channels(self) -> int:
+        return 2
+
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        u = (np.clip(records.target, self.low, self.high) - self.low) / (self.high - self.low)
+        part = np.rint(np.nan_to_num(u) * unit)
+        return np.stack([unit - part, part], axis=1) / unit
+
+    def bound(self, unit: int) -> Sensitivity:
+        return Sensitivity(unit, unit**2, unit)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return no_target(schema) or _not_within(self.low, self.high, schema)
+
+
+@statistic
+@dataclass(frozen=True)
+class Gradients(_Fractional):
+    """The loss's own vector (gradient and scaled Hessian) at a model: a value, not a state.
+
+    A site may cache the raw predictions of the model; the wire sends only the trees that are
+    new. Each record's vector is truncated toward zero, so no norm grows.
+    """
+
+    loss: Loss
+    at: Additive
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("prediction-error sums")
+
+    @property
+    def channels(self) -> int:
+        return self.loss.channels
+
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        return self.loss.contributions(records.raw(self.at), records.y)
+
+    def bound(self, unit: int) -> Sensitivity:
+        return on_lattice(self.loss.norms, unit)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return misfit_of_loss(self.loss, schema) or _misfit_at(self.loss, self.at, schema)
+
+
+@statistic
+@dataclass(frozen=True)
+class Hessians(_Fractional):
+    """The Hessian alone, for placing candidates: its own, smaller sensitivity."""
+
+    loss: Loss
+    at: Additive
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase("prediction-uncertainty sums")
+
+    @property
+    def channels(self) -> int:
+        return self.loss.hessian_channels
+
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        return self.loss.hessians(records.raw(self.at), records.y)
+
+    def bound(self, unit: int) -> Sensitivity:
+        return on_lattice(self.loss.hessian_norms, unit)
+
+    def misfit(self, schema: Schema) -> str | None:
+        return misfit_of_loss(self.loss, schema) or _misfit_at(self.loss, self.at, schema)
+
+
+@statistic
+@dataclass(frozen=True)
+class CurveNewton(_Fractional):
+    """One Newton step on the weights of feature curves: (g z, (c / R) upper(h z z^T)), |z| <= R.
+
+    z are the values of the curves at the record and one constant column, g and h those of the
+    binary log-loss. With (g, c h) of norm at most 1 (c = 3.33) the whole vector has norm at most
+    R: |z|^2 (g^2 + c^2 h^2 |z|^2 / R^2) <= R^2. Divided by R it is at most 1.
+    Proof: docs/proofs/curve_newton.md.
+    """
+
+    curves: tuple[Curve, ...]
+    constant: float
+    radius: float
+    weights: tuple[float, ...]
+    base: float
+
+    @property
+    def dimension(self) -> int:
+        return len(self.curves) + 1
+
+    @property
+    def words(self) -> Phrase:
+        return Phrase(
+            "sums for one step on the weights of {curve}", (counting("curve", len(self.curves)),)
+        )
+
+    @property
+    def channels(self) -> int:
+        return self.dimension + self.dimension * (self.dimension + 1) // 2
+
+    def fractions(self, records: Records, unit: int) -> FloatArray:
+        raise UnsupportedQuery("Newton vectors are too long to be held; they are summed at once.")
+
+    def bound(self, unit: int) -> Sensitivity:
+        # L1 <= sqrt(channels) L2, rounded up.
+        return Sensitivity(math.isqrt(self.channels * unit**2) + 1, unit**2, unit)
+
+    def misfit(self, schema: Schema) -> str | None:
+        if not SMALLEST_RADIUS <= self.radius <= LARGEST_RADIUS:
+            return f"the radius {self.radius} is too small or too large"
+        if len(self.weights) != self.dimension:
+            return f"{len(self.weights)} weights came for {self.dimension} columns"
+        start = Additive((self.base,), self.curves)
+        return misfit_of_loss(LogLoss(), schema) or misfit_of_model(start, schema)
+
+
+# ------------------------------------------------------------------------------------- misfits
+def _other_classes(n_classes: int, schema: Schema) -> str | None:
+    found = len(schema.classes or ())
+    return None if n_classes == found else f"{n_classes} classes were named; there are {found}"
+
+
+def no_target(schema: Schema) -> str | None:
+    return None if schema.target is not None else "the rows have no numeric target"
+
+
+def unordered(cuts: tuple[float, ...]) -> str | None:
+    """Public or released edges rise strictly."""
+    rising = all(a < b for a, b in pairwise(cuts))
+    return None if rising and all(map(math.isfinite, cuts)) else "edges do not rise"
+
+
+def _not_within(low: float, high: float, schema: Schema) -> str | None:
+    target = schema.target
+    if target is not None and target.low <= low < high <= target.high:
+        return None
+    return f"[{low}, {high}] is no part of the target's range"
+
+
+def misfit_of_loss(loss: Loss, schema: Schema) -> str | None:
+    """A loss has a bound for one kind of target only: two classes, K classes, or one number."""
+    match loss:
+        case LogLoss():
+            return _other_classes(2, schema)
+        case SoftmaxLoss():
+            return _other_classes(loss.n_classes, schema)
+        case FirstOrder():
+            return misfit_of_loss(loss.loss, schema)
+        case SquaredLoss():
+            return no_target(schema) or _misfit_of_squares(loss, schema)
+    return f"there is no loss {type(loss).__name__}"
+
+
+def _misfit_of_squares(loss: SquaredLoss, schema: Schema) -> str | None:
+    if not 0.0 < loss.weight <= 1.0:
+        return f"the weight {loss.weight} of a record is not between 0 and 1"
+    width = loss.high - loss.low
+    if not 0.0 < loss.clip <= width:
+        return f"residuals clipped at {loss.clip} are not within the range"
+    return _not_within(loss.low, loss.high, schema)
+
+
+def _misfit_at(loss: Loss, at: Additive, schema: Schema) -> str | None:
+    if at.outputs != loss.outputs:
+        return f"the model has {at.outputs} outputs; the loss needs {loss.outputs}"
+    return misfit_of_model(at, schema)

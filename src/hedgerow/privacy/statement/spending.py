@@ -1,0 +1,231 @@
+"""What a run asked, and what its most charged record paid for: the numbers behind a statement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.privacy.accounting.coalition import Release
+from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
+from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.pricing import label_mechanism, mechanism_of, phrase_of
+from hedgerow.privacy.queries import BoundQuery, Query, SumQuery
+from hedgerow.privacy.queries.words import Phrase, condensed
+from hedgerow.privacy.study import Study
+from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
+from hedgerow.schema.rules import exact
+
+ENTRY = 0
+"""The round before the first: what records pay on entering."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One query of one round: its price, its words, and its noise if it is a noisy sum."""
+
+    round: int
+    region: Region
+    cost: Cost
+    phrase: Phrase
+    mechanism: str
+    release: Release | None = None
+    void: bool = False
+    """Whether the round failed: it was charged and nobody got an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the budget, and what for."""
+
+    part: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What some rounds in a row asked, and the part of the budget that was paid for them."""
+
+    rounds: str
+    what: str
+    part: float
+
+
+# --------------------------------------------------------------------------- keeping what was asked
+def asked_in(
+    number: int, queries: Sequence[Query], charges: Sequence[Charge], study: Study
+) -> list[Asked]:
+    return [
+        Asked(
+            round=number,
+            region=query.region,
+            cost=charge.cost,
+            phrase=phrase_of(query),
+            mechanism=mechanism_of(query, study),
+            release=study.release(query) if isinstance(query, SumQuery | BoundQuery) else None,
+        )
+        for query, charge in zip(queries, charges, strict=True)
+    ]
+
+
+def paid_on_entering(study: Study) -> list[Asked]:
+    """The labels' own randomness, where they are told at random; elsewhere nothing."""
+    if not study.entry_cost:
+        return []
+    entry = Asked(
+        round=ENTRY,
+        region=EVERYONE,
+        cost=study.entry_cost,
+        phrase=Phrase("labels, told at random once per record for the whole run"),
+        mechanism=label_mechanism(study),
+    )
+    return [entry]
+
+
+# ------------------------------------------------------------------------------ the worst record
+def worst_path(asked: Sequence[Asked], depth: int = 0) -> list[Asked]:
+    """What the most charged record paid for; the costs add up to the ledger's total.
+
+    As in the ledger, tests add and of the outcomes of one test the worst counts
+    (docs/proofs/ledger.md, section 1).
+    """
+    path = [query for query in asked if len(query.region) == depth]
+    for outcomes in _by_test(asked, depth).values():
+        path += max((worst_path(group, depth + 1) for group in outcomes.values()), key=paid)
+    return path
+
+
+def _by_test(asked: Iterable[Asked], depth: int) -> Mapping[Test, Mapping[int, list[Asked]]]:
+    """Queries further down, by the test and the outcome of their next step."""
+    tests: dict[Test, dict[int, list[Asked]]] = {}
+    for query in asked:
+        if len(query.region) > depth:
+            step = query.region[depth]
+            tests.setdefault(step.test, {}).setdefault(step.outcome, []).append(query)
+    return tests
+
+
+def paid(asked: Iterable[Asked]) -> Cost:
+    return sum((query.cost for query in asked), Fraction(0))
+
+
+def price(queries: Sequence[Query], study: Study) -> Cost:
+    """What the most charged record pays for queries that are asked together."""
+    bare = Phrase("")
+    charged = [
+        Asked(round=1, region=query.region, cost=study.cost(query), phrase=bare, mechanism="")
+        for query in queries
+    ]
+    return paid(worst_path(charged))
+
+
+# ------------------------------------------------------------------------------------------ tables
+def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
+    """What protected what the most charged record paid for; largest parts first."""
+    spent: dict[str, Cost] = {}
+    for query in path:
+        if query.cost:
+            spent[query.mechanism] = spent.get(query.mechanism, Fraction(0)) + query.cost
+    parts = [Part(float(cost / whole), mechanism) for mechanism, cost in spent.items()]
+    return tuple(sorted(parts, key=lambda part: -part.part))
+
+
+def by_rounds(asked: Sequence[Asked], path: Sequence[Asked], whole: Cost) -> tuple[Spending, ...]:
+    """Rounds in a row that ask the same kind of thing are one line."""
+    rounds = [list(group) for _, group in groupby(asked, key=lambda query: query.round)]
+    lines = []
+    for _, alike in groupby(rounds, key=_kind):
+        queries = [query for group in alike for query in group]
+        first, last = queries[0].round, queries[-1].round
+        cost = paid(query for query in path if first <= query.round <= last)
+        lines.append(Spending(_name(first, last), _what(queries), float(cost / whole)))
+    return tuple(lines)
+
+
+def _kind(queries: Sequence[Asked]) -> tuple[object, ...]:
+    patterns = frozenset(query.phrase.pattern for query in queries)
+    return patterns, _piecewise(queries), queries[0].void, queries[0].round == ENTRY
+
+
+def _what(queries: Sequence[Asked]) -> str:
+    words = " and ".join(str(phrase) for phrase in condensed(query.phrase for query in queries))
+    free = "" if any(query.cost for query in queries) else " (from labels as told)"
+    failed = " (failed: charged, not answered)" if queries[0].void else ""
+    return f"{words}{_piecewise(queries)}{free}{failed}"
+
+
+def _piecewise(queries: Sequence[Asked]) -> str:
+    """Whether it was asked of all records at once."""
+    steps = (step for query in queries for step in query.region)
+    tests = [step.test for step in steps if not isinstance(step.test, HeldOut)]
+    if not tests:
+        return ""
+    return ", fold by fold" if all(isinstance(t, Fold) for t in tests) else ", node by node"
+
+
+def _name(first: int, last: int) -> str:
+    if first == ENTRY:
+        return "entry"
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+# --------------------------------------------------------------------------------------------------
+# What several fits promise together.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """All fits of one ledger, up to and with this one.
+
+    Each counts with all it was allowed, and as if all were of the same records: epsilons add,
+    deltas add (basic composition, which holds for pure and for Gaussian fits side by side, and
+    whatever decided how much the next one was allowed).
+    """
+
+    guarantee: Guarantee
+    fits: int
+    entry: int
+    head: str
+    """The hash of the ledger's last entry, in hexadecimal digits; it vouches for all before."""
+
+    @property
+    def epsilon(self) -> float:
+        return self.guarantee.numbers[0]
+
+    @property
+    def delta(self) -> float:
+        return self.guarantee.numbers[1]
+
+    @property
+    def promise(self) -> str:
+        many = "1 fit" if self.fits == 1 else f"{self.fits} fits"
+        return f"{self.guarantee.promise} over {many}"
+
+    @property
+    def place(self) -> str:
+        return f"entry {self.entry}, head {self.head}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; numbers also by themselves, rounded up, for readers of numbers."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "fits": self.fits,
+            "entry": self.entry,
+            "head": self.head,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any], unit: str) -> Total:
+        """`unit` is that of the newest fit, which older files do not repeat."""
+        if "guarantee" in d:
+            kept = Guarantee.from_dict(d["guarantee"])
+        else:
+            epsilon = math.inf if d["epsilon"] in (INFINITY, math.inf) else exact(d["epsilon"])
+            kept = guarantee_of_words(unit, epsilon, exact(d["delta"]))
+        return Total(guarantee=kept, fits=d["fits"], entry=d["entry"], head=d["head"])

@@ -1,0 +1,258 @@
+"""What any model says of its columns: importances, shapes, and one decision taken apart.
+
+Pure functions of the released model. No row and no further release is needed, so nothing is
+charged. A model is `base + curves + trees` (models/model.py), or the mean of trees.
+
+How its pieces are weighed is said in report/weighing.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.models.model import Curve
+from hedgerow.report.view import DEVIATIONS, readable
+from hedgerow.report.weighing import Parts, Readable, WeightedTree, parts_of_model
+from hedgerow.schema.arrays import Codes, FloatArray
+from hedgerow.schema.grids import ColumnKind, Grid, short_number
+
+SPIKE = 1e-5
+"""A part of the range so small that its cell stands for the lowest value alone."""
+
+
+@dataclass(frozen=True)
+class ColumnShape:
+    """What a column adds to the raw score, cell by cell, all else averaged.
+
+    `words[k]` says which values bin k holds; `values` is (K, O), centred; O raw outputs: one for
+    two classes (log-odds of the second) or a number, else one per class. Bins are runs of cells
+    that the model treats alike, `cells[k]` is the first of bin k. The last bin is that of missing
+    values.
+
+    `deviations` is (K, O): standard deviations of the privacy noise in `values`, to first order in
+    the noise of leaves and curves (models/uncertainty.py), with the model's questions, bins and
+    weights taken as they are. `band` is two of them to either side. It covers what the same
+    model would say on average over the noise, in about 95 of 100 cases or more; it speaks neither
+    of other records nor of how far smoothing pulls a curve.
+    """
+
+    feature: str
+    words: tuple[str, ...]
+    cells: tuple[int, ...]
+    values: FloatArray
+    deviations: FloatArray
+
+    @property
+    def band(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper end, (K, O) each."""
+        reach = DEVIATIONS * self.deviations
+        return self.values - reach, self.values + reach
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """raw score = base + contributions: `base` is (O,), `values` is (n, F, O)."""
+
+    features: tuple[str, ...]
+    base: FloatArray
+    values: FloatArray
+
+
+def importances(model: Readable) -> dict[str, float]:
+    """The part of the score's variation that each column brings about, largest first; sum 1.
+
+    Of a test: p (1 - p) times the squared difference of its two sides, by the chance to reach it.
+    Of a curve: the variance over its bins. All 0 if the model asks nothing.
+    """
+    share, _ = importance_parts(model)
+    order = np.argsort(-share, kind="stable")
+    return {model.schema_.names[j]: float(share[j]) for j in order}
+
+
+def importance_parts(model: Readable) -> tuple[FloatArray, float]:
+    """(F,) the importance of every column of the schema, and the variation they are parts of."""
+    parts = parts_of_model(model)
+    found = np.zeros(len(model.schema_.features))
+    for curve in parts.curves:
+        table, weights = by_cell(model, curve)
+        found[curve.feature] += float((weights @ (table - weights @ table) ** 2).sum())
+    for tree in parts.trees:
+        _add_variations(tree, found)
+    total = float(found.sum())
+    return (found / total if total > 0 else found), total
+
+
+def shape(model: Readable, feature: str) -> ColumnShape:
+    """The curve of one column, with the noise in it: partial dependence by the model's weights."""
+    parts, schema = parts_of_model(model), model.schema_
+    at = schema.index(feature)
+    grid = schema.grids[at]
+    total = np.zeros((grid.n_cells, model.model_.score.outputs))
+    for curve in parts.curves:
+        if curve.feature == at:
+            total += curve.table[: grid.n_cells]
+    for tree in parts.trees:
+        total += tree.dependence(at, grid.n_cells)
+    bins = _runs_of_equals(total, grid.missing)
+    first, weights = [first for first, _ in bins], _weights(model, at, total)
+    values = total[first] - weights @ total
+    moved = _noise_of_shape(model, parts, at, first, np.add.reduceat(weights, first))
+    deviations = np.hypot(moved, model.model_.noise.common * values)
+    words = tuple(_bin_words(grid, b) for b in bins)
+    return ColumnShape(feature, words, tuple(first), values, deviations)
+
+
+def _noise_of_shape(
+    model: Readable, parts: Parts, column: int, cells: list[int], weights: FloatArray
+) -> FloatArray:
+    """(K, O) deviations of the centred sum at some cells; `weights` are the parts of its bins."""
+    variance = np.zeros((len(cells), model.model_.score.outputs))
+    for curve, noise in zip(parts.curves, model.model_.noise.curves, strict=False):
+        if curve.feature == column:
+            variance += np.array(noise).T[cells] ** 2
+    for tree in parts.trees:
+        if tree.deviations is not None and (tree.tree.feature == column).any():
+            of_leaf = tree.parts_of_leaves(column, cells)  # (L, K)
+            variance += (of_leaf - (of_leaf @ weights)[:, None]).T ** 2 @ tree.deviations**2
+    return np.sqrt(variance)
+
+
+def contributions(model: Readable, codes: Codes) -> Contributions:
+    """Of each record's own path: a test is credited with the change of the mean below it.
+
+    For one tree this is the decision path with numbers (Saabas 2014); curves are their values
+    less their means. Base and contributions add up to the score that a prediction is read off,
+    but for models that clip their score after every tree.
+    """
+    parts, schema = parts_of_model(model), model.schema_
+    values = np.zeros((codes.shape[1], len(schema.features), model.model_.score.outputs))
+    base = parts.base.copy()
+    for curve in parts.curves:
+        mean = mean_of_curve(model, curve)
+        base += mean
+        values[:, curve.feature] += curve.at(codes) - mean
+    for tree in parts.trees:
+        base += tree.mean[0]
+        tree.credit(codes, values)
+    return Contributions(schema.names, base, values)
+
+
+def _add_variations(weighted: WeightedTree, found: FloatArray) -> None:
+    tree, chance = weighted.tree, np.zeros(len(weighted.tree.tests))
+    chance[0] = 1.0
+    for q, test in enumerate(tree.tests):
+        if test is None:
+            continue
+        left, right, part = tree.left[q], tree.right[q], weighted.left_part[q]
+        chance[left], chance[right] = chance[q] * part, chance[q] * (1.0 - part)
+        apart = float(((weighted.mean[left] - weighted.mean[right]) ** 2).sum())
+        found[tree.feature[q]] += chance[q] * part * (1.0 - part) * apart
+
+
+# ---------------------------------------------------------------------------------------- bins
+def by_cell(model: Readable, curve: Curve) -> tuple[FloatArray, FloatArray]:
+    """(cells, O) what a curve says, and (cells,) the part of the records in each."""
+    table = curve.table[: model.schema_.grids[curve.feature].n_cells]
+    return table, _weights(model, curve.feature, table)
+
+
+def mean_of_curve(model: Readable, curve: Curve) -> FloatArray:
+    """(O,) what a curve says of the mean record: reasons are told against it."""
+    table, weights = by_cell(model, curve)
+    return np.asarray(weights @ table)
+
+
+def _weights(model: Readable, column: int, table: FloatArray) -> FloatArray:
+    """(cells,) by noisy counts; else each run of equal cells counts alike, missing ones not."""
+    known = model.model_.parts[column] if model.model_.parts else ()
+    if any(known):
+        return np.asarray(known) / sum(known)
+    out = np.zeros(len(table))
+    runs = _runs_of_equals(table, model.schema_.grids[column].missing)[:-1]
+    for first, last in runs:
+        out[first : last + 1] = 1.0 / len(runs) / (last + 1 - first)
+    return out
+
+
+def _runs_of_equals(table: FloatArray, missing: int) -> list[tuple[int, int]]:
+    """First and last cell of each run of equal rows; the missing cell is a run of its own."""
+    starts = [k for k in range(missing) if k == 0 or not np.array_equal(table[k], table[k - 1])]
+    ends = [*(start - 1 for start in starts[1:]), missing - 1]
+    return [*zip(starts, ends, strict=True), (missing, missing)]
+
+
+def words_at(model: Readable, column: int, cell: int) -> str:
+    """The value of a cell in words: with its neighbours, where a curve treats them alike."""
+    grid = model.schema_.grids[column]
+    for curve in model.model_.score.curves:
+        if curve.feature == column:
+            bins = _runs_of_equals(curve.table[: grid.n_cells], grid.missing)
+            return _bin_words(grid, next(b for b in bins if b[0] <= cell <= b[1]))
+    return _bin_words(grid, (cell, cell))
+
+
+def _bin_words(grid: Grid, cells: tuple[int, int]) -> str:
+    first, last = cells
+    is_lowest = grid.kind is ColumnKind.NUMERIC and first == 0 and last < len(grid.edges)
+    if is_lowest and grid.edges[last] - grid.low < SPIKE * (grid.high - grid.low):
+        return f"{grid.feature} about {short_number(grid.low)}"
+    return readable(grid.describe(((1 << (last + 1)) - 1) ^ ((1 << first) - 1)))
+
+
+# --------------------------------------------------------------------------------------------------
+# How far noise may have moved importances: one standard deviation of each column's.
+#
+# An importance is a part of the score's variation, V_j / V. Both are squares of numbers that carry
+# noise; to first order dV_j = sum over leaves of 2 (chance to end there) (what column j added on
+# the way there) d(leaf), since the derivative of a variation along a path is what the path credits.
+# Noise of leaves is independent. Noise of one curve is not, and is taken to move all its cells in
+# the direction that moves V_j most, which says too much rather than too little.
+#
+# Noise alone makes every column that is asked about look a little important: a column whose
+# importance is not well above its deviation may be nothing but noise.
+
+
+def importance_deviations(model: Readable) -> FloatArray:
+    """(F,) standard deviations of the noise in the importances, in the order of the schema."""
+    share, total = importance_parts(model)
+    if total == 0.0:
+        return np.zeros_like(share)
+    variance = np.zeros_like(share)
+    for moved in _moves(model, len(share)):  # (sources of noise, F): how far each moves each V_j
+        of_shares = (moved - moved.sum(axis=1, keepdims=True) * share) / total
+        variance += (of_shares**2).sum(axis=0)
+    return np.asarray(np.minimum(np.sqrt(variance), 0.5))
+
+
+def _moves(model: Readable, n_columns: int) -> Iterator[FloatArray]:
+    parts = parts_of_model(model)
+    for curve, noise in zip(parts.curves, model.model_.noise.curves, strict=False):
+        table, weights = by_cell(model, curve)
+        slope = 2.0 * weights[:, None] * (table - weights @ table)
+        moved = np.zeros((table.shape[1], n_columns))
+        moved[:, curve.feature] = (np.abs(slope) * np.array(noise).T).sum(axis=0)
+        yield moved
+    for tree in parts.trees:
+        if tree.deviations is not None:
+            yield _moves_of_tree(tree, n_columns)
+
+
+def _moves_of_tree(weighted: WeightedTree, n_columns: int) -> FloatArray:
+    """(leaves and outputs, F): 2 chance credit deviation."""
+    tree, n = weighted.tree, len(weighted.tree.tests)
+    chance, credit = np.ones(n), np.zeros((n, n_columns, tree.n_outputs))
+    for q, test in enumerate(tree.tests):  # parents stand before their children
+        if test is None:
+            continue
+        ways = ((tree.left[q], weighted.left_part[q]), (tree.right[q], 1.0 - weighted.left_part[q]))
+        for child, part in ways:
+            chance[child], credit[child] = chance[q] * part, credit[q]
+            credit[child, tree.feature[q]] += weighted.mean[child] - weighted.mean[q]
+    ends = tree.leaf >= 0
+    assert weighted.deviations is not None
+    slope = 2.0 * chance[ends, None, None] * credit[ends]  # (L, F, O)
+    moved = slope * weighted.deviations[:, None, :]
+    return np.asarray(np.moveaxis(moved, 1, 2).reshape(-1, n_columns))

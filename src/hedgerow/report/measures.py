@@ -1,0 +1,303 @@
+"""From noisy class counts by predicted probability to quality with intervals.
+
+Knows no row: what a private query gave goes in. Every measure is a smooth function of counts, so
+its variance follows from theirs to first order: a count of n records varies by n between samples
+(Poisson) and by the noise on top. Noise is symmetric and independent, so measures are taken of the
+counts as they are, negative ones included: cut off at zero they would lean.
+
+Shapes: B bins of the probability, C classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
+
+import numpy as np
+
+from hedgerow.schema.arrays import FloatArray
+
+PROBABILITY_EDGES = (
+    *(0.005, 0.01, 0.02, 0.035, 0.055, 0.08, 0.12, 0.17, 0.23, 0.3, 0.4, 0.5),
+    *(0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.98, 0.99),
+)
+"""Public, the same for every model: about even in log-odds, and one at a half."""
+CLASS_STANDS_OUT = 4.0
+"""Deviations of noise that a class, or all records, must stand out by, or nothing is said."""
+STEP = 1.0
+
+TableMeasure = Callable[[FloatArray], float]
+
+
+@dataclass(frozen=True)
+class EstimatedMeasure:
+    """A measure, and where it lies with the stated confidence, by sampling and by noise."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return "hidden by noise"
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Of the records in one range of the predicted probability, how many are of the class."""
+
+    low: float
+    high: float
+    records: float
+    share: EstimatedMeasure
+
+
+def estimate(
+    measure: TableMeasure,
+    counts: FloatArray,
+    variance: float | FloatArray,
+    confidence: float,
+    ends: tuple[float, float],
+) -> EstimatedMeasure:
+    """By the delta method; `ends` are the values that the measure can have."""
+    value = measure(counts)
+    spread = math.sqrt(max(_variance(measure, counts, variance), 0.0))
+    if not (math.isfinite(value) and math.isfinite(spread)):
+        return EstimatedMeasure(math.nan, *ends)
+    reach = NormalDist().inv_cdf(0.5 + confidence / 2.0) * spread
+    low, high = (min(max(end, ends[0]), ends[1]) for end in (value - reach, value + reach))
+    return EstimatedMeasure(min(max(value, ends[0]), ends[1]), low, high)
+
+
+def _variance(measure: TableMeasure, counts: FloatArray, variance: float | FloatArray) -> float:
+    """Sum over cells of slope squared times the variance of the count."""
+    total, flat = 0.0, counts.reshape(-1)
+    noise = np.broadcast_to(variance, counts.shape).reshape(-1)
+    for k in range(flat.size):
+        up, down = flat.copy(), flat.copy()
+        up[k] += STEP
+        down[k] -= STEP
+        slope = (measure(up.reshape(counts.shape)) - measure(down.reshape(counts.shape))) / 2 / STEP
+        total += slope**2 * (max(float(flat[k]), 0.0) + float(noise[k]))
+    return total
+
+
+# ---------------------------------------------------------------------------------- two classes
+def two_class_measures(
+    counts: FloatArray,
+    variance: float,
+    confidence: float,
+    edges: Sequence[float] = PROBABILITY_EDGES,
+    told: FloatArray | None = None,
+) -> dict[str, EstimatedMeasure]:
+    """(B, 2) counts by the probability of the second class.
+
+    `told` are all probabilities that the model gives, if they are few, as those of one tree:
+    then these stand for their bins, and records of one bin are hardly ranked at all.
+    """
+    middles = middles_of(edges) if told is None else _means_within(edges, told)
+    credit = _ranked_within(edges) if told is None else np.full(len(counts), 0.5)
+    unit = (0.0, 1.0)
+    measures: dict[str, tuple[TableMeasure, tuple[float, float]]] = {
+        "auc": (lambda c: _auc(c, credit), unit),
+        "accuracy": (lambda c: _mean(c, _hits(middles)), unit),
+        "log_loss": (lambda c: _mean(c, _losses(middles)), (0.0, math.inf)),
+        "brier": (lambda c: _mean(c, _squares(middles)), unit),
+        "share_of_second_class": (lambda c: _mean(c, np.tile([0.0, 1.0], (len(c), 1))), unit),
+    }
+    if not stand_out(counts, variance):
+        return {name: EstimatedMeasure(math.nan, *ends) for name, (_, ends) in measures.items()}
+    return {
+        name: estimate(measure, counts, variance, confidence, ends)
+        for name, (measure, ends) in measures.items()
+    }
+
+
+def stand_out(counts: FloatArray, variance: float) -> bool:
+    """Whether each column of counts, added up, stands out of the noise: then something is told."""
+    noise = math.sqrt(variance * len(counts))
+    return bool((counts.sum(axis=0) > CLASS_STANDS_OUT * noise).all())
+
+
+def middles_of(edges: Sequence[float]) -> FloatArray:
+    """(B,) the probability that stands for each bin: the middle in log-odds.
+
+    The outer bins stand for .003 and .997: log-loss is that of probabilities kept between these,
+    since one record that is missed by a model that was sure would outweigh all others.
+    """
+    odds = np.log(np.asarray(edges) / (1.0 - np.asarray(edges)))
+    inner = (odds[1:] + odds[:-1]) / 2.0
+    ends = (odds[0] - 0.5, odds[-1] + 0.5)
+    return np.asarray(1.0 / (1.0 + np.exp(-np.array([ends[0], *inner, ends[1]]))))
+
+
+def _means_within(edges: Sequence[float], told: FloatArray) -> FloatArray:
+    """(B,) the mean of what is told in each bin; the middle where nothing is."""
+    middles = middles_of(edges)
+    kept, bins = np.clip(told, middles[0], middles[-1]), np.searchsorted(edges, told, side="right")
+    times = np.bincount(bins, minlength=len(middles))
+    sums = np.bincount(bins, kept, minlength=len(middles))
+    return np.where(times > 0, sums / np.maximum(times, 1), middles)
+
+
+def _ranked_within(edges: Sequence[float]) -> FloatArray:
+    """(B,) the chance that of two records of a bin the one of the second class is ranked above.
+
+    The model's own odds are believed: if first-class records are spread evenly over a bin w wide
+    in log-odds and second-class ones as its odds say, it is e^w / (e^w - 1) - 1 / w.
+    """
+    odds = np.log(np.asarray(edges) / (1.0 - np.asarray(edges)))
+    width = np.array([1.0, *np.diff(odds), 1.0])
+    return np.asarray(np.exp(width) / np.expm1(width) - 1.0 / width)
+
+
+def _auc(counts: FloatArray, within: FloatArray) -> float:
+    """Chance that a record of the second class is ranked above one of the first."""
+    first, second = counts[:, 0], counts[:, 1]
+    below = np.cumsum(first) - first
+    pairs = float(first.sum() * second.sum())
+    return float((second * (below + within * first)).sum() / pairs) if pairs else math.nan
+
+
+def _mean(counts: FloatArray, worth: FloatArray) -> float:
+    """Mean over records of what each cell is worth."""
+    total = float(counts.sum())
+    return float((counts * worth).sum() / total) if total else math.nan
+
+
+def _hits(middles: FloatArray) -> FloatArray:
+    second = middles > 0.5
+    return np.stack([~second, second], axis=1).astype(np.float64)
+
+
+def _losses(middles: FloatArray) -> FloatArray:
+    return -np.log(np.stack([1.0 - middles, middles], axis=1))
+
+
+def _squares(middles: FloatArray) -> FloatArray:
+    return np.stack([middles, 1.0 - middles], axis=1) ** 2
+
+
+def calibration(
+    counts: FloatArray,
+    variance: float | FloatArray,
+    confidence: float,
+    edges: Sequence[float] = PROBABILITY_EDGES,
+) -> tuple[CalibrationBin, ...]:
+    """(B, 2) counts of wrong and right, or of the first and the second class."""
+    ends = [0.0, *edges, 1.0]
+    return tuple(
+        CalibrationBin(
+            ends[k],
+            ends[k + 1],
+            float(row.sum()),
+            estimate(_second_share, row, variance, confidence, (0.0, 1.0)),
+        )
+        for k, row in enumerate(counts)
+        if row.sum() > CLASS_STANDS_OUT * math.sqrt(float(np.broadcast_to(variance, 2).sum()))
+    )
+
+
+def _second_share(row: FloatArray) -> float:
+    return float(row[1] / row.sum()) if row.sum() else math.nan
+
+
+# -------------------------------------------------------------------------------- more classes
+def many_class_measures(
+    counts: FloatArray, variance: float, confidence: float
+) -> dict[str, EstimatedMeasure]:
+    """(C B, C) counts by the class that is named, its probability, and the true class."""
+    table, noise = right_and_wrong(counts, variance)
+    if not stand_out(counts.reshape(-1, 1), variance):
+        return {"accuracy": EstimatedMeasure(math.nan, 0.0, 1.0)}
+    accuracy = lambda c: _second_share(c.sum(axis=0))  # noqa: E731
+    return {"accuracy": estimate(accuracy, table, noise, confidence, (0.0, 1.0))}
+
+
+def right_and_wrong(counts: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
+    """(B, 2) by the probability of the named class, whichever it is; and the noise of both."""
+    classes = counts.shape[1]
+    blocks = counts.reshape(classes, -1, classes)
+    right = np.stack([blocks[k, :, k] for k in range(classes)]).sum(axis=0)
+    table = np.stack([blocks.sum(axis=(0, 2)) - right, right], axis=1)
+    return table, variance * np.array([classes * (classes - 1.0), float(classes)])
+
+
+# -------------------------------------------------------------------------------------- numbers
+def number_measures(
+    errors: FloatArray,
+    error_edges: Sequence[float],
+    targets: FloatArray,
+    target_edges: Sequence[float],
+    variance: float,
+    confidence: float,
+    ends: tuple[float, float],
+) -> dict[str, EstimatedMeasure]:
+    """Of counts by the size of the error, (E,), and by the target, (T,)."""
+    width = ends[1] - ends[0]
+    sides = np.array([0.0, *error_edges, width])
+    below, above = sides[:-1], sides[1:]
+    middle = (below + above) / 2.0
+    parts = [
+        estimate(partial(_part_up_to, k), errors, variance, confidence, (0.0, 1.0))
+        for k in range(len(errors))
+    ]
+    found = {
+        "mean_absolute_error": estimate(
+            lambda c: _mean(c, middle), errors, variance, confidence, (0.0, width)
+        ),
+        "median_absolute_error": _quantile(parts, sides, 0.5),
+        "error_that_9_of_10_keep": _quantile(parts, sides, 0.9),
+    }
+    squares = [
+        estimate(partial(_mean, worth=side**2), errors, variance, confidence, (0.0, width**2))
+        for side in (below, middle, above)
+    ]
+    cells = np.array([ends[0], *target_edges, ends[1]])
+    spread = estimate(
+        lambda c: _spread(c, (cells[1:] + cells[:-1]) / 2.0),
+        targets, variance, confidence, (0.0, width**2 / 4.0),
+    )  # fmt: skip
+    found["r2"] = EstimatedMeasure(
+        1.0 - squares[1].value / max(spread.value, 1e-12),
+        1.0 - squares[2].high / max(spread.low, 1e-12),
+        min(1.0, 1.0 - squares[0].low / max(spread.high, 1e-12)),
+    )
+    if not stand_out(errors[:, None], variance):
+        limits = {"r2": (-math.inf, 1.0)}
+        return {n: EstimatedMeasure(math.nan, *limits.get(n, (0.0, width))) for n in found}
+    return found
+
+
+def _spread(counts: FloatArray, middles: FloatArray) -> float:
+    mean = _mean(counts, middles)
+    return _mean(counts, (middles - mean) ** 2)
+
+
+def _quantile(
+    parts: Sequence[EstimatedMeasure], sides: FloatArray, wanted: float
+) -> EstimatedMeasure:
+    """Where the wanted part of records is reached, of (E,) parts up to the upper side of each bin.
+
+    Errors are taken to be spread evenly within a bin. The interval follows from those of the parts.
+    """
+
+    def reached(of: Callable[[EstimatedMeasure], float]) -> float:
+        rising = np.maximum.accumulate([0.0, *map(of, parts)])
+        k = min(int(np.searchsorted(rising, wanted)), len(parts))
+        step = rising[k] - rising[k - 1]
+        within = min((wanted - rising[k - 1]) / step, 1.0) if step > 0.0 else 1.0
+        return float(sides[k - 1] + within * (sides[k] - sides[k - 1]))
+
+    return EstimatedMeasure(
+        reached(lambda one: one.value), reached(lambda one: one.high), reached(lambda one: one.low)
+    )
+
+
+def _part_up_to(last: int, counts: FloatArray) -> float:
+    total = float(counts.sum())
+    return float(counts[: last + 1].sum() / total) if total else math.nan

@@ -1,0 +1,214 @@
+"""Which (feature, set of bins sent left) are on the table. Public, or read from answers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.schema.arrays import N_CODES, BoolArray
+from hedgerow.schema.regions import Region, Split, cells
+from hedgerow.schema.schema import ColumnKind, Grid, Schema
+
+# --------------------------------------------------------------------------------------------------
+# How cells merge into bins: public values, once they were released.
+
+
+@dataclass(frozen=True)
+class Binning:
+    """How the cells of each feature merge into bins: a public value, once it was released.
+
+    `bins[j][cell]` is the bin of a cell of feature j. Bins of a numeric feature are runs of
+    cells; categories may be gathered in any order.
+    """
+
+    bins: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of_cells(schema: Schema) -> Binning:
+        """Every cell its own bin."""
+        return Binning(tuple(tuple(range(g.n_cells)) for g in schema.grids))
+
+    @cached_property
+    def n_bins(self) -> tuple[int, ...]:
+        return tuple(max(b) + 1 for b in self.bins)
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(repr(self.bins).encode()).hexdigest()
+
+    @cached_property
+    def luts(self) -> NDArray[np.uint8]:
+        """(F, 256) cell -> bin."""
+        out = np.zeros((len(self.bins), 256), np.uint8)
+        for j, bins in enumerate(self.bins):
+            out[j, : len(bins)] = bins
+        return out
+
+    def split(self, grid: Grid, feature: int, left_bins: frozenset[int]) -> Split:
+        """The test that sends the cells of `left_bins` left."""
+        left = [c for c, b in enumerate(self.bins[feature]) if b in left_bins]
+        return Split(grid.feature, grid.digest, cells(left))
+
+
+ALL_CELLS = (1 << N_CODES) - 1
+MOST_SIDES = 1024
+"""Sets of bins in use whose candidates are remembered, for features of one kind."""
+
+
+def prefix_sets(n_bins: int) -> BoolArray:
+    """(B - 2, B): bins below each cut go left; the last bin, `missing`, goes right."""
+    return np.arange(n_bins)[None, :] < np.arange(1, n_bins - 1)[:, None]
+
+
+def prefix_sets_missing_left(n_bins: int) -> BoolArray:
+    """As `prefix_sets`, with `missing` sent left."""
+    sets = prefix_sets(n_bins)
+    sets[:, -1] = True
+    return sets
+
+
+def one_value_sets(n_bins: int) -> BoolArray:
+    """(B, B): one category against all others, `missing` and `other` being categories too."""
+    return np.eye(n_bins, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Positions of features that share their candidates, and those: (k, B), 1 goes left."""
+
+    positions: NDArray[np.intp]
+    left_sets: NDArray[np.float64]
+
+    def has_two_sides(self, used: BoolArray) -> BoolArray:
+        """(g, k) whether a candidate leaves a bin in use on both sides; `used` is (g, B).
+
+        Kept: a split narrows one feature, and all others stay as they were.
+        """
+        key = used.tobytes()
+        found = self._sides.get(key)
+        if found is None:
+            left = used.astype(np.float64) @ self.left_sets.T
+            found = (left > 0) & (left < used.sum(axis=1)[:, None])
+            if len(self._sides) >= MOST_SIDES:
+                self._sides.clear()
+            self._sides[key] = found
+        return found
+
+    @cached_property
+    def _sides(self) -> dict[bytes, BoolArray]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Grids:
+    """The schema's cells merged by a binning, as the candidates see them."""
+
+    schema: Schema
+    binning: Binning
+
+    @property
+    def n_features(self) -> int:
+        return len(self.schema.grids)
+
+    def grid(self, feature: int) -> Grid:
+        return self.schema.grids[feature]
+
+    @cached_property
+    def left_sets(self) -> tuple[BoolArray, ...]:
+        """Per feature, the sets of bins a split may send left."""
+        return tuple(self._sets(j) for j in range(self.n_features))
+
+    def _sets(self, feature: int) -> BoolArray:
+        n_bins = self.binning.n_bins[feature]
+        if self.grid(feature).kind is not ColumnKind.NUMERIC:
+            return one_value_sets(n_bins)
+        return np.concatenate([prefix_sets(n_bins), prefix_sets_missing_left(n_bins)])
+
+    @cached_property
+    def _families(self) -> dict[tuple[int, ...], tuple[Family, ...]]:
+        return {}
+
+    def families(self, features: tuple[int, ...]) -> tuple[Family, ...]:
+        """The features by their candidates, so that alike histograms are scored at once."""
+        if features not in self._families:
+            self._families[features] = tuple(self._alike(features))
+        return self._families[features]
+
+    def _alike(self, features: tuple[int, ...]) -> Iterator[Family]:
+        groups: dict[tuple[bool, int], list[int]] = {}
+        for position, feature in enumerate(features):
+            kind = (self.grid(feature).kind is ColumnKind.NUMERIC, self.binning.n_bins[feature])
+            groups.setdefault(kind, []).append(position)
+        for positions in groups.values():
+            sets = self.left_sets[features[positions[0]]]
+            yield Family(np.asarray(positions), sets.astype(np.float64))
+
+    def reachable(self, region: Region, feature: int) -> BoolArray:
+        """(B,) which bins of a feature the region's own tests leave in reach. Not to be written to.
+
+        Kept by the cells that are left: a node narrows one feature, and all others stay.
+        """
+        return self._reach(region, feature)[0]
+
+    def n_known_reachable(self, region: Region, feature: int) -> int:
+        """How many of them there are beside `missing`."""
+        return self._reach(region, feature)[1]
+
+    def _reach(self, region: Region, feature: int) -> tuple[BoolArray, int]:
+        key = (feature, self._cells_in(region).get(self.grid(feature).feature, ALL_CELLS))
+        found = self._reached.get(key)
+        if found is None:
+            bins = self._bins_of(*key)
+            found = self._reached[key] = bins, int(np.count_nonzero(bins[:-1]))
+        return found
+
+    @cached_property
+    def _reached(self) -> dict[tuple[int, int], tuple[BoolArray, int]]:
+        return {}
+
+    def _bins_of(self, feature: int, cells: int) -> BoolArray:
+        out = np.zeros(self.binning.n_bins[feature], bool)
+        octets = np.frombuffer(cells.to_bytes(N_CODES // 8, "little"), np.uint8)
+        n_cells = len(self.binning.bins[feature])
+        held = np.unpackbits(octets, count=n_cells, bitorder="little").view(bool)
+        out[self.binning.luts[feature, :n_cells][held]] = True
+        out.flags.writeable = False
+        return out
+
+    def _cells_in(self, region: Region) -> dict[str, int]:
+        """Sets of cells that the region's tests leave of each feature they test.
+
+        The last is kept, since all features of a node are looked at in a row. It is known by its
+        identity: a hash of a region takes longer than all else that is done here.
+        """
+        last = self._last[0] if self._last else None
+        if last is None or last[0] is not region:
+            left: dict[str, int] = {}
+            for step in region:
+                if isinstance(test := step.test, Split):
+                    goes = test.left if step.outcome == 0 else ALL_CELLS & ~test.left
+                    left[test.feature] = left.get(test.feature, ALL_CELLS) & goes
+            last = (region, left)
+            self._last[:] = [last]
+        return last[1]
+
+    @cached_property
+    def _last(self) -> list[tuple[Region, dict[str, int]]]:
+        return []
+
+    def split(self, feature: int, left: BoolArray) -> Split:
+        chosen = frozenset(int(b) for b in np.flatnonzero(left))
+        return self.binning.split(self.grid(feature), feature, chosen)
+
+
+FeatureDraw = Callable[[np.random.Generator], tuple[int, ...]]
+"""Which features a node looks at."""
+
+
+def all_features(n: int) -> FeatureDraw:
+    return lambda rng: tuple(range(n))

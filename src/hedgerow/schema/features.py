@@ -1,0 +1,322 @@
+"""Columns as a schema declares them: numbers with a range, listed values, hashed texts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from enum import Enum
+from functools import partial
+from numbers import Integral
+
+from hedgerow.errors import SpecError
+from hedgerow.schema.grids import (
+    WIDEST,
+    ColumnKind,
+    Grid,
+    fine_edges,
+    finer_edges,
+    log_edges,
+    uniform_edges,
+    wide_edges,
+)
+from hedgerow.schema.problems import Problems, all_of
+from hedgerow.schema.tokens import Token, Unusable, spelled, token_of
+from hedgerow.schema.visible import has_hidden
+
+MAX_BINS = 255
+"""A code is one byte, and the missing cell takes one of its 256 values."""
+MAX_VALUES = 254
+"""One less, for `other`."""
+
+
+NUMERAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{0,40})?(e[-+]?[0-9]{1,3})?")
+"""As Python spells a float; its reader takes digits of other scripts, blanks and underlines too."""
+
+
+class Spacing(Enum):
+    """How the cells of a number lie between its ends.
+
+    UNIFORM cells are equally wide, LOG cells in the logarithm. FINE lays both over each other, and
+    FINER more of the latter: many cells, which a method merges by private counts.
+    """
+
+    UNIFORM = "uniform"
+    LOG = "log"
+    FINE = "fine"  # has its own number of cells; `bins` is not used
+    FINER = "finer"  # and so has this: all cells of `fine`, parted further
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Says that values were read from rows, and who has confirmed since that they are public.
+
+    A range that rows show is no public fact. A person who knows it from elsewhere may say so,
+    with name and date; until then nothing is promised of it.
+    """
+
+    confirmed_by: str | None = None
+    confirmed_on: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.confirmed_by is None) != (self.confirmed_on is None):
+            raise SpecError(
+                f"confirmed_by is {self.confirmed_by!r} and confirmed_on {self.confirmed_on!r}; "
+                "give both, or neither."
+            )
+        if self.confirmed_by is None:
+            return
+        if not isinstance(self.confirmed_by, str) or not self.confirmed_by.strip():
+            raise SpecError(f"confirmed_by is {self.confirmed_by!r}; give a person's name.")
+        _check_visible("confirmed_by", self.confirmed_by)
+        object.__setattr__(self, "confirmed_on", _day(self.confirmed_on))
+
+    @property
+    def is_open(self) -> bool:
+        return self.confirmed_by is None
+
+
+def _day(given: object) -> str:
+    try:
+        return date.fromisoformat(str(given)).isoformat()
+    except ValueError:
+        raise SpecError(f"confirmed_on is {given!r}; give a day such as 2026-01-31.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric:
+    """A number with a public range. Values outside it are clamped. `edges` override the spacing."""
+
+    name: str
+    low: float
+    high: float
+    bins: int = 32
+    spacing: Spacing = Spacing.UNIFORM
+    edges: tuple[float, ...] | None = None
+    mark: Mark | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        where, problems = _named_column(self.name), Problems()
+        problems.past(lambda: _settle_range(self, where))
+        spacing = problems.past(lambda: _spacing(where, self.spacing))
+        bins = problems.past(lambda: _count(where, "bins", self.bins, MAX_BINS))
+        problems.tell()
+        object.__setattr__(self, "spacing", spacing)
+        object.__setattr__(self, "bins", bins)
+        if self.edges is not None:
+            given = listed(where, "edges", self.edges)
+            edges = tuple(_finite(where, "an edge", edge) for edge in given)
+            object.__setattr__(self, "edges", edges)
+            self._check_edges(where, edges)
+        elif not self._spaced():
+            raise SpecError(
+                f"{where}: no number lies between low {self.low!r} and high {self.high!r} to cut "
+                "at; widen the range."
+            )
+
+    def _check_edges(self, where: str, edges: tuple[float, ...]) -> None:
+        rising = all(a < b for a, b in zip((self.low, *edges), edges, strict=False))
+        if not rising or not 1 <= len(edges) < MAX_BINS or edges[-1] > self.high:
+            raise SpecError(
+                f"{where}: edges are {list(edges)}; give 1 to {MAX_BINS - 1} rising numbers above "
+                f"low ({self.low!r}) and up to high ({self.high!r})."
+            )
+
+    def _spaced(self) -> tuple[float, ...]:
+        if self.spacing is Spacing.FINE:
+            return fine_edges(self.low, self.high)
+        if self.spacing is Spacing.FINER:
+            return finer_edges(self.low, self.high)
+        spaced = log_edges if self.spacing is Spacing.LOG else uniform_edges
+        return spaced(self.low, self.high, self.bins)
+
+    @staticmethod
+    def open(name: str) -> Numeric:
+        """A number of which no range is known: bins are found by private counts."""
+        return Numeric(name, -WIDEST, WIDEST, edges=wide_edges())
+
+    @property
+    def is_open(self) -> bool:
+        return self.edges == wide_edges()
+
+    @property
+    def grid(self) -> Grid:
+        edges = self._spaced() if self.edges is None else self.edges
+        return Grid(
+            feature=self.name, kind=ColumnKind.NUMERIC, edges=edges, low=self.low, high=self.high
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Categorical:
+    """A public list of values. Any other text falls in `other`; without it, it is missing."""
+
+    name: str
+    values: tuple[str, ...]
+    other: bool = True
+    mark: Mark | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        where = _named_column(self.name)
+        object.__setattr__(self, "values", distinct_values(where, "values", self.values))
+        if len(self.values) > MAX_VALUES:
+            raise SpecError(
+                f"{where} lists {len(self.values)} values; at most {MAX_VALUES} fit in one byte. "
+                "Group them, or hash them: give the column `buckets` instead of `values`."
+            )
+        if not isinstance(self.other, bool):
+            raise SpecError(f"{where}: other is {self.other!r}; use true or false.")
+        if not self.values:
+            raise SpecError(
+                f"{where} lists no values; list at least one, or hash them: give the column "
+                "`buckets` instead of `values`."
+            )
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(
+            feature=self.name, kind=ColumnKind.CATEGORICAL, values=self.values, other=self.other
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """Categories that nobody can list in public: a public hash puts each text in a bucket.
+
+    The number of buckets, and with it the length of every answer, depends on the schema alone.
+    """
+
+    name: str
+    buckets: int = 64
+    mark: Mark | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        buckets = _count(_named_column(self.name), "buckets", self.buckets, MAX_VALUES)
+        object.__setattr__(self, "buckets", buckets)
+
+    @property
+    def grid(self) -> Grid:
+        values = tuple(f"bucket {i}" for i in range(self.buckets))
+        return Grid(feature=self.name, kind=ColumnKind.HASHED, values=values)
+
+
+Feature = Numeric | Categorical | Hashed
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The public range of a number to be predicted. Values outside it are clamped."""
+
+    low: float
+    high: float
+    mark: Mark | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        _settle_range(self, "the target")
+
+
+# ---- checks -------------------------------------------------------------------------------------
+
+
+def _named_column(name: object) -> str:
+    if not isinstance(name, str) or not name or not _is_unicode(name):
+        raise SpecError(f"a column is named {name!r}; use a text that is not empty.")
+    _check_visible("a column's name", name)
+    return f"column {name!r}"
+
+
+def _check_visible(what: str, text: str) -> None:
+    """Names and categories are shown to people who decide by them, on terminals and pages."""
+    if has_hidden(text):
+        raise SpecError(
+            f"{what} is {text!r}; use no control characters, line breaks or marks of direction, "
+            "which would change what people are shown."
+        )
+
+
+def _is_unicode(text: str) -> bool:
+    """A lone surrogate is a `str` that no file can hold."""
+    return text.encode("utf-8", "replace").decode() == text
+
+
+def _finite(where: str, what: str, value: object) -> float:
+    is_odd = isinstance(value, bool) or (isinstance(value, str) and not NUMERAL.fullmatch(value))
+    try:
+        number = float("nan" if is_odd else value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise SpecError(f"{where}: {what} is {value!r}; use a finite number.")
+    return number + 0.0  # -0.0 and 0.0 are one number; write it one way
+
+
+def _settle_range(bound: Numeric | Target, where: str) -> None:
+    ends = ("low", "high")
+    numbers = all_of(partial(_finite, where, end, getattr(bound, end)) for end in ends)
+    for end, number in zip(ends, numbers, strict=True):
+        object.__setattr__(bound, end, number)
+    if bound.low >= bound.high:
+        raise SpecError(
+            f"{where}: low is {bound.low!r} and high is {bound.high!r}; low must be below high. "
+            "Give the range that is known in public, not the one seen in the rows."
+        )
+
+
+def _count(where: str, what: str, count: object, most: int) -> int:
+    if isinstance(count, Integral) and not isinstance(count, bool) and 2 <= int(count) <= most:
+        return int(count)
+    raise SpecError(
+        f"{where}: {what} is {count!r}; use a whole number from 2 to {most}, since a cell is "
+        "stored in one byte."
+    )
+
+
+def _spacing(where: str, value: object) -> Spacing:
+    try:
+        return Spacing(value)
+    except ValueError:
+        allowed = [spacing.value for spacing in Spacing]
+        raise SpecError(f"{where}: spacing is {value!r}; use one of {allowed}.") from None
+
+
+def listed(where: str, what: str, values: object) -> Iterable[object]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise SpecError(f"{where}: {what} is {values!r}; give a list.")
+    return values
+
+
+def distinct_values(where: str, what: str, values: object) -> tuple[str, ...]:
+    """The values as texts. Two of one token are refused, since rows are known by tokens."""
+    given = list(listed(where, what, values))
+    texts = all_of(partial(_spelled_value, where, what, value) for value in given)
+    met: dict[Token, object] = {}
+    all_of(partial(_check_new, where, what, value, met) for value in given)
+    return tuple(texts)
+
+
+def _check_new(where: str, what: str, value: object, met: dict[Token, object]) -> None:
+    token = token_of(value)
+    if token in met:
+        raise SpecError(
+            f"{where}: {what} names {met[token]!r} and {value!r}, which no site can tell apart; "
+            "keep one."
+        )
+    met[token] = value
+
+
+def _spelled_value(where: str, what: str, value: object) -> str:
+    text = spelled(value)
+    if text is Unusable.TOO_LARGE:
+        raise SpecError(
+            f"{where}: {what} names {value!r}, {text.value}, which a floating-point column cannot "
+            "tell from its neighbours. Write such codes as text, and give the column as text."
+        )
+    if not isinstance(text, str):
+        means = "a missing value" if text is None else text.value
+        raise SpecError(f"{where}: {what} names {value!r}, which is {means}; leave it out.")
+    if not _is_unicode(text):
+        raise SpecError(f"{where}: {what} holds {text!r}, which is not valid Unicode.")
+    _check_visible(f"{where}: one of the {what}", text)
+    return text

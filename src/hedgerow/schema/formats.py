@@ -1,0 +1,121 @@
+"""Schemas that others have written, as plain values: Table Schema, JSON Schema, Arrow metadata.
+
+Only what they declare is taken: a range without both ends or a text without its values is a
+problem, and all problems are named at once. Nothing is read from rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hedgerow.errors import SpecError
+from hedgerow.schema.problems import Problems
+
+NUMBERS = {"number", "integer", "float", "double", "int"}
+TRUTH_KINDS = {"boolean", "bool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One column as another format tells of it."""
+
+    name: str
+    kind: str
+    minimum: Any = None
+    maximum: Any = None
+    values: list[Any] | None = None
+
+    @property
+    def problem(self) -> str | None:
+        if self.values is not None or self.kind in TRUTH_KINDS:
+            return None
+        if self.kind in NUMBERS:
+            absent = [k for k in ("minimum", "maximum") if getattr(self, k) is None]
+            return f"column {self.name!r} has no {' and no '.join(absent)}" if absent else None
+        return f"column {self.name!r} is {self.kind or 'of no type'} without an enum of its values"
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        if self.values is not None:
+            return {"name": self.name, "values": [v for v in self.values if v is not None]}
+        if self.kind in TRUTH_KINDS:
+            return {"name": self.name, "values": [False, True]}
+        return {"name": self.name, "low": self.minimum, "high": self.maximum}
+
+
+def of_table_schema(source: Mapping[str, Any], target: str | None) -> dict[str, Any]:
+    """https://specs.frictionlessdata.io/table-schema: `fields` with `constraints`."""
+    fields = source.get("fields") if isinstance(source, Mapping) else None
+    if not isinstance(fields, list):
+        raise SpecError("this is no Table Schema: it has no list of `fields`.")
+    return _content([_of_field(field) for field in fields], target)
+
+
+def _of_field(field: Mapping[str, Any]) -> Described:
+    rules = field.get("constraints", {})
+    return _described(str(field.get("name")), str(field.get("type", "string")), rules)
+
+
+def of_json_schema(source: Mapping[str, Any], target: str | None) -> dict[str, Any]:
+    """https://json-schema.org: the `properties` of an object, or of the items of an array."""
+    if isinstance(source, Mapping) and "items" in source:
+        source = source["items"]
+    properties = source.get("properties") if isinstance(source, Mapping) else None
+    if not isinstance(properties, Mapping):
+        raise SpecError("this is no JSON Schema of a record: it has no `properties`.")
+    found = [_described(name, _json_type(rules), rules) for name, rules in properties.items()]
+    return _content(found, target)
+
+
+def _json_type(rules: Mapping[str, Any]) -> str:
+    """A type that allows null beside it is that type: missing values are always allowed."""
+    kind = rules.get("type", "")
+    kinds = [k for k in (kind if isinstance(kind, list) else [kind]) if k != "null"]
+    return str(kinds[0]) if len(kinds) == 1 else ""
+
+
+def of_arrow(source: Any, target: str | None) -> dict[str, Any]:
+    """Of `pyarrow.Schema`: each field's metadata, numbers and lists written as JSON."""
+    return _content([_of_arrow_field(field) for field in source], target)
+
+
+def _of_arrow_field(field: Any) -> Described:
+    said = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
+    rules = {key: _json_value(said[key]) for key in ("minimum", "maximum", "enum") if key in said}
+    kind = str(field.type)
+    is_number = kind.startswith(("int", "uint", "float", "double", "half", "decimal"))
+    return _described(field.name, "number" if is_number else kind, rules)
+
+
+def _json_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _described(name: str, kind: str, rules: Mapping[str, Any]) -> Described:
+    low = rules.get("minimum", rules.get("exclusiveMinimum"))
+    high = rules.get("maximum", rules.get("exclusiveMaximum"))
+    return Described(name, kind, low, high, rules.get("enum"))
+
+
+def _content(columns: Iterable[Described], target: str | None) -> dict[str, Any]:
+    """The features, and of the column `target` the classes or the range."""
+    found = list(columns)
+    names = [column.name for column in found]
+    wrong = Problems()
+    wrong.found += [f"{c.problem}; add it." for c in found if c.problem]
+    if target is not None and target not in names:
+        wrong.found.append(f"there is no column {target!r} to predict; there are {names}.")
+    wrong.tell()
+    content: dict[str, Any] = {"feature": [c.entry for c in found if c.name != target]}
+    for column in found:
+        if column.name == target and "values" in column.entry:
+            content["classes"] = column.entry["values"]
+        elif column.name == target:
+            content["target"] = {k: column.entry[k] for k in ("low", "high")}
+    return content

@@ -1,0 +1,435 @@
+"""Public facts about the data: features, ranges, categories, classes, the target's bound.
+
+Everything here is typed or agreed on by people. What was read from rows carries a mark that says
+so (`Mark`), and is no public fact until a person confirms it. Whatever else is known of the data
+is private.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from importlib import import_module
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from hedgerow.errors import SpecError
+from hedgerow.schema import formats, toml
+from hedgerow.schema.features import (
+    MAX_VALUES,
+    Categorical,
+    Feature,
+    Hashed,
+    Mark,
+    Numeric,
+    Spacing,
+    Target,
+    distinct_values,
+    listed,
+)
+from hedgerow.schema.grids import ColumnKind, Grid, canonical, codes_of
+from hedgerow.schema.problems import Problems, all_of
+from hedgerow.schema.tokens import Token, spelled, token_of
+from hedgerow.schema.toml import CLASSES, MARKS, check_keys, feature_of, spec_entries
+
+__all__ = [
+    "MAX_VALUES",
+    "Categorical",
+    "ColumnKind",
+    "Feature",
+    "Grid",
+    "Hashed",
+    "Mark",
+    "Numeric",
+    "Schema",
+    "Spacing",
+    "Target",
+]
+
+MAX_CLASSES = 255
+WHOLE = {"feature", "classes", "target", *(CLASSES + word for word in MARKS)}
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class Schema:
+    """What all sites agree on before any row is read.
+
+    `classes` for classification, `target` for regression, neither for features alone. Features
+    may be written as a mapping, {"age": (0, 110), "ward": ["north", "south"]}: a pair is a range,
+    a list names values, `float`, `bool` and `str` leave open what is not known in public. A target
+    may be a pair too.
+
+    `classes` are texts. `label_type` is the type in which they were listed (bool, int or str; whole
+    floats are ints), and `labels` are the classes in it: what a classifier predicts.
+    """
+
+    features: tuple[Feature, ...]
+    classes: tuple[str, ...] | None = None
+    target: Target | None = None
+    classes_mark: Mark | None = field(default=None, compare=False)
+    label_type: type = field(default=str, compare=False)
+
+    def __init__(
+        self,
+        features: Mapping[str, Any] | Iterable[Feature],
+        classes: Iterable[Any] | None = None,
+        target: Target | tuple[float, float] | None = None,
+        classes_mark: Mark | None = None,
+        label_type: type | None = None,
+    ) -> None:
+        parts = _Parts(
+            features=_makers(features),
+            classes=classes,
+            target=partial(_target_of, target),
+            mark=lambda: classes_mark,
+            label_type=label_type,
+        ).settled()
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
+
+    def __repr__(self) -> str:
+        """One line, for an estimator's parameters; `to_toml` spells everything out."""
+        count = len(self.features)
+        parts = [f"{count} feature{'s' if count > 1 else ''}: {_first_few(self.names)}"]
+        if self.classes is not None:
+            parts.append(f"classes: {_first_few(self.classes)}")
+        if self.target is not None:
+            parts.append(f"target: {self.target.low!r} to {self.target.high!r}")
+        return f"Schema({'; '.join(parts)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def grids(self) -> tuple[Grid, ...]:
+        return tuple(feature.grid for feature in self.features)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each column stands."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def _code_of_class(self) -> dict[Token, int]:
+        return codes_of(self.classes or ())
+
+    @property
+    def labels(self) -> tuple[str | int | bool, ...]:
+        """The classes in the type in which they were listed."""
+        return tuple(LABEL_READERS[self.label_type](text) for text in self.classes or ())
+
+    def with_sorted_classes(self) -> Schema:
+        """The same classes in the order of their labels, which is scikit-learn's."""
+        if self.classes is None:
+            return self
+        places = sorted(range(len(self.classes)), key=self.labels.__getitem__)
+        return replace(self, classes=tuple(self.classes[place] for place in places))
+
+    def index(self, name: str) -> int:
+        """The position of a column, which is also the row of its codes."""
+        if name not in self.places:
+            raise SpecError(f"column {name!r} is not in the schema; it has {list(self.names)}.")
+        return self.places[name]
+
+    def class_code(self, token: Token) -> int | None:
+        """The code of a label's token; None if there is no such class."""
+        return self._code_of_class.get(token)
+
+    def with_grid(self, bins: int | None = None, spacing: Spacing | None = None) -> Schema:
+        """The same columns, every numeric one gridded anew (its explicit edges give way).
+
+        One of which no range is known keeps its ladder: even cells over all numbers say nothing.
+        """
+        changes: dict[str, Any] = {"bins": bins, "spacing": spacing}
+        asked = {key: value for key, value in changes.items() if value is not None}
+        if not asked:
+            return self
+        features = (
+            replace(feature, edges=None, **asked)
+            if isinstance(feature, Numeric) and not feature.is_open
+            else feature
+            for feature in self.features
+        )
+        return replace(self, features=tuple(features))
+
+    # ---- where it comes from --------------------------------------------------------------------
+
+    @property
+    def marks(self) -> dict[str, Mark]:
+        """What was read from rows, by what it says: a column, the classes, the target."""
+        found = {f"column {f.name!r}": f.mark for f in self.features}
+        found["the classes"] = self.classes_mark
+        found["the target"] = None if self.target is None else self.target.mark
+        return {what: mark for what, mark in found.items() if mark is not None}
+
+    @property
+    def unconfirmed(self) -> list[str]:
+        """What was read from rows and confirmed by nobody: as long as there is any, no promise."""
+        return [what for what, mark in self.marks.items() if mark.is_open]
+
+    def marked(self, mark: Mark | None) -> Schema:
+        """The same schema with one mark on all its parts."""
+        return replace(
+            self,
+            features=tuple(replace(feature, mark=mark) for feature in self.features),
+            classes_mark=None if self.classes is None else mark,
+            target=None if self.target is None else replace(self.target, mark=mark),
+        )
+
+    @property
+    def provenance(self) -> str:
+        """One line for a statement."""
+        if self.unconfirmed:
+            return f"inferred from the rows: {_some(self.unconfirmed)} (digest {self.digest[:16]})"
+        words = "given: public ranges, categories and classes"
+        people = sorted({f"{m.confirmed_by} on {m.confirmed_on}" for m in self.marks.values()})
+        if people:
+            words = f"given: drafted from rows, confirmed as public by {_some(people)}"
+        found = [f.name for f in self.features if isinstance(f, Numeric) and f.is_open]
+        if found:
+            words += f"; no range is declared for {_some(found)}: private counts find their bins"
+        return f"{words} (digest {self.digest[:16]})"
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the whole schema; sites compare it before they join.
+
+        By the texts of the classes: what a record is known by, whatever type a file lists it in.
+        """
+        content = self.to_dict()
+        if self.classes is not None:
+            content["classes"] = list(self.classes)
+        return hashlib.sha256(canonical(["schema 1", content])).hexdigest()
+
+    # ---- forms ----------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical form: everything spelled out, floats as their exact shortest text."""
+        content: dict[str, Any] = {}
+        if self.classes is not None:
+            content["classes"] = list(self.labels)
+            content |= toml.words_of_mark(self.classes_mark, CLASSES)
+        if self.target is not None:
+            content["target"] = spec_entries(self.target)
+        return {**content, "feature": [spec_entries(feature) for feature in self.features]}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Schema:
+        """The schema that a mapping tells, in the words of a schema file."""
+        features = content.get("feature") if isinstance(content, Mapping) else None
+        if not isinstance(features, list):
+            check_keys("the schema", content, {"feature"}, WHOLE)
+            raise SpecError("the schema's features are no list; write a [[feature]] per column.")
+        target = content.get("target")
+        parts = _Parts(
+            features=[(_name_of(entry), partial(feature_of, entry)) for entry in features],
+            classes=content.get("classes"),
+            target=lambda: None if target is None else toml.target_of(target),
+            mark=lambda: toml.mark_of("the classes", content, CLASSES),
+            entries=lambda: check_keys("the schema", content, {"feature"}, WHOLE),
+        )
+        return cls(**parts.settled())
+
+    def to_toml(self) -> str:
+        """The text of a schema file, for `from_toml`."""
+        return toml.toml_of(self.to_dict())
+
+    @classmethod
+    def from_toml(cls, source: str | Path) -> Schema:
+        """From a file (a Path, or a string that ends in .toml) or from the text itself."""
+        return cls.from_dict(toml.parsed_toml(source))
+
+    @classmethod
+    def from_table_schema(cls, source: Mapping[str, Any], target: str | None = None) -> Schema:
+        """From a Frictionless Table Schema: constraints are the public facts."""
+        return cls.from_dict(formats.of_table_schema(source, target))
+
+    @classmethod
+    def from_json_schema(cls, source: Mapping[str, Any], target: str | None = None) -> Schema:
+        """From a JSON Schema of one record: `minimum`, `maximum` and `enum` are the facts."""
+        return cls.from_dict(formats.of_json_schema(source, target))
+
+    @classmethod
+    def from_arrow(cls, source: Any, target: str | None = None) -> Schema:
+        """From an Arrow schema whose fields say `minimum`, `maximum` or `enum` in metadata."""
+        return cls.from_dict(formats.of_arrow(source, target))
+
+    @classmethod
+    def draft(cls, data: Any, target: str | None = None, *, y: Any = None) -> Schema:
+        """A schema to be corrected and confirmed: types, round ranges, values, read from rows.
+
+        Every part is marked as read from rows, so a fit with it promises nothing yet. `data` is a
+        frame, an array or the path of a file; `target` names a column of it, or `y` holds labels.
+        """
+        # Named here for users. Rows are met by the site's room alone, which this room cannot see.
+        drafting = import_module("hedgerow.data.schema_draft")
+        drafted: Schema = drafting.draft_schema(data, target, y)
+        return drafted
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What a schema is made of; `settled` makes it, or names all that is wrong with it."""
+
+    features: Sequence[tuple[object, Callable[[], Feature]]]  # each with its name, if it has one
+    classes: object
+    target: Callable[[], Target | None]
+    mark: Callable[[], Mark | None]
+    entries: Callable[[], None] = lambda: None
+    label_type: type | None = None
+
+    def settled(self) -> dict[str, Any]:
+        problems = Problems()
+        problems.past(self.entries)
+        features = tuple(problems.past(make) for _, make in self.features)
+        problems.past(self._check_names)
+        target = problems.past(self.target)
+        settle = partial(_settled_classes, self.classes, self.label_type)
+        classes, label_type = problems.past(settle) or (None, str)
+        mark = problems.past(self.mark)
+        if classes is not None and target is not None:
+            problems.found.append(
+                "the schema has classes and a target; keep `classes` for classification or "
+                "`target` for regression."
+            )
+        problems.tell()
+        return {
+            "features": features,
+            "classes": classes,
+            "target": target,
+            "classes_mark": mark,
+            "label_type": label_type,
+        }
+
+    def _check_names(self) -> None:
+        if not self.features:
+            raise SpecError("the schema has no features; declare at least one column.")
+        times = Counter(name for name, _ in self.features if isinstance(name, str))
+        all_of(partial(_check_once, name, count) for name, count in times.items())
+
+
+def _check_once(name: str, times: int) -> None:
+    if times > 1:
+        raise SpecError(f"column {name!r} is declared {times} times; keep one.")
+
+
+def _settled_classes(given: object, label_type: type | None) -> tuple[tuple[str, ...] | None, type]:
+    """Their texts, and the type that they have or, being texts already, are said to have."""
+    if given is None:
+        return None, str
+    values = list(listed("the schema", "classes", given))
+    classes = distinct_values("the schema", "classes", values)
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        raise SpecError(
+            f"the schema has {len(classes)} class(es), {list(classes[:3])}; list 2 to "
+            f"{MAX_CLASSES}, also those that some sites never meet."
+        )
+    if label_type is None:
+        return classes, _type_of_labels(values)
+    return classes, label_type if all(_prints(label_type, text) for text in classes) else str
+
+
+def _type_of_labels(values: list[object]) -> type:
+    """Booleans and whole numbers are what they are; all else is known by its text."""
+    kinds = {_type_of_label(value) for value in values}
+    return kinds.pop() if len(kinds) == 1 else str
+
+
+def _type_of_label(value: object) -> type:
+    if isinstance(value, bool | np.bool_):
+        return bool
+    if isinstance(value, Integral):
+        return int
+    return int if isinstance(value, Real) and float(value).is_integer() else str
+
+
+def _prints(kind: type, text: str) -> bool:
+    """Whether a value of that type is spelled so."""
+    try:
+        return spelled(LABEL_READERS[kind](text)) == text
+    except ValueError:
+        return False
+
+
+LABEL_READERS: dict[type, Callable[[str], str | int | bool]] = {
+    bool: lambda text: token_of(text) == "1",
+    int: lambda text: int(text),
+    str: lambda text: text,
+}
+
+
+def _makers(
+    given: Mapping[str, Any] | Iterable[Feature],
+) -> list[tuple[object, Callable[[], Feature]]]:
+    """Of a mapping from names to a range, a list of values or a feature; or of features."""
+    if isinstance(given, Mapping):
+        return [(name, partial(_feature_named, name, what)) for name, what in given.items()]
+    features = listed("the schema", "features", given)
+    return [(getattr(one, "name", None), partial(_checked_feature, one)) for one in features]
+
+
+def _feature_named(name: str, what: Any) -> Feature:
+    if isinstance(what, Feature):
+        return replace(what, name=name)
+    if isinstance(what, tuple) and len(what) == 2 and all(_is_number(end) for end in what):
+        return Numeric(name, *what)
+    if isinstance(what, list):
+        return Categorical(name, tuple(what))
+    if what is float:
+        return Numeric.open(name)
+    if what is bool:
+        return Categorical(name, ("False", "True"))
+    if what is str:
+        return Hashed(name)
+    raise SpecError(
+        f"column {name!r} is {what!r}; give a pair (low, high), a list of values, `float`, `bool` "
+        "or `str` if no more is known in public, or a feature such as hedgerow.Hashed."
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _checked_feature(given: Any) -> Feature:
+    _check_kind("a feature", given, Numeric, Categorical, Hashed)
+    return cast(Feature, given)
+
+
+def _name_of(entry: object) -> object:
+    return entry.get("name") if isinstance(entry, Mapping) else None
+
+
+def _check_kind(what: str, value: object, *kinds: type) -> None:
+    if not isinstance(value, kinds):
+        names = " or ".join(f"hedgerow.{kind.__name__}" for kind in kinds)
+        raise SpecError(f"{what} of the schema is {value!r}; use {names}.")
+
+
+def _target_of(given: Any) -> Target | None:
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise SpecError(f"the target is {given!r}; give a pair (low, high).")
+        return Target(*given)
+    if given is not None:
+        _check_kind("the target", given, Target)
+    return cast(Target | None, given)
+
+
+def _first_few(names: Sequence[str], shown: int = 3) -> str:
+    return _some([repr(name) for name in names], shown)
+
+
+def _some(names: Sequence[str], shown: int = 4) -> str:
+    rest = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,145 @@
+"""A schema as plain values and as TOML, and back. All that is wrong with it is said at once."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from hedgerow.errors import SpecError
+from hedgerow.schema.features import Categorical, Feature, Hashed, Mark, Numeric, Target
+from hedgerow.schema.problems import Problems
+
+OPEN = "read_from_rows"
+MARKS = (OPEN, "confirmed_by", "confirmed_on")
+"""How a table says where its values come from; the classes' have these names after `classes_`."""
+CLASSES = "classes_"
+DRAFTED = """\
+# Drafted from rows. What is marked `read_from_rows` was read from them and is not public: as long
+# as a mark stands open, a fit promises nothing (epsilon is infinite). Correct each entry to what is
+# known without looking at the rows. Then replace its mark by your name and the day,
+#     confirmed_by = "..."
+#     confirmed_on = "2026-01-31"
+# or let `hedgerow schema confirm` ask you one by one.
+
+"""
+
+
+def check_keys(where: str, content: object, needed: set[str], allowed: set[str]) -> None:
+    if not isinstance(content, Mapping):
+        raise SpecError(f"{where} is {content!r}; make it a table with {sorted(needed)}.")
+    strange, absent = sorted(set(content) - allowed), sorted(needed - set(content))
+    problems = Problems()
+    if strange:
+        problems.found.append(
+            f"{where} has unknown entries {strange}; allowed are {sorted(allowed)}."
+        )
+    if absent:
+        problems.found.append(f"{where} lacks {absent}; add it.")
+    problems.tell()
+
+
+# ---- plain values -------------------------------------------------------------------------------
+
+
+def feature_of(entry: Any) -> Feature:
+    """What a [[feature]] table declares: `values` and `buckets` tell the kinds apart."""
+    if not isinstance(entry, Mapping) or "name" not in entry:
+        raise SpecError(f"a feature is {entry!r}; make it a table with a name.")
+    where = f"column {entry['name']!r}"
+    if "values" in entry:
+        return Categorical(**_kept(where, entry, {"name"}, Categorical))
+    if "buckets" in entry:
+        return Hashed(**_kept(where, entry, {"name"}, Hashed))
+    return Numeric(**_kept(where, entry, {"name", "low", "high"}, Numeric))
+
+
+def target_of(entry: Any) -> Target:
+    return Target(**_kept("the target", entry, {"low", "high"}, Target))
+
+
+def _kept(where: str, entry: Any, needed: set[str], kind: type[Feature | Target]) -> dict[str, Any]:
+    """An entry as arguments: the three words of a mark are one value."""
+    allowed = {field.name for field in fields(kind)} - {"mark"}
+    check_keys(where, entry, needed, allowed | set(MARKS))
+    values = {key: value for key, value in entry.items() if key not in MARKS}
+    return {**values, "mark": mark_of(where, entry)}
+
+
+def mark_of(where: str, entry: Mapping[str, Any], prefix: str = "") -> Mark | None:
+    is_read, by, on = (entry.get(prefix + word) for word in MARKS)
+    if is_read not in (None, True, False):
+        raise SpecError(f"{where}: {prefix}{OPEN} is {is_read!r}; use true or false.")
+    if by is None and on is None:
+        return Mark() if is_read else None
+    try:
+        return Mark(by, on)
+    except SpecError as error:
+        raise SpecError(f"{where}: {error}") from None
+
+
+def words_of_mark(mark: Mark | None, prefix: str = "") -> dict[str, Any]:
+    if mark is None:
+        return {}
+    if mark.is_open:
+        return {prefix + OPEN: True}
+    return {prefix + "confirmed_by": mark.confirmed_by, prefix + "confirmed_on": mark.confirmed_on}
+
+
+def spec_entries(spec: Feature | Target) -> dict[str, Any]:
+    names = [field.name for field in fields(spec) if field.name != "mark"]
+    values = {name: _plain(getattr(spec, name)) for name in names}
+    known = {name: value for name, value in values.items() if value is not None}
+    return known | words_of_mark(spec.mark)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return repr(value) if isinstance(value, float) else value
+
+
+def _toml_lines(table: Mapping[str, Any]) -> list[str]:
+    numbers = {"low", "high", "edges"}
+    return [*(f"{key} = {_toml(table[key], key in numbers)}" for key in table), ""]
+
+
+def _toml(value: Any, is_number: bool = False) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(item, is_number) for item in value)}]"
+    if isinstance(value, str) and not is_number:
+        # JSON's escapes are TOML's too, but for one control character that JSON leaves bare.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def toml_of(content: Mapping[str, Any]) -> str:
+    """The canonical form of a schema as people write it."""
+    first = {key: content[key] for key in content if key not in ("target", "feature")}
+    lines = _toml_lines(first) if first else []
+    if "target" in content:
+        lines += ["[target]", *_toml_lines(content["target"])]
+    for feature in content["feature"]:
+        lines += ["[[feature]]", *_toml_lines(feature)]
+    text = "\n".join(lines)
+    return DRAFTED + text if OPEN in text else text
+
+
+def parsed_toml(source: str | Path) -> dict[str, Any]:
+    """From a file (a Path, or a string that ends in .toml) or from the text itself."""
+    is_file = isinstance(source, Path) or source.endswith(".toml")
+    where = f"schema file {str(source)!r}" if is_file else "the schema text"
+    try:
+        return tomllib.loads(Path(source).read_text("utf-8") if is_file else str(source))
+    except OSError as error:
+        raise SpecError(f"{where} cannot be read: {error.strerror}; check the path.") from None
+    except UnicodeDecodeError:
+        raise SpecError(f"{where} is not UTF-8 text; save it as UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{where} is not valid TOML: {error}") from None

@@ -1,0 +1,289 @@
+"""A site's half of a secure sum, as steps: bytes in, bytes out, no socket and no clock.
+
+    join -> open -> (begin -> mask -> [sign_set] -> unmask) for every round
+
+After Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine
+learning": pairwise masks that cancel in the sum, and a self-mask that only a threshold of
+sites can take off. Departures, all of them so that neither a lost site nor a lying
+coordinator costs anybody a vector:
+
+* keys are agreed once an epoch; recovery reveals the pair seeds of one round, never a key;
+* every key is bound to study, epoch, round, bundle and participants;
+* a set smaller than the participants is opened only with `threshold` signatures on it, and a
+  site signs or opens one set a round.
+
+Then whatever the coordinator and at most `colluders` sites do, each sum they learn has at
+least `honest` honest summands, and no two of them overlap. Sketch: a pair's mask is unknown
+unless one end was told that the other is lost. Honest sites that open a certified set list
+each other, and there are at least `honest` of them, since a certificate has that many honest
+signers. Nobody's self-mask comes off without that many honest sites who list it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.envelope import (
+    Author,
+    Envelope,
+    Header,
+    LedgerHead,
+    MessageKind,
+    open_envelope,
+)
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.heads import Heads
+from hedgerow.secagg.hiding import check_picks, check_vector, hide
+from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, check_pins, open_share
+from hedgerow.secagg.masks import Int64
+from hedgerow.secagg.membership import Membership
+from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
+from hedgerow.secagg.messages import Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.opening import check_certificate, set_digest
+from hedgerow.secagg.shamir import Entropy
+
+__all__ = ["Begun", "Fresh", "Memory", "MemoryInRam", "Resend", "Site", "StoredRound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """The request was answered before: send these bytes again, charge nothing, draw nothing."""
+
+    run_id: bytes
+    round: int
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A new request that may be answered, once."""
+
+    run_id: bytes
+    epoch_id: bytes
+    round: int
+    bundle: bytes
+    definitions: bytes
+    participants: tuple[int, ...]
+    context: bytes
+
+
+Begun = Resend | Fresh
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def one_at_a_time(
+    step: Callable[Concatenate[Site, Given], Made],
+) -> Callable[Concatenate[Site, Given], Made]:
+    """Two threads must not both find that a round is new, or a key unused."""
+
+    @wraps(step)
+    def alone(site: Site, /, *given: Given.args, **named: Given.kwargs) -> Made:
+        with site.lock:
+            return step(site, *given, **named)
+
+    return alone
+
+
+class Site:
+    """One site in one study. `me` is its place in the roster.
+
+    `pins` are the fingerprints of peers that this site's own people have compared; a study in
+    which too few are known is refused. Refuses with a constant code; see codes.py. `memory`
+    must be durable, see memory.py.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        roster: Roster,
+        me: int,
+        parameters: Parameters,
+        study_hash: bytes,
+        memory: Memory,
+        entropy: Entropy = os.urandom,
+        *,
+        pins: Collection[str],
+    ) -> None:
+        if len(roster.sites) != parameters.parties or roster.sites[me] != identity.public:
+            raise SpecError(
+                f"place {me} of a roster of {len(roster.sites)} does not hold this site's key, "
+                f"or the study is not for {parameters.parties} sites; compare roster and study."
+            )
+        check_pins(roster, me, pins, parameters.threshold)
+        self.roster, self.study_hash, self.lock = roster, study_hash, threading.RLock()
+        self._parameters, self._memory, self._entropy = parameters, memory, entropy
+        self._author = Author(identity, me, study_hash)
+        self._heads = Heads(memory, roster, me)
+        self._membership = Membership(self._author, self._heads, parameters, entropy)
+
+    @one_at_a_time
+    def join(self, message: bytes, ledger: Callable[[], LedgerHead]) -> bytes:
+        """JOIN -> KEYS. The same JOIN again gets the same KEYS, while the process lives.
+
+        `ledger` tells where the ledger ends; it is asked once the invitation is accepted.
+        """
+        return self._membership.keys(self._received(message, MessageKind.JOIN), ledger)
+
+    @one_at_a_time
+    def open(self, message: bytes) -> bool:
+        """OPEN: joins the epoch that this process' KEYS are part of; False if it has already."""
+        return self._membership.open(self._received(message, MessageKind.OPEN))
+
+    @one_at_a_time
+    def begin(self, message: bytes) -> Begun:
+        """ROUND: all checks that need neither policy, nor data, nor budget."""
+        envelope = self._received(message, MessageKind.ROUND)
+        header, asked = envelope.header, Round.read(envelope.body)
+        self._require_open_run(header)
+        request = digest("bundle", asked.bundle)
+        stored = self._memory.outbox(header.run_id, header.round)
+        if stored is not None:
+            same = (stored.epoch_id, stored.request, stored.participants)
+            require(same == (header.epoch_id, request, asked.participants), Code.ROUND_ID_USED)
+            return Resend(header.run_id, header.round, stored.message)
+        require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
+        self._require_rounds_left()
+        joined = self._membership.current(header.epoch_id)
+        require(header.round > joined.last_round, Code.OLD_ROUND)
+        epoch = joined.epoch
+        require(len(asked.participants) >= self._parameters.threshold, Code.TOO_FEW)
+        require(self._author.me in asked.participants, Code.BAD_SET)
+        require(set(asked.participants) <= set(epoch.ephemerals), Code.BAD_SET)
+        context = epoch.context(header.round, request, asked.participants)
+        return Fresh(
+            header.run_id,
+            epoch.id,
+            header.round,
+            asked.bundle,
+            asked.definitions,
+            asked.participants,
+            context,
+        )
+
+    def mask(
+        self, fresh: Fresh, vector: Int64, ledger: LedgerHead, picks: tuple[int, ...] = ()
+    ) -> StoredRound:
+        """The MASKED message and all that must be stored with the charge before it is sent.
+
+        `ledger` is the ledger's end after that charge. Stores nothing and sends nothing. The
+        round is used up by the call: a second one for it is refused. Called inside the memory's
+        transaction, so it must not wait for a step that waits for the memory: only the use of
+        the round is locked.
+        """
+        check_vector(vector)
+        check_picks(picks)
+        joined = self._membership.current(fresh.epoch_id)
+        joined.use(fresh.round)
+        threshold = self._parameters.neighbourhood.threshold
+        hidden = hide(vector, joined, fresh.context, fresh.participants, threshold, self._entropy)
+        message = self._author.seal(
+            MessageKind.MASKED,
+            replace(hidden.masked, picks=picks).to_bytes(),
+            fresh.run_id,
+            fresh.epoch_id,
+            fresh.round,
+            COORDINATOR,
+            ledger,
+        )
+        return StoredRound(
+            run_id=fresh.run_id,
+            epoch_id=fresh.epoch_id,
+            round=fresh.round,
+            request=digest("bundle", fresh.bundle),
+            participants=fresh.participants,
+            context=fresh.context,
+            ledger=ledger,
+            message=message,
+            own_share=hidden.own_share,
+            seeds=hidden.seeds,
+            share_keys=hidden.share_keys,
+        )
+
+    @one_at_a_time
+    def sign_set(self, message: bytes) -> bytes:
+        """SURVIVORS: binds this site to one set of members and signs it."""
+        envelope = self._received(message, MessageKind.SURVIVORS)
+        record = self._record_of(envelope.header)
+        members = Survivors.read(envelope.body).members
+        self._check_members(members, record)
+        ledger = self._memory.open_set(record.run_id, record.round, members)
+        body = SignedSet(self._author.identity.sign(set_digest(record.context, members)))
+        return self._reply(MessageKind.SIGNED_SET, record, ledger, body.to_bytes())
+
+    @one_at_a_time
+    def unmask(self, message: bytes) -> bytes:
+        """UNMASK: shares of the members' self-masks, and this round's seeds towards the lost."""
+        envelope = self._received(message, MessageKind.UNMASK)
+        record = self._record_of(envelope.header)
+        asked = Unmask.read(envelope.body)
+        self._check_members(asked.members, record)
+        self._check_opening(asked, record)
+        shares = self._open_shares(asked, record)
+        ledger = self._memory.open_set(record.run_id, record.round, asked.members)
+        lost = set(record.participants) - set(asked.members)
+        seeds = {peer: seed for peer, seed in record.seeds.items() if peer in lost}
+        return self._reply(MessageKind.SHARES, record, ledger, Shares(shares, seeds).to_bytes())
+
+    def _received(self, message: bytes, kind: MessageKind) -> Envelope:
+        envelope = open_envelope(message, kind, self.study_hash, self.roster)
+        header = envelope.header
+        require(header.sender == COORDINATOR, Code.UNKNOWN_KEY)
+        require(header.receiver == self._author.me, Code.BAD_MESSAGE)
+        self._heads.meet(header.ledger.position)
+        return envelope
+
+    def _require_open_run(self, header: Header) -> None:
+        require(header.run_id == self._memory.current_run(), Code.RUN_SUPERSEDED)
+
+    def _require_rounds_left(self) -> None:
+        """A sparse graph was paid for, in delta, for so many rounds and no more."""
+        sparse = self._parameters.sparse
+        require(sparse is None or self._memory.rounds() < sparse.rounds, Code.BUDGET_REFUSED)
+
+    def _record_of(self, header: Header) -> StoredRound:
+        self._require_open_run(header)
+        record = self._memory.outbox(header.run_id, header.round)
+        if record is None:
+            raise PartyRefused(Code.OLD_ROUND.value)
+        require(record.epoch_id == header.epoch_id, Code.BAD_MESSAGE)
+        return record
+
+    def _check_members(self, members: tuple[int, ...], record: StoredRound) -> None:
+        require(len(members) >= self._parameters.threshold, Code.TOO_FEW)
+        require(self._author.me in members, Code.BAD_SET)
+        require(set(members) <= set(record.participants), Code.BAD_SET)
+
+    def _check_opening(self, asked: Unmask, record: StoredRound) -> None:
+        """Everybody may be opened at once; fewer only with a certificate."""
+        if asked.members == record.participants:
+            require(not asked.certificate, Code.BAD_CERTIFICATE)
+            return
+        threshold = self._parameters.threshold
+        check_certificate(asked.certificate, asked.members, record.context, self.roster, threshold)
+
+    def _open_shares(self, asked: Unmask, record: StoredRound) -> dict[int, bytes]:
+        """My share of every member's self-mask: those sealed for me, and my own."""
+        wanted = set(asked.members) & set(record.share_keys)
+        require(set(asked.sealed) == wanted, Code.BAD_SHARE)
+        shares = {self._author.me: record.own_share}
+        for peer in wanted:
+            key, sealed = record.share_keys[peer], asked.sealed[peer]
+            shares[peer] = open_share(key, record.context, peer, self._author.me, sealed)
+        return shares
+
+    def _reply(
+        self, kind: MessageKind, record: StoredRound, ledger: LedgerHead, body: bytes
+    ) -> bytes:
+        """An answer about a stored round, the same bytes whenever it is asked for."""
+        return self._author.seal(
+            kind, body, record.run_id, record.epoch_id, record.round, COORDINATOR, ledger
+        )
