@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hedgerow.methods.evaluate import evaluate
     from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
-    from hedgerow.methods.histogram_tree import HistogramTreeClassifier
+    from hedgerow.methods.gubler import HistogramTreeClassifier
     from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.ledger import Ledger
     from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
@@ -83,7 +83,7 @@ _HOMES = {
     "hedgerow.methods.evaluate": ("evaluate",),
     "hedgerow.methods.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.methods.forest_estimators": ("ForestClassifier", "ForestRegressor"),
-    "hedgerow.methods.histogram_tree": ("HistogramTreeClassifier",),
+    "hedgerow.methods.gubler": ("HistogramTreeClassifier",),
     "hedgerow.methods.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.methods.ledger": ("Ledger",),
     "hedgerow.methods.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),

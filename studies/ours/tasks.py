@@ -19,7 +19,7 @@ from hedgerow.methods.blocks.screening import Refinement
 from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
 from hedgerow.methods.extra_trees import ExtraTreesClassifier
 from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
-from hedgerow.methods.histogram_tree import HistogramTreeClassifier
+from hedgerow.methods.gubler import HistogramTreeClassifier
 from hedgerow.methods.topdown import TopDownTreeClassifier
 from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
 from hedgerow.schema.grids import uniform_edges

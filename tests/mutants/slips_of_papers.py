@@ -71,16 +71,16 @@ PAPERS: Final = (
     ),
     Slip(
         "as released is as printed",
-        "papers/gubler.py",
-        "return _told(Accounting.RELEASED, schema, printed_epsilon, given)",
-        "return _told(Accounting.PRINTED, schema, printed_epsilon, given)",
+        "methods/gubler.py",
+        'fixed={"save_budget": True, "accounting": "released"},',
+        'fixed={"save_budget": True, "accounting": "printed"},',
         f"{TREES}::test_algorithm_6_as_released_has_bounds_of_zero_and_asks_for_none",
     ),
     Slip(
         "bounds of Algorithm 6 have half of a node's budget",
-        "papers/gubler.py",
-        'SAVING = {**_USUAL, "bounds_share": 0.25}',
-        'SAVING = {**_USUAL, "bounds_share": 0.5}',
+        "methods/gubler.py",
+        'BOUNDED = {**USUAL, "bounds_share": 0.25}',
+        'BOUNDED = {**USUAL, "bounds_share": 0.5}',
         f"{TREES}::test_bounds_spend_what_each_account_gives_them",
     ),
     Slip(

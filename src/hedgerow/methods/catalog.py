@@ -9,7 +9,7 @@ from hedgerow.methods.boosting_classes import SmoothedBoost
 from hedgerow.methods.boosting_numbers import RegressionBoost
 from hedgerow.methods.consul import MedianForest, MedianSplit
 from hedgerow.methods.forest import GuidedForest
-from hedgerow.methods.gubler import Accounting, HistogramTree
+from hedgerow.methods.gubler import HistogramTree
 from hedgerow.methods.liu import ExtraTrees, LeanOn, SplitRule
 from hedgerow.methods.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.methods.method import Recipe
@@ -22,8 +22,8 @@ ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=3),
     HistogramTree(max_depth=2, save_budget=True),
     HistogramTree(max_depth=2, save_budget=True, chunk=3),
-    HistogramTree(max_depth=2, save_budget=True, accounting=Accounting.PRINTED),
-    HistogramTree(max_depth=2, save_budget=True, accounting=Accounting.RELEASED),
+    HistogramTree(max_depth=2, save_budget=True, accounting="printed"),
+    HistogramTree(max_depth=2, save_budget=True, accounting="released"),
     HistogramTree(max_depth=3, refine=Refinement(keep=2), lean=True),
     SmoothedBoost(n_trees=3),
     Boosted(n_trees=4, max_depth=1, split=Splits.PARTIALLY_RANDOM, update=Updates.GRADIENT),
