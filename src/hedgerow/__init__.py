@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
     from hedgerow.methods.choose import choose
     from hedgerow.methods.evaluate import evaluate
-    from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
     from hedgerow.methods.gubler import HistogramTreeClassifier
     from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.ledger import Ledger
+    from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
     from hedgerow.methods.plan import Plan, plan
     from hedgerow.methods.saving import load
@@ -81,7 +81,7 @@ _HOMES = {
     "hedgerow.methods.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
     "hedgerow.methods.choose": ("choose",),
     "hedgerow.methods.evaluate": ("evaluate",),
-    "hedgerow.methods.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
+    "hedgerow.methods.liu": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.methods.forest_estimators": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.methods.gubler": ("HistogramTreeClassifier",),
     "hedgerow.methods.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),

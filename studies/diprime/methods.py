@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.methods.consul import MedianForest, MedianSplit
-from hedgerow.methods.liu import ExtraTrees, LeanOn, SplitRule
+from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.method import Recipe, Trained
 from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
 from hedgerow.models.tree import Tree
@@ -57,8 +57,8 @@ def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
     return ExtraTrees(
         n_trees=setting.n_trees,
         max_depth=setting.full_depth(len(rows.y)),
-        split=SplitRule.RANDOM,
-        lean=LeanOn.NONE,
+        split="random",
+        lean=False,
     )
 
 

@@ -17,9 +17,9 @@ from hedgerow.methods.blocks.leaves import merge_equal_labels
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.screening import Refinement
 from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
-from hedgerow.methods.extra_trees import ExtraTreesClassifier
 from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
 from hedgerow.methods.gubler import HistogramTreeClassifier
+from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.methods.topdown import TopDownTreeClassifier
 from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
 from hedgerow.schema.grids import uniform_edges

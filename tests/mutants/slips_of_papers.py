@@ -134,9 +134,9 @@ PAPERS: Final = (
     ),
     Slip(
         "clients of FET-GDP share their noise",
-        "papers/liu.py",
-        'makes = {**_LOOKING, "placement": "silo"}',
-        'makes = {**_LOOKING, "placement": "shares"}',
+        "methods/liu.py",
+        'fixed={"split": "best", "placement": "silo"},',
+        'fixed={"split": "best", "placement": "shares"},',
         f"{FORESTS}::test_every_client_of_fet_gdp_adds_laplace_noise_for_itself",
     ),
 )

@@ -10,7 +10,7 @@ from hedgerow.methods.boosting_numbers import RegressionBoost
 from hedgerow.methods.consul import MedianForest, MedianSplit
 from hedgerow.methods.forest import GuidedForest
 from hedgerow.methods.gubler import HistogramTree
-from hedgerow.methods.liu import ExtraTrees, LeanOn, SplitRule
+from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.methods.method import Recipe
 from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
@@ -37,10 +37,7 @@ ALL: tuple[Recipe, ...] = (
     ScreenedTree(max_depth=2, merge_equal_labels=True),
     GuidedForest(n_trees=3, max_depth=3),
     RegressionBoost(n_trees=3, max_depth=2),
-    ExtraTrees(n_trees=3, max_depth=4, max_features=2),
-    ExtraTrees(n_trees=2, max_depth=2, subsample=2),
-    ExtraTrees(n_trees=2, max_depth=3, split=SplitRule.RANDOM),
-    ExtraTrees(n_trees=2, max_depth=3, lean=LeanOn.ABOVE),
+    *(ExtraTrees(**one) for one in ExtraTrees.tried),
     KaryForest(n_trees=2, max_depth=2, max_features=2),
     PrunedKaryForest(n_trees=2, max_depth=2, min_samples_split=5.0),
     TopDown(max_splits=4),

@@ -14,8 +14,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
+from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
 from hedgerow.papers.presets import as_printed, n_features, of_task, preset
 from hedgerow.schema.rules import exact
