@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
     from hedgerow.methods.plan import Plan, plan
     from hedgerow.methods.saving import load
-    from hedgerow.methods.topdown import TopDownTreeClassifier
     from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+    from hedgerow.methods.wang import TopDownTreeClassifier
     from hedgerow.privacy.mechanisms.response import BloomReports
     from hedgerow.report.evaluation import Evaluation
     from hedgerow.report.importances import importances, shape
@@ -89,7 +89,7 @@ _HOMES = {
     "hedgerow.methods.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.methods.plan": ("Plan", "plan"),
     "hedgerow.methods.saving": ("load",),
-    "hedgerow.methods.topdown": ("TopDownTreeClassifier",),
+    "hedgerow.methods.wang": ("TopDownTreeClassifier",),
     "hedgerow.methods.tree_estimators": ("TreeClassifier", "TreeRegressor"),
     "hedgerow.methods.blocks.screening": ("Refinement",),
     "hedgerow.privacy.mechanisms.response": ("BloomReports",),

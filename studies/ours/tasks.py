@@ -20,8 +20,8 @@ from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesR
 from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
 from hedgerow.methods.gubler import HistogramTreeClassifier
 from hedgerow.methods.liu import ExtraTreesClassifier
-from hedgerow.methods.topdown import TopDownTreeClassifier
 from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+from hedgerow.methods.wang import TopDownTreeClassifier
 from hedgerow.schema.grids import uniform_edges
 from hedgerow.schema.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
 from studies.datasets import LEFT_OUT, declared, folder, whole

@@ -69,7 +69,7 @@ def timed(seed: int, split: str, max_splits: int) -> dict[str, float]:
     """One tree through the whole secure sum, every split taken, beside scikit-learn's."""
     from sklearn.tree import DecisionTreeClassifier
 
-    from hedgerow.methods.topdown import TopDownTreeClassifier
+    from hedgerow.methods.wang import TopDownTreeClassifier
 
     data = task("adult", os.environ[FOLDER_VARIABLE])
     model = TopDownTreeClassifier(

@@ -92,16 +92,16 @@ PAPERS: Final = (
     ),
     Slip(
         "entities of NoisyCounts share their noise",
-        "papers/wang.py",
-        'usual = {**_USUAL, "placement": "silo"}',
-        "usual = {**_USUAL}",
+        "methods/wang.py",
+        'usual={**USUAL, "placement": "silo"},',
+        "usual=USUAL,",
         f"{TREES}::test_every_entity_adds_enough_noise_for_itself",
     ),
     Slip(
         "LocalRNM runs no noisy max",
-        "papers/wang.py",
-        'makes = {"split": "local_choice", "mechanism": "report_noisy_max"}',
-        'makes = {"split": "local_choice", "mechanism": "permute_and_flip"}',
+        "methods/wang.py",
+        'fixed={"split": "local_choice", "mechanism": "report_noisy_max"},',
+        'fixed={"split": "local_choice", "mechanism": "permute_and_flip"},',
         f"{TREES}::test_half_of_a_node_is_for_a_real_noisy_max_and_half_for_fresh_counts",
     ),
     Slip(

@@ -15,8 +15,7 @@ from hedgerow.methods.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.methods.method import Recipe
 from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
 from hedgerow.methods.tree import ScreenedTree
-from hedgerow.methods.wang import Finding, PerTable, TopDown
-from hedgerow.privacy.queries import Mechanism
+from hedgerow.methods.wang import TopDown
 
 ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=3),
@@ -40,12 +39,7 @@ ALL: tuple[Recipe, ...] = (
     *(ExtraTrees(**one) for one in ExtraTrees.tried),
     KaryForest(n_trees=2, max_depth=2, max_features=2),
     PrunedKaryForest(n_trees=2, max_depth=2, min_samples_split=5.0),
-    TopDown(max_splits=4),
-    TopDown(max_splits=4, refine=Refinement(prior=False, bins=None), lean=True),
-    TopDown(max_splits=3, tables=PerTable.SPLIT, consistency=False, ask_all=True),
-    TopDown(max_splits=3, split=Finding.CHOICE, rows_at_most=1000),
-    TopDown(max_splits=3, split=Finding.LOCAL_CHOICE, mechanism=Mechanism.REPORT_NOISY_MAX),
-    TopDown(max_splits=3, split=Finding.LOCAL_CHOICE, consistency=False),
+    *(TopDown(**one) for one in TopDown.tried),
     MedianForest(n_trees=2, max_depth=2, split=MedianSplit.GRID),
     MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIANS, max_features=2),
     MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIAN, folds=False, lean=False),

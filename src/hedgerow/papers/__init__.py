@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hedgerow.methods import gubler as gubler
 from hedgerow.methods import liu as liu
+from hedgerow.methods import wang as wang
 from hedgerow.papers import consul as consul
 from hedgerow.papers import maddock as maddock
-from hedgerow.papers import wang as wang
 from hedgerow.papers.table import METHODS as METHODS
