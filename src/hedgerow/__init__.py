@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from hedgerow.methods.evaluate import evaluate
     from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
     from hedgerow.methods.gubler import HistogramTreeClassifier
-    from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.ledger import Ledger
     from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
+    from hedgerow.methods.multiway import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.plan import Plan, plan
     from hedgerow.methods.saving import load
     from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
@@ -84,7 +84,7 @@ _HOMES = {
     "hedgerow.methods.liu": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.methods.forest_estimators": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.methods.gubler": ("HistogramTreeClassifier",),
-    "hedgerow.methods.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
+    "hedgerow.methods.multiway": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.methods.ledger": ("Ledger",),
     "hedgerow.methods.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.methods.plan": ("Plan", "plan"),

@@ -14,9 +14,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
 from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
 from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
+from hedgerow.methods.multiway import KaryForestClassifier, KaryForestRegressor
 from hedgerow.papers.presets import as_printed, n_features, of_task, preset
 from hedgerow.schema.rules import exact
 
