@@ -45,10 +45,9 @@ def _repaired(**options: Any) -> Callable[[Sized], Recipe]:
 
     def made(size: Sized) -> Recipe:
         return TopDown(
-            **{"criterion": "entropy", **options},
+            **{"criterion": "entropy", "budget": size.budget, **options},
             max_splits=MAX_SPLITS,
-            budget=size.budget,
-            leaf_share=size.leaf_share,
+            leaf_share=float(size.leaf_share),
             rows_at_most=size.rows_at_most,
         )
 

@@ -176,7 +176,8 @@ class ExtraTrees(Method):
         made: Any = super()._recipe(schema)
         usual = USUAL if checked(self).placement in OPEN_FEATURES else NOISY
         absent = {name: n for name, n in usual.items() if getattr(made, name) is None}
-        return replace(made, **absent) if absent else made
+        recipe: Recipe = replace(made, **absent)
+        return recipe
 
     @property
     def _size(self) -> tuple[int, int]:

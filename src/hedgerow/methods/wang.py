@@ -250,7 +250,10 @@ class TopDown(Method):
     def _recipe(self, schema: Schema) -> Recipe:
         """Of a function of the depth, sites approve what it says of each depth."""
         made: Any = super()._recipe(schema)
-        return replace(made, budget=Listed(made._parts())) if callable(made.budget) else made
+        recipe: Recipe = (
+            replace(made, budget=Listed(made._parts())) if callable(made.budget) else made
+        )
+        return recipe
 
     @property
     def needs(self) -> Needs:
