@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from hedgerow.methods.blocks.screening import Refinement
     from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
     from hedgerow.methods.choose import choose
+    from hedgerow.methods.consul import MedianForestClassifier, MedianForestRegressor
     from hedgerow.methods.evaluate import evaluate
     from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
     from hedgerow.methods.gubler import HistogramTreeClassifier
     from hedgerow.methods.ledger import Ledger
     from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
-    from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
     from hedgerow.methods.multiway import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.plan import Plan, plan
     from hedgerow.methods.saving import load
@@ -86,7 +86,7 @@ _HOMES = {
     "hedgerow.methods.gubler": ("HistogramTreeClassifier",),
     "hedgerow.methods.multiway": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.methods.ledger": ("Ledger",),
-    "hedgerow.methods.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
+    "hedgerow.methods.consul": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.methods.plan": ("Plan", "plan"),
     "hedgerow.methods.saving": ("load",),
     "hedgerow.methods.wang": ("TopDownTreeClassifier",),

@@ -17,7 +17,6 @@ from hedgerow import papers
 from hedgerow.errors import SpecError
 from hedgerow.methods.parameters import declared
 from hedgerow.methods.presets import PRESETS
-from hedgerow.papers.presets import as_printed
 from hedgerow.papers.table import PAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -172,5 +171,6 @@ def test_what_is_printed_needs_the_number_of_features(method):
 
 
 def test_the_honest_epsilon_is_the_printed_one_times_its_factor():
-    assert as_printed("it", 2.0, papers.consul.honest_factor_of_medians(5), {}) == 3.75
+    five = hr.Schema(tuple(hr.Numeric(name, 0, 1) for name in "abcde"), classes=("no", "yes"))
+    assert papers.consul.diprime_exp_as_printed(five, printed_epsilon=2.0).epsilon == 3.75
     assert papers.consul.honest_factor_of_medians(4) * 8 == 13

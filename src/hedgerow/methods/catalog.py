@@ -7,7 +7,7 @@ from hedgerow.methods.blocks.iterative_hessian import HessianCuts
 from hedgerow.methods.blocks.screening import Refinement
 from hedgerow.methods.boosting_classes import SmoothedBoost
 from hedgerow.methods.boosting_numbers import RegressionBoost
-from hedgerow.methods.consul import MedianForest, MedianSplit
+from hedgerow.methods.consul import MedianForest
 from hedgerow.methods.forest import GuidedForest
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.methods.liu import ExtraTrees
@@ -40,9 +40,5 @@ ALL: tuple[Recipe, ...] = (
     *(KaryForest(**one) for one in KaryForest.tried),
     *(PrunedKaryForest(**one) for one in PrunedKaryForest.tried),
     *(TopDown(**one) for one in TopDown.tried),
-    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.GRID),
-    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIANS, max_features=2),
-    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIAN, folds=False, lean=False),
-    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.TABLE, max_features=2, folds=False),
-    MedianForest(n_trees=2, split=MedianSplit.TABLE),
+    *(MedianForest(**one) for one in MedianForest.tried),
 )

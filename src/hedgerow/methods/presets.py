@@ -55,10 +55,10 @@ class Preset(Generic[E]):
         kind = self._kind(schema)
         self._check(kind, given)
         values = {**self.usual, **self.own, **given}
+        honest = self._honest(schema, values, given)
         fixed = {**self.fixed, **(self.derive(schema, values) if self.derive else {})}
         self._check_fixed(kind, given, fixed)
         typed = {name: value for name, value in given.items() if name in self._known(kind)}
-        honest = self._honest(schema, values, given)
         return kind(**{**self.usual, "schema": schema, **typed, **honest, **fixed})
 
     def _kind(self, schema: Any) -> type[E]:
