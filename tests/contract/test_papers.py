@@ -15,6 +15,7 @@ from contract.test_idle_parameters import FREE, attempt_on, others
 from contract.worlds import TWO, VALUE, sample
 from hedgerow import papers
 from hedgerow.errors import SpecError
+from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared
 from hedgerow.methods.presets import PRESETS
 from hedgerow.papers.table import PAPERS
@@ -74,6 +75,17 @@ def test_every_function_of_every_paper_stands_in_the_table():
             here = {call.split(".")[2] for call in PRESETS if call.startswith(f"papers.{paper}.")}
         told = {m.call.split("(")[0].split(".")[1] for m in papers.METHODS if m.paper == paper}
         assert here == told
+
+
+def test_a_paper_s_own_file_registers_its_lines_of_the_table():
+    registered, titles = (
+        {tuple(method) for method in registry.paper_table()},
+        registry.paper_titles(),
+    )
+    papers_here = PAPERS.keys() & titles.keys()
+    assert papers_here >= {"consul", "gubler", "liu", "wang"}
+    assert {paper: titles[paper] for paper in papers_here}.items() <= PAPERS.items()
+    assert registered == {tuple(method) for method in papers.METHODS if method.paper in papers_here}
 
 
 @EACH

@@ -326,6 +326,7 @@ algorithm_6_as_printed = preset(
     words="the report's budgets, at the epsilon that they really cost at most.",
     fixed={"save_budget": True, "accounting": "printed"},
     usual=BOUNDED,
+    rows={"Algorithm 6, as printed": "schema, printed_epsilon=1.0"},
     factor=partial(_factor, "printed"),
 )
 algorithm_6_as_released = preset(
@@ -335,5 +336,6 @@ algorithm_6_as_released = preset(
     words="its bounds are noise around zero, so they cost nothing.",
     fixed={"save_budget": True, "accounting": "released"},
     usual=BOUNDED,
+    rows={"Algorithm 6, as released": "schema, printed_epsilon=1.0"},
     factor=partial(_factor, "released"),
 )
