@@ -101,7 +101,7 @@ def content(study: Study) -> dict[str, Any]:
         "kind": "HistogramTree", "max_depth": study.max_depth, "n_bins": study.n_bins,
         "min_samples_split": str(study.min_samples_split), "min_samples_leaf": "5",
         "leaf_share": str(study.leaf_share), "save_budget": False, "bounds_share": "1/4",
-        "accounting": "SOUND", "chunk": 1, "leaf_budget": "SHARE", "consistency": False,
+        "accounting": "sound", "chunk": 1, "leaf_budget": "share", "consistency": False,
         "known_zeros": False, "lean": False, "refine": None,
     }  # fmt: skip
     columns = [

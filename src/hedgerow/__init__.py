@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from hedgerow.methods.blocks.screening import Refinement
     from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
     from hedgerow.methods.choose import choose
+    from hedgerow.methods.consul import MedianForestClassifier, MedianForestRegressor
     from hedgerow.methods.evaluate import evaluate
-    from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
     from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
-    from hedgerow.methods.histogram_tree import HistogramTreeClassifier
-    from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
+    from hedgerow.methods.gubler import HistogramTreeClassifier
     from hedgerow.methods.ledger import Ledger
-    from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
+    from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
+    from hedgerow.methods.multiway import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.plan import Plan, plan
     from hedgerow.methods.saving import load
-    from hedgerow.methods.topdown import TopDownTreeClassifier
     from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+    from hedgerow.methods.wang import TopDownTreeClassifier
     from hedgerow.privacy.mechanisms.response import BloomReports
     from hedgerow.report.evaluation import Evaluation
     from hedgerow.report.importances import importances, shape
@@ -81,15 +81,15 @@ _HOMES = {
     "hedgerow.methods.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
     "hedgerow.methods.choose": ("choose",),
     "hedgerow.methods.evaluate": ("evaluate",),
-    "hedgerow.methods.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
+    "hedgerow.methods.liu": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
     "hedgerow.methods.forest_estimators": ("ForestClassifier", "ForestRegressor"),
-    "hedgerow.methods.histogram_tree": ("HistogramTreeClassifier",),
-    "hedgerow.methods.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
+    "hedgerow.methods.gubler": ("HistogramTreeClassifier",),
+    "hedgerow.methods.multiway": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.methods.ledger": ("Ledger",),
-    "hedgerow.methods.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
+    "hedgerow.methods.consul": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.methods.plan": ("Plan", "plan"),
     "hedgerow.methods.saving": ("load",),
-    "hedgerow.methods.topdown": ("TopDownTreeClassifier",),
+    "hedgerow.methods.wang": ("TopDownTreeClassifier",),
     "hedgerow.methods.tree_estimators": ("TreeClassifier", "TreeRegressor"),
     "hedgerow.methods.blocks.screening": ("Refinement",),
     "hedgerow.privacy.mechanisms.response": ("BloomReports",),

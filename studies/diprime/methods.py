@@ -6,19 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.methods.consul import MedianForest, MedianSplit
-from hedgerow.methods.liu import ExtraTrees, LeanOn, SplitRule
+from hedgerow.methods.consul import (
+    MechanismName,
+    MedianForest,
+    MedianSplit,
+    honest_factor_of_medians,
+)
+from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.method import Recipe, Trained
 from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
 from hedgerow.models.tree import Tree
-from hedgerow.papers.consul import honest_factor_of_medians
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.queries import Mechanism
 from hedgerow.schema.regions import Region
 from studies import simulation
 from studies.diprime.data import PARTIES, Halves, kary_depth, occupancy, paper_depth
@@ -57,8 +60,8 @@ def _dp_ert(setting: Setting, rows: Halves) -> Recipe:
     return ExtraTrees(
         n_trees=setting.n_trees,
         max_depth=setting.full_depth(len(rows.y)),
-        split=SplitRule.RANDOM,
-        lean=LeanOn.NONE,
+        split="random",
+        lean=False,
     )
 
 
@@ -78,7 +81,7 @@ def _paper(
     setting: Setting,
     rows: Halves,
     split: MedianSplit,
-    mechanism: Mechanism,
+    mechanism: MechanismName,
     *,
     folds: bool = True,
 ) -> Recipe:
@@ -91,7 +94,7 @@ def _paper(
         n_trees=setting.n_trees,
         max_depth=depth(len(rows.y)),
         max_features=setting.k,
-        leaf_share=1 - setting.split_share,
+        leaf_share=float(1 - setting.split_share),
         split=split,
         mechanism=mechanism,
         lean=False,
@@ -102,7 +105,7 @@ def _paper(
 def _as_printed(setting: Setting, rows: Halves) -> Recipe:
     """The paper's budget, named for what it costs: splits have more than their half."""
     leaves = (1 - setting.split_share) / _printed_factor(setting, rows)
-    return _paper(replace(setting, split_share=1 - leaves), rows, MedianSplit.MEDIANS, EXP)
+    return _paper(replace(setting, split_share=1 - leaves), rows, "medians", EXP)
 
 
 def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
@@ -110,7 +113,7 @@ def _median_without_noise(setting: Setting, rows: Halves) -> Recipe:
         n_trees=setting.n_trees,
         max_depth=min(setting.full_depth(len(rows.y)), MOST_LEVELS),
         max_features=setting.k,
-        split=MedianSplit.MEDIANS,
+        split="medians",
         folds=False,
         lean=False,
     )
@@ -122,7 +125,7 @@ def _ours(setting: Setting, rows: Halves, **changes: Any) -> Recipe:
 
 
 def _joint(setting: Setting, rows: Halves) -> Recipe:
-    return _paper(setting, rows, MedianSplit.GRID, Mechanism.PERMUTE_AND_FLIP)
+    return _paper(setting, rows, "grid", FLIP)
 
 
 def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
@@ -131,26 +134,27 @@ def _printed_factor(setting: Setting, rows: Halves) -> Fraction:
     return honest_factor_of_medians(k, setting.split_share)
 
 
-EXP, FLIP = Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP
+EXP: Final = "exponential"
+FLIP: Final = "permute_and_flip"
 OVER_SITES = f"ours, {PARTIES} sites"
 RECIPES: dict[str, Make] = {
     "Median, no noise": _median_without_noise,
     "DP-RF": _dp_rf,
     "DP-DF": _dp_df,
     "DP-ERT": _dp_ert,
-    "DiPriMe": partial(_paper, split=MedianSplit.MEDIAN, mechanism=EXP),
-    "DiPriMeExp, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=EXP),
-    "DiPriMeFlip, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=FLIP),
+    "DiPriMe": partial(_paper, split="median", mechanism=EXP),
+    "DiPriMeExp, paid": partial(_paper, split="medians", mechanism=EXP),
+    "DiPriMeFlip, paid": partial(_paper, split="medians", mechanism=FLIP),
     "DiPriMeExp as printed": _as_printed,
     "joint choice, paper's sizes": _joint,
     "ours": _ours,
     "ours, no noise": partial(_ours, folds=True),
-    OVER_SITES: partial(_ours, split=MedianSplit.TABLE),
+    OVER_SITES: partial(_ours, split="table"),
 }
 ALL_ROWS: dict[str, Make] = {
-    "DiPriMe": partial(_paper, split=MedianSplit.MEDIAN, mechanism=EXP, folds=False),
-    "DiPriMeExp, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=EXP, folds=False),
-    "DiPriMeFlip, paid": partial(_paper, split=MedianSplit.MEDIANS, mechanism=FLIP, folds=False),
+    "DiPriMe": partial(_paper, split="median", mechanism=EXP, folds=False),
+    "DiPriMeExp, paid": partial(_paper, split="medians", mechanism=EXP, folds=False),
+    "DiPriMeFlip, paid": partial(_paper, split="medians", mechanism=FLIP, folds=False),
 }
 """Without partitioning the rows among trees (Figures 5 and 6)."""
 NOT_PRIVATE = ("constant", "RF", "ERT")

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from hedgerow.methods.consul import MedianForest
+from hedgerow.methods.consul import MedianForest, honest_factor_of_medians
 from hedgerow.methods.multiway import KARY_BINS
-from hedgerow.papers.consul import honest_factor_of_medians
 from studies.claims import section
 from studies.diprime.claims import claims
 from studies.diprime.data import CLASSIFICATION, MOST_ROWS, PARTIES, REGRESSION

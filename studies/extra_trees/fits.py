@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier as PooledExtraTrees
 from sklearn.metrics import f1_score
 
-from hedgerow.methods.extra_trees import ExtraTreesClassifier
+from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.papers import liu
 from hedgerow.privacy.mechanisms.response import BloomReports
 from hedgerow.schema.rules import exact

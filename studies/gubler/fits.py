@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -88,9 +87,9 @@ def _limit(recipe: Recipe, study: Study) -> Cost:
 def on_shares(
     seed: int, leaf_share: float, bounds_share: float, epsilon: float
 ) -> Mapping[str, float]:
-    recipe = replace(plain(SHARES_DEPTH, LEAST_ROWS), leaf_share=Fraction(str(leaf_share)))
+    recipe = replace(plain(SHARES_DEPTH, LEAST_ROWS), leaf_share=leaf_share)
     if bounds_share > 0.0:
-        recipe = replace(recipe, save_budget=True, bounds_share=Fraction(str(bounds_share)))
+        recipe = replace(recipe, save_budget=True, bounds_share=bounds_share)
     drawn = mixture(SHARES_ROWS, SHARES_FEATURES, SHARES_RHO, seed)
     return _scored(recipe, drawn, drawn.sites, epsilon, seed)
 

@@ -17,11 +17,11 @@ from hedgerow.methods.blocks.leaves import merge_equal_labels
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.screening import Refinement
 from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
-from hedgerow.methods.extra_trees import ExtraTreesClassifier
 from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
-from hedgerow.methods.histogram_tree import HistogramTreeClassifier
-from hedgerow.methods.topdown import TopDownTreeClassifier
+from hedgerow.methods.gubler import HistogramTreeClassifier
+from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+from hedgerow.methods.wang import TopDownTreeClassifier
 from hedgerow.schema.grids import uniform_edges
 from hedgerow.schema.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
 from studies.datasets import LEFT_OUT, declared, folder, whole

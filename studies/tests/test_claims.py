@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hedgerow.papers.consul import honest_factor_of_medians
+from hedgerow.methods.consul import honest_factor_of_medians
 from studies.boosted.cells import Cells
 from studies.boosted.claims import claims as boosted_claims
 from studies.boosted.paper import JUDGED_SETS, weight_updates

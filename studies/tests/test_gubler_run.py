@@ -9,9 +9,9 @@ import pytest
 
 from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import BudgetExceeded
+from hedgerow.methods import gubler
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
-from hedgerow.papers import gubler
 from hedgerow.privacy.accounting.budget import Measure, Placement
 from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, worst_total
 from hedgerow.privacy.queries import Answer, Binning, BoundQuery, ClassCounts, SumQuery, Whole

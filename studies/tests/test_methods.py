@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hedgerow.methods.boosted_trees import BoostedTreesClassifier
-from hedgerow.methods.extra_trees import ExtraTreesClassifier
+from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.methods.parameters import checked
 from hedgerow.schema.schema import Numeric, Schema
 from studies.boosted import fits

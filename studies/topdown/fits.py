@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.data.reading import encoding
+from hedgerow.methods.wang import Finding, TopDownTreeClassifier
 from studies import simulation
 from studies.datasets import FOLDER_VARIABLE
 from studies.simulation import Sites
@@ -65,11 +66,9 @@ def power_of_two_above(rows: int) -> int:
     return 1 << rows.bit_length()
 
 
-def timed(seed: int, split: str, max_splits: int) -> dict[str, float]:
+def timed(seed: int, split: Finding, max_splits: int) -> dict[str, float]:
     """One tree through the whole secure sum, every split taken, beside scikit-learn's."""
     from sklearn.tree import DecisionTreeClassifier
-
-    from hedgerow.methods.topdown import TopDownTreeClassifier
 
     data = task("adult", os.environ[FOLDER_VARIABLE])
     model = TopDownTreeClassifier(

@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from hedgerow.methods import wang
 from hedgerow.methods.method import Recipe
-from hedgerow.methods.topdown import TopDownTreeClassifier
-from hedgerow.methods.wang import Budget, Criterion, Finding, PerTable, TopDown, decay, even, slow
-from hedgerow.papers import wang
+from hedgerow.methods.wang import TopDown, TopDownTreeClassifier
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.schema.schema import Schema
 
 PARTIES = 4
 DELTA = 1e-6  # of the one line with Gaussian noise
 MAX_SPLITS = 512
-BUDGETS: dict[str, Budget] = {"decay": decay, "even": even(MAX_SPLITS), "slow": slow}
 
 
 class Sized(NamedTuple):
@@ -47,10 +45,9 @@ def _repaired(**options: Any) -> Callable[[Sized], Recipe]:
 
     def made(size: Sized) -> Recipe:
         return TopDown(
-            **{"criterion": Criterion.ENTROPY, **options},
+            **{"criterion": "entropy", "budget": size.budget, **options},
             max_splits=MAX_SPLITS,
-            budget=BUDGETS[size.budget],
-            leaf_share=size.leaf_share,
+            leaf_share=float(size.leaf_share),
             rows_at_most=size.rows_at_most,
         )
 
@@ -75,11 +72,11 @@ def _printed(line: Callable[..., TopDownTreeClassifier], *, chooses: bool) -> Ca
     return made
 
 
-_tables = _repaired(split=Finding.NOISY_COUNTS)
-_plain_tables = _repaired(split=Finding.NOISY_COUNTS, consistency=False)
-_tables_of_splits = _repaired(split=Finding.NOISY_COUNTS, consistency=False, tables=PerTable.SPLIT)
-_local, _single = _repaired(split=Finding.LOCAL_CHOICE), _repaired(split=Finding.CHOICE)
-_single_gini = _repaired(split=Finding.CHOICE, criterion=Criterion.GINI)
+_tables = _repaired(split="noisy_counts")
+_plain_tables = _repaired(split="noisy_counts", consistency=False)
+_tables_of_splits = _repaired(split="noisy_counts", consistency=False, tables="split")
+_local, _single = _repaired(split="local_choice"), _repaired(split="choice")
+_single_gini = _repaired(split="choice", criterion="gini")
 
 METHODS: dict[str, Method] = {
     "single machine": Method(_single, 1, Placement.CURATOR),

@@ -15,8 +15,9 @@ from contract.test_idle_parameters import FREE, attempt_on, others
 from contract.worlds import TWO, VALUE, sample
 from hedgerow import papers
 from hedgerow.errors import SpecError
+from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared
-from hedgerow.papers.presets import as_printed
+from hedgerow.methods.presets import PRESETS
 from hedgerow.papers.table import PAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -70,8 +71,21 @@ def test_every_function_of_every_paper_stands_in_the_table():
             and not name.startswith("_")
             and name != "honest_factor_of_medians"
         }
+        if module.__name__.startswith("hedgerow.methods."):
+            here = {call.split(".")[2] for call in PRESETS if call.startswith(f"papers.{paper}.")}
         told = {m.call.split("(")[0].split(".")[1] for m in papers.METHODS if m.paper == paper}
         assert here == told
+
+
+def test_a_paper_s_own_file_registers_its_lines_of_the_table():
+    registered, titles = (
+        {tuple(method) for method in registry.paper_table()},
+        registry.paper_titles(),
+    )
+    papers_here = PAPERS.keys() & titles.keys()
+    assert papers_here >= {"consul", "gubler", "liu", "wang"}
+    assert {paper: titles[paper] for paper in papers_here}.items() <= PAPERS.items()
+    assert registered == {tuple(method) for method in papers.METHODS if method.paper in papers_here}
 
 
 @EACH
@@ -169,5 +183,6 @@ def test_what_is_printed_needs_the_number_of_features(method):
 
 
 def test_the_honest_epsilon_is_the_printed_one_times_its_factor():
-    assert as_printed("it", 2.0, papers.consul.honest_factor_of_medians(5), {}) == 3.75
+    five = hr.Schema(tuple(hr.Numeric(name, 0, 1) for name in "abcde"), classes=("no", "yes"))
+    assert papers.consul.diprime_exp_as_printed(five, printed_epsilon=2.0).epsilon == 3.75
     assert papers.consul.honest_factor_of_medians(4) * 8 == 13

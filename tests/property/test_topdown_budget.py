@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from contract.worlds import THREE, TWO, watched_ends
 from hedgerow.methods.blocks import leaves
 from hedgerow.methods.blocks.builder import BestFirst, TreePlan, grow
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.wang import Criterion, Finding, TopDown, decay, even
+from hedgerow.methods.wang import Finding, TopDown
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge, worst_total
 from hedgerow.privacy.queries import (
@@ -61,9 +62,9 @@ def recipes() -> st.SearchStrategy[TopDown]:
         lambda m: st.builds(
             TopDown,
             max_splits=st.just(m),
-            split=st.sampled_from(Finding),
-            criterion=st.sampled_from([Criterion.ENTROPY, Criterion.GINI]),
-            budget=st.sampled_from([decay, even(m), lambda d, m=m: Fraction(m + 1 - d, m * m)]),
+            split=st.sampled_from(get_args(Finding)),
+            criterion=st.sampled_from(["entropy", "gini"]),
+            budget=st.sampled_from(["decay", "even", lambda d, m=m: Fraction(m + 1 - d, m * m)]),
             leaf_share=st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)]),
             min_fraction_split=st.sampled_from([0.0, 0.05]),
             min_gain=st.sampled_from([-10.0, 0.01]),
@@ -99,9 +100,9 @@ class OnceMore(BestFirst):
 )
 def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, spent):
     """Twin: a tree of M splits is then asked at depth M + 1, which sum_{d <= M} B(d) leaves out."""
-    recipe = TopDown(max_splits=1, budget=even(1), min_fraction_split=0.0, min_gain=-10.0)
+    recipe = TopDown(max_splits=1, budget="even", min_fraction_split=0.0, min_gain=-10.0)
     grids, counts, dice = Grids(TWO, Binning.of_cells(TWO)), ClassCounts(2), Dice(1)
-    ends = leaves.by_query(counts, lambda node: recipe.leaf_share)
+    ends = leaves.by_query(counts, lambda node: Fraction(1, 2))
     plan = TreePlan(recipe._by_tables(grids, counts, dice), frontier, 2, ends)
     run(grow(plan, TWO.names, np.random.default_rng(0)), dice)
     assert worst_total(dice.charges) == spent
@@ -109,12 +110,12 @@ def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, 
 
 @pytest.mark.parametrize(
     ("finding", "a_split"),
-    [(Finding.NOISY_COUNTS, 1), (Finding.LOCAL_CHOICE, 2), (Finding.CHOICE, 2)],
+    [("noisy_counts", 1), ("local_choice", 2), ("choice", 2)],
 )
 def test_a_split_takes_one_round_from_tables_and_two_from_choices(finding, a_split):
     """Both children are asked in one round; the leaves of the whole tree take one more."""
     recipe = TopDown(max_splits=6, split=finding, min_fraction_split=0.0, min_gain=-10.0)
-    dice = Dice(5, parties=1 if finding is Finding.CHOICE else 3)
+    dice = Dice(5, parties=1 if finding == "choice" else 3)
     (grown,) = run(recipe.flow(TWO, dice, np.random.default_rng(0)), dice).grown
     assert grown.tree.n_leaves == 7
     assert len(dice.rounds) == a_split * 6 + 1 == recipe.largest(TWO).rounds

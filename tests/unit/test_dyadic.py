@@ -12,7 +12,7 @@ from hedgerow.methods.blocks.builder import Node
 from hedgerow.methods.blocks.dyadic import DyadicTables
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.public_grids import fine_schema
-from hedgerow.methods.consul import MedianForest, MedianSplit
+from hedgerow.methods.consul import MedianForest
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.queries import Binning, ClassCounts
 from hedgerow.schema.candidates import Grids
@@ -102,7 +102,7 @@ def test_several_holders_spend_what_they_name_under_both_noises(delta):
         study(schema, 3, Placement.SHARES, "4", delta),
         holders(X, y, np.arange(300) % 3, 3, schema),
     )
-    recipe = MedianForest(n_trees=2, max_depth=2, split=MedianSplit.TABLE)
+    recipe = MedianForest(n_trees=2, max_depth=2, split="table")
     trained = run(recipe.flow(schema, fed, np.random.default_rng(0)), fed)
     assert fed.ledger.spent(fed.study.account) <= fed.study.total
     assert len(trained.model.score.trees) == 2

@@ -13,7 +13,7 @@ from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.leaves import Lean, said, sums_above
 from hedgerow.methods.blocks.medians import MedianRules, balance_below, depth_for, random_halves
-from hedgerow.methods.consul import MedianForest, MedianSplit
+from hedgerow.methods.consul import MedianForest
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.queries import LATTICE, Binning, Mechanism, Score, Scoring
 from hedgerow.privacy.queries.choices import candidate, n_candidates
@@ -105,7 +105,7 @@ def test_a_leaf_full_of_noise_leans_on_its_parent():
 
 
 # --------------------------------------------------------------------------------- whole forest
-@pytest.mark.parametrize("split", [MedianSplit.MEDIAN, MedianSplit.MEDIANS, MedianSplit.TABLE])
+@pytest.mark.parametrize("split", ["median", "medians", "table"])
 def test_without_noise_a_median_split_parts_the_rows_evenly(split):
     schema = Schema((Numeric("x", 0.0, 1.0, bins=100),), classes=("no", "yes"))
     X = np.random.default_rng(0).beta(2, 6, (1000, 1))
@@ -120,7 +120,7 @@ def test_without_noise_a_median_split_parts_the_rows_evenly(split):
 def test_all_trees_ask_in_one_round_a_level():
     X, y = sample(200, TWO)
     fed = federation(study(TWO, 1, epsilon="5"), holders(X, y, np.zeros(200), 1, TWO))
-    recipe = MedianForest(n_trees=6, max_depth=3, split=MedianSplit.GRID)
+    recipe = MedianForest(n_trees=6, max_depth=3, split="grid")
     run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
     assert len(fed.record.rounds) == 4
     assert fed.ledger.spent(fed.study.account) == Fraction(5)

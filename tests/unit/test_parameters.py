@@ -15,7 +15,7 @@ import hedgerow as hr
 from hedgerow.errors import SpecError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.parameters import checked, declared, estimator, parameter
-from hedgerow.methods.wang import Criterion
+from hedgerow.privacy.queries import Mechanism
 from hedgerow.schema import rules
 
 ESTIMATORS = [
@@ -33,7 +33,7 @@ KEPT = [
     (rules.number(), Fraction(1, 4), 0.25),
     (rules.SHARE, np.float64(0.1), Fraction(1, 10)),
     (rules.FLAG, np.bool_(True), True),
-    (rules.one_of(Criterion), "gini", Criterion.GINI),
+    (rules.one_of(Mechanism), "exponential", Mechanism.EXPONENTIAL),
     (rules.or_none(rules.whole(1)), None, None),
     (rules.or_none(rules.whole(1)), 4, 4),
     (rules.either(rules.one_of({"all": 0}), rules.whole(1)), 7, 7),
@@ -52,9 +52,9 @@ BROKEN = [
     (rules.SHARE, math.nan, "between 0 and 1"),
     (rules.FLAG, 1, "True or False"),
     (rules.FLAG, "yes", "True or False"),
-    (rules.one_of(Criterion), "Gini", "one of 'entropy', 'gini', 'root_gini'"),
-    (rules.one_of(Criterion), Criterion.GINI, "one of"),
-    (rules.one_of(Criterion), ["gini"], "one of"),
+    (rules.one_of({"a": 1, "b": 2}), "A", "one of 'a', 'b'"),
+    (rules.one_of(Mechanism), Mechanism.EXPONENTIAL, "one of"),
+    (rules.one_of(Mechanism), ["exponential"], "one of"),
     (rules.a(hr.Refinement), True, "a hedgerow.Refinement"),
     (rules.either(rules.one_of({"all": 0}), rules.whole(1)), 0, "one of 'all', or a whole number"),
 ]

@@ -18,7 +18,7 @@ from hedgerow.methods.blocks.screening import Refinement, root_tables
 from hedgerow.methods.blocks.tables import updated
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.methods.liu import ExtraTrees
-from hedgerow.methods.wang import Criterion, Finding, TopDown
+from hedgerow.methods.wang import TopDown
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.queries import Cells, ClassCounts, Whole
 from hedgerow.schema.schema import Numeric, Schema
@@ -167,8 +167,8 @@ def test_a_leaf_that_leans_never_says_a_negative_proportion():
     [
         lambda: HistogramTree(refine=Refinement(), save_budget=True),
         lambda: HistogramTree(refine=Refinement(), consistency=False),
-        lambda: TopDown(refine=Refinement(), split=Finding.CHOICE),
-        lambda: TopDown(refine=Refinement(), criterion=Criterion.ENTROPY),
+        lambda: TopDown(refine=Refinement(), split="choice"),
+        lambda: TopDown(refine=Refinement(), criterion="entropy"),
         lambda: Refinement(bins=1),
         lambda: Refinement(penalty=-1.0),
     ],

@@ -106,8 +106,13 @@ class PrivateEstimator(CommonParameters):
     signed_: dict[str, Any] | None
     _held_out_draws: HeldOutDraws | None
 
+    __eq__ = object.__eq__  # an estimator is itself; two methods of equal content are one
+    __hash__ = object.__hash__
+    __setattr__ = object.__setattr__
+
     def _recipe(self, schema: Schema) -> Recipe:
-        raise NotImplementedError
+        recipe: Recipe = super()._recipe(schema)
+        return recipe
 
     def __getattr__(self, name: str) -> Any:
         """Asked only for what is not there: before `fit`, that is what `fit` sets."""

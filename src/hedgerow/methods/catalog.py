@@ -7,23 +7,22 @@ from hedgerow.methods.blocks.iterative_hessian import HessianCuts
 from hedgerow.methods.blocks.screening import Refinement
 from hedgerow.methods.boosting_classes import SmoothedBoost
 from hedgerow.methods.boosting_numbers import RegressionBoost
-from hedgerow.methods.consul import MedianForest, MedianSplit
+from hedgerow.methods.consul import MedianForest
 from hedgerow.methods.forest import GuidedForest
-from hedgerow.methods.gubler import Accounting, HistogramTree
-from hedgerow.methods.liu import ExtraTrees, LeanOn, SplitRule
+from hedgerow.methods.gubler import HistogramTree
+from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.methods.method import Recipe
 from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
 from hedgerow.methods.tree import ScreenedTree
-from hedgerow.methods.wang import Finding, PerTable, TopDown
-from hedgerow.privacy.queries import Mechanism
+from hedgerow.methods.wang import TopDown
 
 ALL: tuple[Recipe, ...] = (
     HistogramTree(max_depth=3),
     HistogramTree(max_depth=2, save_budget=True),
     HistogramTree(max_depth=2, save_budget=True, chunk=3),
-    HistogramTree(max_depth=2, save_budget=True, accounting=Accounting.PRINTED),
-    HistogramTree(max_depth=2, save_budget=True, accounting=Accounting.RELEASED),
+    HistogramTree(max_depth=2, save_budget=True, accounting="printed"),
+    HistogramTree(max_depth=2, save_budget=True, accounting="released"),
     HistogramTree(max_depth=3, refine=Refinement(keep=2), lean=True),
     SmoothedBoost(n_trees=3),
     Boosted(n_trees=4, max_depth=1, split=Splits.PARTIALLY_RANDOM, update=Updates.GRADIENT),
@@ -37,21 +36,9 @@ ALL: tuple[Recipe, ...] = (
     ScreenedTree(max_depth=2, merge_equal_labels=True),
     GuidedForest(n_trees=3, max_depth=3),
     RegressionBoost(n_trees=3, max_depth=2),
-    ExtraTrees(n_trees=3, max_depth=4, max_features=2),
-    ExtraTrees(n_trees=2, max_depth=2, subsample=2),
-    ExtraTrees(n_trees=2, max_depth=3, split=SplitRule.RANDOM),
-    ExtraTrees(n_trees=2, max_depth=3, lean=LeanOn.ABOVE),
-    KaryForest(n_trees=2, max_depth=2, max_features=2),
-    PrunedKaryForest(n_trees=2, max_depth=2, min_samples_split=5.0),
-    TopDown(max_splits=4),
-    TopDown(max_splits=4, refine=Refinement(prior=False, bins=None), lean=True),
-    TopDown(max_splits=3, tables=PerTable.SPLIT, consistency=False, ask_all=True),
-    TopDown(max_splits=3, split=Finding.CHOICE, rows_at_most=1000),
-    TopDown(max_splits=3, split=Finding.LOCAL_CHOICE, mechanism=Mechanism.REPORT_NOISY_MAX),
-    TopDown(max_splits=3, split=Finding.LOCAL_CHOICE, consistency=False),
-    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.GRID),
-    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIANS, max_features=2),
-    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.MEDIAN, folds=False, lean=False),
-    MedianForest(n_trees=2, max_depth=2, split=MedianSplit.TABLE, max_features=2, folds=False),
-    MedianForest(n_trees=2, split=MedianSplit.TABLE),
+    *(ExtraTrees(**one) for one in ExtraTrees.tried),
+    *(KaryForest(**one) for one in KaryForest.tried),
+    *(PrunedKaryForest(**one) for one in PrunedKaryForest.tried),
+    *(TopDown(**one) for one in TopDown.tried),
+    *(MedianForest(**one) for one in MedianForest.tried),
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 
 from hedgerow.errors import SpecError
+from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks import medians
 from hedgerow.methods.blocks.builder import Chooser, LevelOrder, Node, TreePlan, grow
 from hedgerow.methods.blocks.dyadic import DyadicTables
@@ -20,7 +21,11 @@ from hedgerow.methods.blocks.leaves import by_one_sum, lean_of
 from hedgerow.methods.blocks.public_grids import fine_schema, thinned
 from hedgerow.methods.blocks.scores import gini
 from hedgerow.methods.blocks.sizes import Scale
-from hedgerow.methods.method import Needs, Trained, mean_of
+from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
+from hedgerow.methods.method import Method, Needs, Trained, Values, mean_of, method
+from hedgerow.methods.multiway import KaryForestClassifier, KaryForestRegressor
+from hedgerow.methods.parameters import estimator, parameter, when
+from hedgerow.methods.presets import preset
 from hedgerow.models.uncertainty import Grown
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import (
@@ -39,8 +44,10 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Step
+from hedgerow.schema.rules import FLAG, SHARE, exact, number, or_none, rule_of, whole
 from hedgerow.schema.schema import Schema
 
+PAPER = "Consul and Williamson 2020"
 FINE_CELLS = 64
 """Bins of a numeric feature where more of them cost little: in a choice, in a dyadic table."""
 COARSE_CELLS = 16
@@ -50,14 +57,11 @@ TABLE_FEATURES = 5
 SIZE = SumQuery(EVERYONE, Count(), Whole(), SIZE_SHARE)
 """The number of rows, for the depth."""
 
-
-class MedianSplit(Enum):
-    """How a node takes its split; see hedgerow.methods.blocks.medians."""
-
-    MEDIAN = "median"  # a feature at random, its private median
-    MEDIANS = "medians"  # the private medians of K features, one of them by the target
-    GRID = "grid"  # one choice among all cuts of K features by the target
-    TABLE = "table"  # medians of K features from noisy tables: any number of holders
+MedianSplit = Literal["median", "medians", "grid", "table"]
+"""How a node takes its split; see hedgerow.methods.blocks.medians."""
+MechanismName = Literal["exponential", "permute_and_flip", "report_noisy_max"]
+PRIVATE_CHOICES = ("grid", "medians", "median")
+"""Splits that one holder chooses on exact scores, and not from noisy tables."""
 
 
 def _folds_pay(quote: Quote) -> bool:
@@ -65,8 +69,17 @@ def _folds_pay(quote: Quote) -> bool:
     return quote.is_pure and quote.variance(SIZE) > 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class MedianForest:
+@method(
+    "median_forest",
+    tried=(
+        {"n_trees": 2, "max_depth": 2, "split": "grid"},
+        {"n_trees": 2, "max_depth": 2, "split": "medians", "max_features": 2},
+        {"n_trees": 2, "max_depth": 2, "split": "median", "folds": False, "lean": False},
+        {"n_trees": 2, "max_depth": 2, "split": "table", "max_features": 2, "folds": False},
+        {"n_trees": 2, "split": "table"},
+    ),
+)
+class MedianForest(Method):
     """Trees on disjoint folds of the rows, or all trees on all rows.
 
     Of the budget, `leaf_share` is for the leaves and the rest is divided equally among the levels.
@@ -84,31 +97,77 @@ class MedianForest:
     lean on the nodes above them.
     """
 
-    n_trees: int = 1
-    max_depth: int | None = None
-    rows_per_leaf: float = 20.0
-    max_features: int | None = None
-    leaf_share: Fraction = Fraction(3, 10)
-    split: MedianSplit | None = None
-    mechanism: Mechanism | None = None
-    folds: bool | None = None
-    lean: bool = True
-
-    @property
-    def name(self) -> str:
-        return "median_forest"
+    n_trees: int = parameter(
+        default=1,
+        rule=whole(1),
+        text="Trees. One tree on all rows was better than several on parts of them, see "
+        "docs/results/consul.md.",
+    )
+    max_depth: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Levels of splits. None buys a noisy number of rows for 1 % and takes as many levels "
+        "as leave `rows_per_leaf` rows to be expected in a leaf.",
+    )
+    rows_per_leaf: float = parameter(
+        default=20.0,
+        rule=number(above=0.0),
+        used=(when(max_depth=None),),
+        text="Rows to be expected in a leaf.",
+    )
+    max_features: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        used=(when(split=(None, "grid", "medians", "table")),),
+        text="Features a node looks at, drawn afresh for each (K in the paper); None is all of "
+        "them, and five for 'table'.",
+    )
+    leaf_share: float = parameter(
+        default=0.3,
+        rule=SHARE,
+        text="Part of the budget kept for the leaves; the splits of a path have the rest (rho in "
+        "the paper).",
+    )
+    split: MedianSplit | None = parameter(
+        default=None,
+        rule=or_none(rule_of(MedianSplit)),
+        text="How a node finds its split. 'grid': one private choice among all features and cuts. "
+        "'medians': a private median of each feature looked at, then one of them, as in the "
+        "paper, each median paid. 'median': a feature at random, its private median. 'table': "
+        "medians from noisy tables, the only one for several holders. None: 'grid' for one "
+        "holder, 'table' for several.",
+    )
+    mechanism: MechanismName | None = parameter(
+        default=None,
+        rule=or_none(rule_of(MechanismName)),
+        used=(when(split=(None, *PRIVATE_CHOICES)),),
+        text="How one holder makes a private choice. None is 'permute_and_flip' where delta = 0, "
+        "and 'exponential', which is cheaper there, where delta > 0.",
+    )
+    folds: bool | None = parameter(
+        default=None,
+        rule=or_none(FLAG),
+        text="Whether every record draws the one tree it is used for, or all trees see all rows "
+        "and divide the budget. None is True under Laplace noise (delta = 0), where both have "
+        "the same noise, and False elsewhere.",
+    )
+    lean: bool = parameter(
+        default=True,
+        text="Whether a leaf leans on the nodes above it, the more the noisier it is; False is "
+        "the paper's plain leaf. Free of charge.",
+    )
 
     @property
     def needs(self) -> Needs:
-        return Needs(one_holder=self.split not in (None, MedianSplit.TABLE))
+        return Needs(one_holder=self.split in PRIVATE_CHOICES)
 
     def asks(self, schema: Schema) -> QueryKinds:
         """`split` None is one choice for one holder and tables for several, so both are named."""
         size = sums(Count, Whole) if self.max_depth is None else frozenset()
         kinds = size | sums(goal_statistic(schema), Leaves)
-        if self.split in (None, MedianSplit.TABLE):
+        if self.split not in PRIVATE_CHOICES:
             kinds |= sums(goal_statistic(schema), Cells)
-        if self.split is not MedianSplit.TABLE:
+        if self.split != "table":
             kinds |= choices(SelectQuery, Score.BALANCE, _score(schema))
         return kinds
 
@@ -135,11 +194,11 @@ class MedianForest:
         match self.split:
             case None:
                 return grid | table
-            case MedianSplit.TABLE:
+            case "table":
                 return table
-            case MedianSplit.MEDIANS:
+            case "medians":
                 return scale.choices(nodes * looks, **split) + grid
-            case MedianSplit.MEDIAN | MedianSplit.GRID:
+            case "median" | "grid":
                 return grid
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
@@ -148,10 +207,10 @@ class MedianForest:
         spent = Fraction(0) if self.max_depth is not None else SIZE_SHARE
         depth = self.max_depth or (yield from self._bought_depth(folds))
         budget = (1 - spent) / (1 if folds else self.n_trees)
-        goal = declared_goal(schema)
-        level_share = budget * (1 - self.leaf_share) / depth
+        goal, leaf_share = declared_goal(schema), budget * exact(self.leaf_share)
+        level_share = (budget - leaf_share) / depth
         choose = self._chooser(split, schema, goal, quote, level_share, depth)
-        leaf_share, lean = budget * self.leaf_share, lean_of(goal) if self.lean else None
+        lean = lean_of(goal) if self.lean else None
 
         def tree(number: int, seed: int) -> Flow[Grown]:
             root = (Step(Fold("trees", self.n_trees), number),) if folds else EVERYONE
@@ -169,10 +228,10 @@ class MedianForest:
         return medians.depth_for(rows, self.rows_per_leaf)
 
     def _split(self, quote: Quote) -> MedianSplit:
-        split = self.split or (MedianSplit.GRID if quote.parties == 1 else MedianSplit.TABLE)
-        if split is MedianSplit.TABLE and self.mechanism is not None:
+        split = self.split or ("grid" if quote.parties == 1 else "table")
+        if split == "table" and self.mechanism is not None:
             raise SpecError(
-                f"mechanism is {self.mechanism.value!r}, but nodes split at medians of noisy "
+                f"mechanism is {self.mechanism!r}, but nodes split at medians of noisy "
                 "tables, as several holders must; leave it at None."
             )
         return split
@@ -186,15 +245,15 @@ class MedianForest:
         share: Fraction,
         depth: int,
     ) -> Chooser:
-        if split is MedianSplit.TABLE:
+        if split == "table":
             return self._table_chooser(schema, goal, quote, share)
         rules = self._rules(Grids(schema, thinned(schema, FINE_CELLS)), quote, self.max_features)
         match split:
-            case MedianSplit.MEDIAN:
+            case "median":
                 return medians.at_median(rules, share)
-            case MedianSplit.MEDIANS:
+            case "medians":
                 return medians.among_medians(rules, share)
-            case MedianSplit.GRID:
+            case "grid":
                 if not goal.shape:
                     return medians.among_cuts(rules, share, medians.no_balance)
                 noise = math.sqrt(quote.variance(replace(SIZE, share=share)))
@@ -213,8 +272,174 @@ class MedianForest:
     def _rules(self, grids: Grids, quote: Quote, k: int | None) -> medians.MedianRules:
         usual = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
         scoring = Scoring(_score(grids.schema))
-        return medians.MedianRules(grids, k, scoring, self.mechanism or usual)
+        return medians.MedianRules(grids, k, scoring, Mechanism(self.mechanism or usual))
 
 
 def _score(schema: Schema) -> Score:
     return Score.GINI if schema.target is None else Score.SQUARED_ERROR
+
+
+@estimator
+class MedianForestClassifier(PrivateClassifier, MedianForest):
+    """Trees of private medians: DiPriMe, Consul and Williamson 2020, made sound; for classes.
+
+    Made sound means: everything that leaves a site is charged for all that it tells. Where the
+    paper pays for one median and looks at several, each is paid (studies/notes/trees.md#0050).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.MedianForestClassifier(schema, epsilon=10.0).fit(X, y)
+    >>> model.predict([[20, 1], [80, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    """
+
+
+@estimator
+class MedianForestRegressor(PrivateRegressor, MedianForest):
+    """DiPriMe for a number; see MedianForestClassifier.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.MedianForestRegressor(schema, epsilon=10.0).fit(X, y)
+    >>> low, high = model.predict([[20, 1], [80, 9]])
+    >>> bool(low < high)
+    True
+
+    """
+
+
+# -------------------------------------------------------------- the paper's methods and its rivals
+# `max_depth=None, rows_per_leaf=25` takes the depth as the paper's tables do, from a number of rows
+# that is bought. All but DP-ERT need one holder of all rows; all but DP-DF predict a number where
+# the schema has a target. DiPriMeExp and DiPriMeFlip look at K medians of a node and pay for one:
+# those that end in `as_printed` run these budgets at the epsilon that they really cost; of the
+# others all K are paid.
+PURE = {"delta": 0.0, "n_trees": 10}
+USUAL = {**PURE, "max_depth": 5, "leaf_share": 0.5, "folds": True, "lean": False}
+"""10 trees on disjoint parts of the rows, half of the budget for the splits, plain leaves."""
+LOOKING = {**USUAL, "max_features": 5}
+EXP = {"split": "medians", "mechanism": "exponential"}
+FLIP = {"split": "medians", "mechanism": "permute_and_flip"}
+
+
+def honest_factor_of_medians(k: int, rho: Fraction = Fraction(1, 2)) -> Fraction:
+    """What DiPriMeExp and DiPriMeFlip cost, in units of the epsilon that they name.
+
+    A level's epsilon_s = epsilon_a = rho epsilon / 2 d: each of k medians costs epsilon_s, and the
+    choice half of epsilon_a, since its score is monotone.
+    """
+    return 1 - rho + rho * (k + Fraction(1, 2)) / 2
+
+
+def _printed_factor(schema: Schema, values: Values) -> Fraction:
+    n = len(schema.features)
+    k = min(values["max_features"] or n, n)
+    return honest_factor_of_medians(k, exact(values["rho"], "rho"))
+
+
+def _printed_leaves(schema: Any, values: Values) -> Values:
+    part = 1 - exact(values["rho"], "rho")
+    return {"leaf_share": float(part / _printed_factor(schema, values))}
+
+
+def _unpruned(schema: Any, values: Values) -> Values:
+    """Of a number no forest is pruned."""
+    is_number = isinstance(schema, Schema) and schema.target is not None
+    return {} if is_number else {"prune": False}
+
+
+diprime = preset(
+    "diprime",
+    "DiPriMe",
+    MedianForestClassifier,
+    MedianForestRegressor,
+    words="a feature at random, cut at its private median by the exponential mechanism.",
+    fixed={"split": "median", "mechanism": "exponential"},
+    usual=USUAL,
+    rows={"DiPriMe": "", "DiPriMe, regression": "numbers"},
+)
+diprime_exp = preset(
+    "diprime_exp",
+    "DiPriMeExp",
+    MedianForestClassifier,
+    MedianForestRegressor,
+    words="K private medians, every one paid, one of them by the target.",
+    fixed=EXP,
+    usual=LOOKING,
+    rows={"DiPriMeExp, each median paid": "", "DiPriMeExp, regression": "numbers"},
+)
+diprime_exp_as_printed = preset(
+    "diprime_exp_as_printed",
+    "DiPriMeExp as printed",
+    MedianForestClassifier,
+    MedianForestRegressor,
+    words="the paper's budgets, at the epsilon that they really cost.",
+    fixed=EXP,
+    usual=LOOKING,
+    rows={"DiPriMeExp, as printed": "schema, printed_epsilon=2.0"},
+    own={"rho": 0.5},
+    factor=_printed_factor,
+    derive=_printed_leaves,
+)
+diprime_flip = preset(
+    "diprime_flip",
+    "DiPriMeFlip",
+    MedianForestClassifier,
+    MedianForestRegressor,
+    words="DiPriMeExp with permute-and-flip, every median paid.",
+    fixed=FLIP,
+    usual=LOOKING,
+    rows={"DiPriMeFlip, each median paid": "", "DiPriMeFlip, regression": "numbers"},
+)
+diprime_flip_as_printed = preset(
+    "diprime_flip_as_printed",
+    "DiPriMeFlip as printed",
+    MedianForestClassifier,
+    MedianForestRegressor,
+    words="the paper's budgets, at the epsilon that they really cost.",
+    fixed=FLIP,
+    usual=LOOKING,
+    rows={"DiPriMeFlip, as printed": "schema, printed_epsilon=2.0"},
+    own={"rho": 0.5},
+    factor=_printed_factor,
+    derive=_printed_leaves,
+)
+dp_ert = preset(
+    "dp_ert",
+    "DP-ERT",
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    words="random splits; the whole budget is for the leaves (Bojarski et al. 2014).",
+    fixed={"split": "random"},
+    usual={**PURE, "max_depth": 5, "lean": False},
+    rows={"DP-ERT": "", "DP-ERT, regression": "numbers"},
+)
+dp_rf = preset(
+    "dp_rf",
+    "DP-RF",
+    KaryForestClassifier,
+    KaryForestRegressor,
+    words="a branch for every bin of a privately chosen feature (Patil and Singh 2014).",
+    usual={**PURE, "max_features": 5, "n_bins": 5},
+    rows={"DP-RF": "", "DP-RF, regression": "numbers"},
+    derive=_unpruned,
+)
+dp_df = preset(
+    "dp_df",
+    "DP-DF",
+    KaryForestClassifier,
+    words="the same, pruned by noisy counts of every level (Fletcher and Islam 2015).",
+    fixed={"prune": True},
+    usual={**PURE, "n_bins": 5, "min_samples_split": 25.0},
+)

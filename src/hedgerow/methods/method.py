@@ -1,21 +1,33 @@
-"""What every recipe is: a value that says all that others need to know, and grows its model.
+"""A method is one class in one file: parameters, what it asks, how it grows a model.
 
-Nothing in this room touches a row, a noise source or a ledger.
+    @method("histogram_tree", tried=({"max_depth": 3},))
+    class HistogramTree(Method):
+        max_depth: int = parameter(default=5, rule=whole(1), text="Levels of splits ...")
+        def flow(self, schema, quote, rng): ...
+
+    @estimator
+    class HistogramTreeClassifier(PrivateClassifier, HistogramTree):
+        '''Words and examples for users.'''
+
+A method touches no row, no noise source and no ledger. What is registered here is read by the
+contract tests, the tables of the documentation, study files and commands; nothing is listed twice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from hedgerow.errors import SpecError, UnsupportedQuery
 from hedgerow.methods.blocks.flow import Flow, Quote
+from hedgerow.methods.parameters import checked, parameter
 from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import Grown, ScoreNoise
@@ -23,7 +35,12 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import ClassCounts, Count, QueryKinds
 from hedgerow.privacy.study import Study
+from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
+
+M = TypeVar("M")
+Values = Mapping[str, Any]
+"""Parameters by name."""
 
 
 class Task(Enum):
@@ -97,6 +114,73 @@ class Recipe(Protocol):
         ...
 
 
+class Method:
+    """A recipe with declared parameters.
+
+    As a value of its own it never changes and equals any other of the same content: that is what
+    sites approve. As part of an estimator it is scikit-learn's, and nothing is checked before fit.
+    """
+
+    name: ClassVar[str]
+    tried: ClassVar[tuple[Values, ...]]
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def asks(self, schema: Schema) -> QueryKinds:
+        raise NotImplementedError
+
+    def grid(self, schema: Schema) -> Schema:
+        return schema
+
+    def largest(self, schema: Schema) -> Size:
+        raise NotImplementedError
+
+    def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raises for settings that no rule of one parameter shows."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self, BaseEstimator):
+            self.check()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self):
+            raise FrozenInstanceError(f"{type(self).__name__} never changes; make another one")
+        object.__setattr__(self, name, value)
+
+    def _recipe(self, schema: Schema) -> Recipe:
+        """The method that an estimator's parameters mean, once they keep their rules."""
+        kind, read = method_of(type(self)), checked(self)
+        values = {f.name: getattr(read, f.name) for f in fields(kind)}  # type: ignore[arg-type]
+        return kind(**values)
+
+
+METHODS: dict[str, type[Method]] = {}
+"""By name, as policies and reports have it."""
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
+def method(name: str, *, tried: tuple[Values, ...]) -> Callable[[type[M]], type[M]]:
+    """Registers a method; `tried` is one setting for each way to run it, for the contract tests."""
+
+    def register(cls: type[M]) -> type[M]:
+        made: Any = dataclass(kw_only=True, eq=True, unsafe_hash=True)(cls)
+        made.name, made.tried = name, tried
+        METHODS[name] = made
+        return cls
+
+    return register
+
+
+def method_of(kind: type) -> type[Method]:
+    """The method that an estimator is of."""
+    return next(c for c in kind.__mro__ if c in METHODS.values())
+
+
 def spelled_out(recipe: Recipe) -> str:
     """The recipe's content in one text: what sites approve, and what the study's hash covers."""
     return json.dumps(_spelled(recipe), sort_keys=True, separators=(",", ":"))
@@ -113,7 +197,7 @@ def _spelled(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float | Fraction):
-        return str(Fraction(value))
+        return str(exact(value))
     raise SpecError(f"a recipe holds a {type(value).__name__}, which nobody could approve.")
 
 

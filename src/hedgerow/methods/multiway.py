@@ -9,19 +9,21 @@ chain of k - 1 binary tests, so their trees are trees like all others here. Each
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
+from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks.flow import Flow, Quote, ask, pick, together
 from hedgerow.methods.blocks.goal import Goal, declared_goal, goal_statistic
 from hedgerow.methods.blocks.leaves import plain_proportions
 from hedgerow.methods.blocks.public_grids import fine_schema, thinned
 from hedgerow.methods.blocks.scores import gini
 from hedgerow.methods.blocks.sizes import Scale
-from hedgerow.methods.method import Needs, Task, Trained, mean_of
+from hedgerow.methods.method import Method, Needs, Recipe, Task, Trained, mean_of, method
+from hedgerow.methods.parameters import checked, estimator, parameter, when
 from hedgerow.models.tree import MOST_LEAVES, Tree
 from hedgerow.models.uncertainty import Grown
 from hedgerow.privacy.bundles import Size
@@ -41,6 +43,7 @@ from hedgerow.privacy.queries import (
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Region
+from hedgerow.schema.rules import number, whole
 from hedgerow.schema.schema import Schema
 
 KARY_BINS = 5
@@ -49,8 +52,48 @@ NEVER_PRUNED = 2
 """Levels at the top of a tree that pruning leaves alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class KaryForest:
+@dataclass(kw_only=True, eq=True, unsafe_hash=True)
+class MultiwayForest(Method):
+    """What both forests share."""
+
+    n_trees: int = parameter(
+        default=10,
+        rule=whole(1),
+        text="Trees; each sees all rows and is charged a part of the budget.",
+    )
+    max_depth: int = parameter(
+        default=3,
+        rule=whole(1),
+        text="Levels of branches; a feature is used once on a path. A level has as many times more "
+        "nodes as features have bins.",
+    )
+    n_bins: int = parameter(
+        default=KARY_BINS,
+        rule=whole(2),
+        text="Bins of equal width of a numeric feature: a node has a branch for each.",
+    )
+
+    def grid(self, schema: Schema) -> Schema:
+        return fine_schema(schema)
+
+    def _children(self, schema: Schema) -> tuple[int, ...]:
+        """Of a node, that each column gives it at most."""
+        return tuple(max(n - 1, 1) for n in thinned(schema, self.n_bins).n_bins)
+
+    def _level_nodes(self, scale: Scale, level: int) -> int:
+        """Nodes of a level of one tree, at most."""
+        return min(scale.widest(level, self._children(scale.schema)), MOST_LEAVES)
+
+    def _choosing(self, scale: Scale, nodes: int, level: int, columns: int) -> Size:
+        """Choices among so many columns at nodes of a level; a chain tests every bin but one."""
+        widest = max(self._children(scale.schema))
+        return scale.choices(
+            nodes, runs=columns * widest, candidates=columns, depth=level * (widest - 1)
+        )
+
+
+@method("kary_forest", tried=({"n_trees": 2, "max_depth": 2, "max_features": 2},))
+class KaryForest(MultiwayForest):
     """DP-RF: Patil and Singh 2014, after Friedman and Schuster 2010; for classes and numbers.
 
     Half of a tree's budget is for its choices, half for its leaves. A node chooses among K random
@@ -60,14 +103,11 @@ class KaryForest:
     depth alone ends a path, and no counts of inner nodes are asked.
     """
 
-    n_trees: int = 10
-    max_depth: int = 3
-    max_features: int = 5
-    n_bins: int = KARY_BINS
-
-    @property
-    def name(self) -> str:
-        return "kary_forest"
+    max_features: int = parameter(
+        default=5,
+        rule=whole(1),
+        text="Features a node looks at, drawn afresh for each (K in the paper).",
+    )
 
     @property
     def needs(self) -> Needs:
@@ -76,11 +116,14 @@ class KaryForest:
     def asks(self, schema: Schema) -> QueryKinds:
         return choices(SelectQuery, _score(schema)) | sums(goal_statistic(schema), Leaves)
 
-    def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
     def largest(self, schema: Schema) -> Size:
-        return _largest_levels(self, schema, min(self.max_features, len(schema.grids)))
+        scale, size = Scale(schema), Size()
+        columns = min(self.max_features, scale.columns)
+        for level in range(min(self.max_depth, scale.columns)):
+            nodes = self.n_trees * self._level_nodes(scale, level)
+            size += self._choosing(scale, nodes, level, columns)
+        leaves = scale.widest(self.max_depth, self._children(schema))
+        return size + scale.trees(1, leaves, channels=scale.channels, queries=self.n_trees)
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
         goal, half = declared_goal(schema), Fraction(1, 2 * self.n_trees)
@@ -110,8 +153,11 @@ class KaryForest:
         return tuple(sorted(order[: self.max_features]))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrunedKaryForest:
+@method(
+    "pruned_kary_forest",
+    tried=({"n_trees": 2, "max_depth": 2, "min_samples_split": 5.0},),
+)
+class PrunedKaryForest(MultiwayForest):
     """DP-DF: Fletcher and Islam 2015; for classes.
 
     Noisy class counts of every level, and the choices of every level but the last, have equal
@@ -122,14 +168,11 @@ class PrunedKaryForest:
     private number of rows, which has no bound; here scores are scaled by counts.
     """
 
-    n_trees: int = 10
-    max_depth: int = 3
-    min_samples_split: float = 25.0
-    n_bins: int = KARY_BINS
-
-    @property
-    def name(self) -> str:
-        return "pruned_kary_forest"
+    min_samples_split: float = parameter(
+        default=25.0,
+        rule=number(above=0.0),
+        text="A node with fewer rows, as noisy counts tell, stays a leaf.",
+    )
 
     @property
     def needs(self) -> Needs:
@@ -138,18 +181,15 @@ class PrunedKaryForest:
     def asks(self, schema: Schema) -> QueryKinds:
         return sums(ClassCounts, Leaves) | choices(SelectQuery, Score.GINI)
 
-    def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
     def largest(self, schema: Schema) -> Size:
         """A round for each tree's root, then counts and choices of every level in turn."""
         scale = Scale(schema)
-        roots = _choosing(scale, self, 1, 0, scale.columns) * self.n_trees
+        roots = self._choosing(scale, 1, 0, scale.columns) * self.n_trees
         counts = scale.trees(1, MOST_LEAVES, channels=scale.channels, queries=self.n_trees)
         size = roots + counts * (self.max_depth + 1)
         for level in range(1, self.max_depth):
-            nodes = min(scale.widest(level, _bins(self, schema)), MOST_LEAVES)
-            size += _choosing(scale, self, self.n_trees * nodes, level, scale.columns)
+            nodes = self.n_trees * self._level_nodes(scale, level)
+            size += self._choosing(scale, nodes, level, scale.columns)
         return size
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
@@ -284,34 +324,73 @@ def _saying(schema: Schema, goal: Goal, masses: dict[Region, FloatArray], varian
     return Grown(tree, tuple(said[region] for region in tree.regions()))
 
 
-# ---------------------------------------------------------------------------------------- sizes
-def _bins(recipe: KaryForest | PrunedKaryForest, schema: Schema) -> tuple[int, ...]:
-    """Children that each column gives a node, at most."""
-    return tuple(max(n - 1, 1) for n in thinned(schema, recipe.n_bins).n_bins)
-
-
-def _choosing(
-    scale: Scale, recipe: KaryForest | PrunedKaryForest, nodes: int, level: int, columns: int
-) -> Size:
-    """Choices among so many columns at the nodes of a level; a chain tests every bin but one."""
-    widest = max(_bins(recipe, scale.schema))
-    return scale.choices(
-        nodes, runs=columns * widest, candidates=columns, depth=level * (widest - 1)
-    )
-
-
-def _largest_levels(recipe: KaryForest, schema: Schema, columns: int) -> Size:
-    scale, bins, size = Scale(schema), _bins(recipe, schema), Size()
-    for level in range(min(recipe.max_depth, scale.columns)):
-        nodes = min(scale.widest(level, bins), MOST_LEAVES)
-        size += _choosing(scale, recipe, recipe.n_trees * nodes, level, columns)
-    leaves = scale.widest(recipe.max_depth, bins)
-    return size + scale.trees(1, leaves, channels=scale.channels, queries=recipe.n_trees)
-
-
 def _forest(grown: Sequence[Grown]) -> Trained:
     return Trained(mean_of([one.tree for one in grown]), tuple(grown))
 
 
 def _score(schema: Schema) -> Score:
     return Score.GINI if schema.target is None else Score.SQUARED_ERROR
+
+
+@estimator
+class KaryForestClassifier(PrivateClassifier, KaryForest):
+    """A branch for every bin: DP-RF, Patil and Singh 2014, and pruned DP-DF, Fletcher and Islam.
+
+    The forests with which Consul and Williamson 2020 compare theirs, made sound. Nodes choose
+    features on exact scores, so one holder must have all rows.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.KaryForestClassifier(schema, epsilon=10.0, max_depth=1).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    """
+
+    max_features: int = parameter(
+        default=5,
+        rule=whole(1),
+        used=(when(prune=False),),
+        text="Features a node looks at, drawn afresh for each (K in the paper).",
+    )
+    prune: bool = parameter(
+        default=False,
+        text="DP-DF: nodes look at all features, trees have different roots, noisy counts of every "
+        "level are bought, and children no purer than their parent are pruned.",
+    )
+    min_samples_split: float = parameter(
+        default=25.0,
+        rule=number(above=0.0),
+        used=(when(prune=True),),
+        text="A node with fewer rows, as noisy counts tell, stays a leaf.",
+    )
+
+    def _recipe(self, schema: Schema) -> Recipe:
+        if not self.prune:
+            return super()._recipe(schema)
+        given = vars(checked(self))
+        return PrunedKaryForest(**{f.name: given[f.name] for f in fields(PrunedKaryForest)})
+
+
+@estimator
+class KaryForestRegressor(PrivateRegressor, KaryForest):
+    """The regression analogue of DP-RF (Consul and Williamson 2020, section 4).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.KaryForestRegressor(schema, epsilon=10.0, max_depth=1).fit(X, y)
+    >>> low, high = model.predict([[25, 1], [75, 9]])
+    >>> bool(low < high)
+    True
+
+    """

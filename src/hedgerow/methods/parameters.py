@@ -13,6 +13,7 @@ Why: docs/design/methods.md.
 from __future__ import annotations
 
 import inspect
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
@@ -21,8 +22,10 @@ from inspect import get_annotations
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
+from sklearn.base import BaseEstimator
+
 from hedgerow.errors import SpecError
-from hedgerow.schema.rules import Rule
+from hedgerow.schema.rules import Rule, rule_of
 
 # --------------------------------------------------------------------------------------------------
 # An estimator's docstring in numpydoc: its own words, then parameters and attributes.
@@ -133,9 +136,17 @@ class Declared:
 
 
 def parameter(
-    *, default: Default, rule: Rule, text: str, used: tuple[When, ...] = (), kw_only: bool = True
+    *,
+    default: Default,
+    rule: Rule | None = None,
+    text: str,
+    used: tuple[When, ...] = (),
+    kw_only: bool = True,
 ) -> Default:
-    """Declares a parameter. It must stay at its default unless one of `used` holds, if any."""
+    """Declares a parameter. It must stay at its default unless one of `used` holds, if any.
+
+    A flag and a `Literal` need no rule: their type says it.
+    """
     words = {"rule": rule, "text": text, "used": used}
     return field(default=default, kw_only=kw_only, metadata=words)
 
@@ -146,7 +157,7 @@ def estimator(cls: type[E]) -> type[E]:
     made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     made.__init__ = _refusing(made.__init__)
     ordered = sorted(fields(made), key=partial(_place, made))
-    made._declared = tuple(_declared(one) for one in ordered)
+    made._declared = tuple(_declared(made, one) for one in ordered)
     made.__doc__ = documented(cls.__doc__ or "", made._declared, hasattr(made, "predict_proba"))
     return cls
 
@@ -180,13 +191,24 @@ def declared(kind: Any) -> tuple[Declared, ...]:
 
 
 def _place(kind: type, made: Field[Any]) -> tuple[bool, int]:
-    """Whether it is no part of the promise, and how far up it was declared first."""
+    """Whether it is no part of the promise, and how far up it was declared first; a method's own
+    parameters stand before those of all estimators.
+    """
     homes = [i for i, c in enumerate(kind.__mro__) if made.name in get_annotations(c)]
-    return bool(made.kw_only), max(homes)
+    is_own = not issubclass(kind.__mro__[max(homes)], BaseEstimator)
+    return bool(made.kw_only), 0 if is_own else max(homes)
 
 
-def _declared(made: Field[Any]) -> Declared:
-    return Declared(name=made.name, default=made.default, **made.metadata)
+def _declared(kind: type, made: Field[Any]) -> Declared:
+    words = dict(made.metadata)
+    words["rule"] = words["rule"] or rule_of(_hint(kind, made.name))
+    return Declared(name=made.name, default=made.default, **words)
+
+
+def _hint(kind: type, name: str) -> Any:
+    """The type that the parameter was declared with; annotations are texts."""
+    home = next(c for c in kind.__mro__ if name in get_annotations(c))
+    return eval(get_annotations(home)[name], vars(sys.modules[home.__module__]))
 
 
 def checked(model: Any) -> SimpleNamespace:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 
 from hedgerow.errors import SpecError
+from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
 from hedgerow.methods.blocks.builder import ROOT, BestFirst, Chooser, Node, TreePlan, grow
 from hedgerow.methods.blocks.flow import Flow, Quote
@@ -27,7 +28,9 @@ from hedgerow.methods.blocks.selection import (
 )
 from hedgerow.methods.blocks.sizes import DRAWS, QUERY, Scale
 from hedgerow.methods.blocks.stopping import if_audible, if_worthwhile
-from hedgerow.methods.method import Needs, Task, Trained, mean_of
+from hedgerow.methods.method import Method, Needs, Recipe, Task, Trained, mean_of, method
+from hedgerow.methods.parameters import estimator, parameter, when
+from hedgerow.methods.presets import preset
 from hedgerow.models.tree import MOST_LEAVES
 from hedgerow.models.validation import MOST_STEPS
 from hedgerow.privacy.bundles import Size
@@ -49,79 +52,51 @@ from hedgerow.privacy.queries import (
     sums,
 )
 from hedgerow.schema.candidates import Grids, all_features
+from hedgerow.schema.rules import SHARE, Rule, a, either, exact, number, or_none, rule_of, whole
 from hedgerow.schema.schema import Schema
 
-
-class Finding(Enum):
-    """How a node finds its split (the paper's PrivateSplit)."""
-
-    CHOICE = "choice"
-    NOISY_COUNTS = "noisy_counts"
-    LOCAL_CHOICE = "local_choice"
-
-
-class PerTable(Enum):
-    """What NoisyCounts asks a table of."""
-
-    FEATURE = "feature"  # a histogram, from which all its thresholds are read
-    SPLIT = "split"  # both sides of every split, as written
-
-
-class Criterion(Enum):
-    """The paper's G, scaled to 1 where two classes are even."""
-
-    ENTROPY = "entropy"
-    GINI = "gini"
-    ROOT_GINI = "root_gini"
-
-
-IMPURITIES = {
-    Criterion.ENTROPY: entropy,
-    Criterion.GINI: full_gini,
-    Criterion.ROOT_GINI: root_gini,
-}
-SCORES = {Criterion.ENTROPY: Score.ENTROPY, Criterion.GINI: Score.GINI}
-
+PAPER = "Wang, Dick and Balcan 2020"
+Finding = Literal["choice", "noisy_counts", "local_choice"]
+"""How a node finds its split (the paper's PrivateSplit)."""
+Criterion = Literal["entropy", "gini", "root_gini"]
+"""The paper's G, scaled to 1 where two classes are even."""
+BudgetName = Literal["decay", "slow", "even"]
+MechanismName = Literal["exponential", "permute_and_flip", "report_noisy_max"]
+IMPURITIES = {"entropy": entropy, "gini": full_gini, "root_gini": root_gini}
+SCORES = {"entropy": Score.ENTROPY, "gini": Score.GINI}
 TARGET_ERROR = 0.1
 """The paper's; nodes lighter than TARGET_ERROR / max_splits are not split."""
-
-Budget = Callable[[int], Fraction]
-"""B(d): what a node at depth d = 1, 2, ... may spend, of what the leaves do not keep."""
-
-
-@dataclass(frozen=True)
-class Geometric:
-    """`first` for the root, and `ratio` times as much with every level."""
-
-    first: Fraction
-    ratio: Fraction
-
-    def __call__(self, depth: int) -> Fraction:
-        return self.first * self.ratio ** (depth - 1)
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What somebody wrote down for each depth."""
+    """What a function says of each depth."""
 
-    shares: tuple[Fraction, ...]
+    parts: tuple[Fraction, ...]
 
     def __call__(self, depth: int) -> Fraction:
-        return self.shares[depth - 1]
+        return self.parts[depth - 1]
 
 
-def even(max_splits: int) -> Budget:
-    """The same for every depth that a tree of so many splits can have."""
-    return Geometric(Fraction(1, max_splits), Fraction(1))
+def _callable(value: Any) -> Callable[[int], Any]:
+    if not callable(value):
+        raise TypeError
+    given: Callable[[int], Any] = value
+    return given
 
 
-decay = Geometric(Fraction(1, 2), Fraction(1, 2))
-slow = Geometric(Fraction(1, 5), Fraction(4, 5))
-"""Falls so slowly that deep trees stay audible."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TopDown:
+@method(
+    "topdown",
+    tried=(
+        {"max_splits": 4},
+        {"max_splits": 4, "refine": Refinement(prior=False, bins=None), "lean": True},
+        {"max_splits": 3, "tables": "split", "consistency": False, "ask_all": True},
+        {"max_splits": 3, "split": "choice", "rows_at_most": 1000},
+        {"max_splits": 3, "split": "local_choice", "mechanism": "report_noisy_max"},
+        {"max_splits": 3, "split": "local_choice", "consistency": False},
+    ),
+)
+class TopDown(Method):
     """Best-first growth by the noisy count-scaled gain n J, at most `max_splits` splits.
 
     A node at depth d spends (1 - leaf_share) B(d); a leaf gets all that its path did not spend,
@@ -136,26 +111,106 @@ class TopDown:
     studies/notes/trees.md#0063. `n_bins` None takes the schema's bins.
     """
 
-    max_splits: int = 512
-    split: Finding = Finding.NOISY_COUNTS
-    criterion: Criterion = Criterion.GINI
-    budget: Budget = decay
-    leaf_share: Fraction = Fraction(1, 2)
-    min_fraction_split: float | None = None
-    min_gain: float = 0.01
-    rows_at_most: int = MOST_ROWS
-    n_bins: int | None = None
-    tables: PerTable = PerTable.FEATURE
-    mechanism: Mechanism | None = None
-    index_share: Fraction = SelectionRules.index_share
-    ask_all: bool = False
-    leaf_budget: LeafBudget = LeafBudget.UNSPENT
-    consistency: bool = True
-    lean: bool = False
-    refine: Refinement | None = None
+    max_splits: int = parameter(
+        default=512, rule=whole(1), text="Splits of the tree, best first (M in the paper)."
+    )
+    split: Finding = parameter(
+        default="noisy_counts",
+        text="How a node finds its split. 'noisy_counts': from private histograms of all "
+        "features. 'local_choice': among the splits that each site picked on its own rows. "
+        "'choice': by one holder's private choice among all splits.",
+    )
+    criterion: Criterion = parameter(
+        default="gini",
+        text="Impurity. One record moves 'gini' by at most 2 and 'entropy' by log(rows), so "
+        "private choices by 'gini' are sharper; the paper uses 'entropy'. 'root_gini' needs "
+        "'noisy_counts': its sensitivity grows with the root of the number of rows, so it cannot "
+        "score a choice.",
+    )
+    budget: BudgetName | Callable[[int], Any] = parameter(
+        default="decay",
+        rule=either(rule_of(BudgetName), Rule("callable", "a function of the depth", _callable)),
+        text="Part B(d) of the splits' budget for a node at depth d = 1, 2, ...: 2^-d, "
+        "0.8^(d - 1) / 5, 1 / max_splits, or what the function says. All depths together may "
+        "have at most 1.",
+    )
+    leaf_share: float = parameter(
+        default=0.5,
+        rule=SHARE,
+        text="Part of the budget kept for the leaves (LPF in the paper).",
+    )
+    min_fraction_split: float | None = parameter(
+        default=None,
+        rule=or_none(number(least=0.0)),
+        text="Smallest part of all rows that a node must hold to be split; None is "
+        "0.1 / max_splits.",
+    )
+    min_gain: float = parameter(
+        default=0.01,
+        rule=number(),
+        text="A node whose impurity falls by no more than this, per row, is not split.",
+    )
+    rows_at_most: int = parameter(
+        default=MOST_ROWS,
+        rule=whole(1),
+        used=(when(criterion="entropy", split=("local_choice", "choice")),),
+        text="A public guess of the number of rows: the closer from above, the sharper the "
+        "choice. Any guess is private.",
+    )
+    n_bins: int | None = parameter(
+        default=None,
+        rule=or_none(whole(2)),
+        text="Uniform bins per numeric feature; None keeps the schema's own grid.",
+    )
+    tables: Literal["feature", "split"] = parameter(
+        default="feature",
+        used=(when(split="noisy_counts"),),
+        text="What 'noisy_counts' asks: a histogram of each feature, or class counts on both sides "
+        "of each 'split', as written in the paper; its noise grows with the number of splits.",
+    )
+    mechanism: MechanismName | None = parameter(
+        default=None,
+        rule=or_none(rule_of(MechanismName)),
+        used=(when(split=("local_choice", "choice")),),
+        text="How a private choice is made; the paper's is 'report_noisy_max'. None is "
+        "'permute_and_flip' where delta = 0, and 'exponential' where delta > 0.",
+    )
+    index_share: float = parameter(
+        default=0.75,
+        rule=SHARE,
+        used=(when(split=("local_choice", "choice")),),
+        text="Part of a node's budget that the choice may spend; counts of what was chosen have "
+        "the rest. One half in the paper.",
+    )
+    ask_all: bool = parameter(
+        default=False,
+        text="Whether nodes are asked too whose noise would be louder than their rows, as in the "
+        "paper.",
+    )
+    leaf_budget: Literal["unspent", "share"] = parameter(
+        default="unspent",
+        text="What a leaf is asked with: all that its path did not spend, or 'share', the "
+        "`leaf_share` alone, as printed.",
+    )
+    consistency: bool = parameter(
+        default=True,
+        text="Make the tables of a node agree with each other and with the path to it.",
+    )
+    lean: bool = parameter(
+        default=False,
+        text="Whether a leaf leans on the nodes above it: it says something between its own noisy "
+        "counts and theirs, the closer to theirs the noisier its own are. Free of charge.",
+    )
+    refine: Refinement | None = parameter(
+        default=None,
+        rule=or_none(a(Refinement)),
+        text="For 'noisy_counts': tables asked and read as our own tree does it, with private "
+        "bins, naive-Bayes prior, screening and noise-penalised gain, on the fine grid of "
+        "numbers; hedgerow.Refinement() takes all of them.",
+    )
 
-    def __post_init__(self) -> None:
-        from_tables = (Finding.NOISY_COUNTS, Criterion.GINI, PerTable.FEATURE, True)
+    def check(self) -> None:
+        from_tables = ("noisy_counts", "gini", "feature", True)
         given = (self.split, self.criterion, self.tables, self.consistency)
         if self.refine is not None and given != from_tables:
             raise SpecError(
@@ -163,35 +218,51 @@ class TopDown:
                 "consistency=True: it refines noisy tables of features, which agree on their "
                 "totals, and its penalty is Gini's."
             )
-        if self.split is not Finding.NOISY_COUNTS and self.criterion not in SCORES:
+        if self.split != "noisy_counts" and self.criterion not in SCORES:
             raise SpecError(
-                f"criterion 'root_gini' cannot be used with split {self.split.value!r}: one "
+                f"criterion 'root_gini' cannot be used with split {self.split!r}: one "
                 "record can move its score by 2 sqrt(n), so no useful choice is private. Use "
                 "'entropy' or 'gini', or split='noisy_counts', where the score is computed from "
                 "noisy tables."
             )
-        shares = [self.budget(depth) for depth in range(1, self.max_splits + 1)]
+        shares = self._parts()
         if min(shares) <= 0 or sum(shares) > 1:
             raise SpecError(
                 f"the budget spends {float(sum(shares)):.6g} on a path of {self.max_splits} "
                 "splits; every depth must have more than 0, and all of them together at most 1."
             )
 
-    @property
-    def name(self) -> str:
-        return "topdown"
+    def _part(self, depth: int) -> Fraction:
+        """B(d): what a node at depth d = 1, 2, ... may spend, of what the leaves do not keep."""
+        match self.budget:
+            case "decay":
+                return Fraction(1, 2**depth)
+            case "slow":  # so slowly that deep trees stay audible
+                return Fraction(1, 5) * Fraction(4, 5) ** (depth - 1)
+            case "even":
+                return Fraction(1, self.max_splits)
+            case function:
+                return exact(function(depth), f"budget({depth})")
+
+    def _parts(self) -> tuple[Fraction, ...]:
+        return tuple(self._part(depth) for depth in range(1, self.max_splits + 1))
+
+    def _recipe(self, schema: Schema) -> Recipe:
+        """Of a function of the depth, sites approve what it says of each depth."""
+        made: Any = super()._recipe(schema)
+        recipe: Recipe = (
+            replace(made, budget=Listed(made._parts())) if callable(made.budget) else made
+        )
+        return recipe
 
     @property
     def needs(self) -> Needs:
-        return Needs(
-            tasks=frozenset({Task.CLASSES}),
-            one_holder=self.split is Finding.CHOICE,
-        )
+        return Needs(tasks=frozenset({Task.CLASSES}), one_holder=self.split == "choice")
 
     def asks(self, schema: Schema) -> QueryKinds:
-        if self.split is Finding.NOISY_COUNTS:
+        if self.split == "noisy_counts":
             return sums(ClassCounts, Cells if self._by_feature else Leaves, Whole)
-        kind = SelectQuery if self.split is Finding.CHOICE else LocalChoice
+        kind = SelectQuery if self.split == "choice" else LocalChoice
         return choices(kind, SCORES[self.criterion]) | sums(ClassCounts, Leaves, Whole)
 
     def grid(self, schema: Schema) -> Schema:
@@ -219,7 +290,7 @@ class TopDown:
         return a_split * splits + leaves
 
     def _largest_split(self, scale: Scale, depth: int, shared: int) -> Size:
-        if self.split is Finding.NOISY_COUNTS and self._by_feature:
+        if self.split == "noisy_counts" and self._by_feature:
             return scale.tables(2, channels=scale.channels, depth=depth)
         tests = sum(2 * grid.n_cells for grid in scale.schema.grids)
         tables = Size.of_step(
@@ -228,7 +299,7 @@ class TopDown:
             bytes=QUERY + tests * scale.tree_bytes(2),
             shared=shared,
         )
-        if self.split is Finding.NOISY_COUNTS:
+        if self.split == "noisy_counts":
             return tables
         return tables + Size.of_step(
             2, bytes=QUERY + tests * scale.step_bytes, shared=shared, candidates=tests
@@ -252,13 +323,15 @@ class TopDown:
             choose = self._audible(choose, self._tables(grids, counts, self.refine.keep), quote)
             min_gain *= 1 - 1 / counts.n_classes  # its gains are not scaled to 1
         choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
-        ends = by_leaf_budget(goal, self.leaf_budget, self.leaf_share, lean=self.lean)
+        ends = by_leaf_budget(
+            goal, LeafBudget(self.leaf_budget), exact(self.leaf_share), lean=self.lean
+        )
         plan = TreePlan(choose, BestFirst(self.max_splits), self._deepest, ends)
         grown = yield from grow(plan, schema.names, rng, root)
         return Trained(mean_of([grown.tree]), (grown,))
 
     def _chooser(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
-        if self.split is not Finding.NOISY_COUNTS:
+        if self.split != "noisy_counts":
             return self._by_selection(grids, counts, quote)
         if self._by_feature:
             return self._by_tables(grids, counts, quote)
@@ -266,7 +339,7 @@ class TopDown:
 
     @property
     def _by_feature(self) -> bool:
-        return self.tables is PerTable.FEATURE
+        return self.tables == "feature"
 
     def _audible(self, choose: Chooser, asked: Callable[[Node], SumQuery], quote: Quote) -> Chooser:
         return if_audible(choose, asked, quote, ask_all=self.ask_all)
@@ -306,21 +379,22 @@ class TopDown:
 
     def _by_selection(self, grids: Grids, counts: ClassCounts, quote: Quote) -> Chooser:
         usual = Mechanism.PERMUTE_AND_FLIP if quote.is_pure else Mechanism.EXPONENTIAL
+        index_share = exact(self.index_share)
         rules = SelectionRules(
             grids,
             counts,
             IMPURITIES[self.criterion],
             Scoring(SCORES[self.criterion], self.rows_at_most),
-            self.mechanism or usual,
+            Mechanism(self.mechanism or usual),
             self.consistency,
-            self.index_share,
+            index_share,
         )
         longest = rules.splitting_class[: quote.parties]  # a pick per site
 
         def shortlist(node: Node) -> SumQuery:
-            return rules.sides(node, longest, self._share(node) * (1 - self.index_share))
+            return rules.sides(node, longest, self._share(node) * (1 - index_share))
 
-        by = by_choice if self.split is Finding.CHOICE else by_local_choice
+        by = by_choice if self.split == "choice" else by_local_choice
         return self._audible(by(rules, self._share), shortlist, quote)
 
     @property
@@ -329,4 +403,77 @@ class TopDown:
         return TARGET_ERROR / self.max_splits if given is None else given
 
     def _share(self, node: Node) -> Fraction:
-        return (1 - self.leaf_share) * self.budget(node.depth + 1)
+        return (1 - exact(self.leaf_share)) * self._part(node.depth + 1)
+
+
+@estimator
+class TopDownTreeClassifier(PrivateClassifier, TopDown):
+    """A best-first tree: DP-TopDown, Wang, Dick and Balcan 2020, Algorithm 1, made sound.
+
+    Made sound means: everything that leaves a site is charged for all that it tells, also where
+    the paper's own account forgets some of it (docs/design/methods.md).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.TopDownTreeClassifier(schema, epsilon=10.0, max_splits=4).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    """
+
+
+# -------------------------------------------------------------------------- the paper's methods
+# A private choice tells its index only: told with the noisy maximum, as printed, k candidates would
+# cost k / 2 times the claim (docs/proofs/selection.md), so the value is a fresh count, for which
+# the half of a node's budget stands that the paper gives to its weight. 'root_gini' has no useful
+# sensitivity, and the two methods that choose privately refuse it.
+USUAL = {
+    "criterion": "entropy",
+    "max_splits": 512,
+    "budget": "decay",
+    "leaf_share": 0.5,
+    "leaf_budget": "share",
+    "n_bins": 11,
+    "ask_all": True,
+    "consistency": False,
+    "delta": 0.0,
+}
+"""Section 4: entropy, 512 splits, budgets that halve with the depth ('even' is the other one), half
+of the budget for the leaves, 10 thresholds a number, pure epsilon."""
+CHOOSING = {**USUAL, "index_share": 0.5}
+
+single_machine_rnm = preset(
+    "single_machine_rnm",
+    "SingleMachine RNM",
+    TopDownTreeClassifier,
+    words="one holder's report-noisy-max over all splits (Lemma 4).",
+    fixed={"split": "choice", "mechanism": "report_noisy_max"},
+    usual=CHOOSING,
+)
+noisy_counts = preset(
+    "noisy_counts",
+    "NoisyCounts",
+    TopDownTreeClassifier,
+    words="every entity's noisy class counts of both sides of every split (Lemma 6).",
+    fixed={"split": "noisy_counts", "tables": "split"},
+    usual={**USUAL, "placement": "silo"},
+    rows={"NoisyCounts": "", "NoisyCounts, root-Gini": 'schema, criterion="root_gini"'},
+)
+local_rnm = preset(
+    "local_rnm",
+    "LocalRNM",
+    TopDownTreeClassifier,
+    words="every entity's report-noisy-max on its own rows, then counts of what they chose.",
+    fixed={"split": "local_choice", "mechanism": "report_noisy_max"},
+    usual={**CHOOSING, "placement": "silo"},
+    rows={
+        "LocalRNM": "",
+        "LocalRNM, even budgets": 'schema, budget="even"',
+        "LocalRNM, Gini": 'schema, criterion="gini"',
+    },
+)

@@ -7,9 +7,9 @@ Each function returns an ordinary estimator. The table of all of them: `hedgerow
 
 from __future__ import annotations
 
-from hedgerow.papers import consul as consul
-from hedgerow.papers import gubler as gubler
-from hedgerow.papers import liu as liu
+from hedgerow.methods import consul as consul
+from hedgerow.methods import gubler as gubler
+from hedgerow.methods import liu as liu
+from hedgerow.methods import wang as wang
 from hedgerow.papers import maddock as maddock
-from hedgerow.papers import wang as wang
 from hedgerow.papers.table import METHODS as METHODS

@@ -8,13 +8,11 @@ it refuses. So a repair of ours is on only where somebody typed it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any, TypeVar
 
 from hedgerow.errors import SpecError
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.parameters import declared
-from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
 
 _E = TypeVar("_E", bound=PrivateEstimator)
@@ -38,28 +36,7 @@ def preset(
     return kind(**{**usual, **given, **makes})
 
 
-def as_printed(method: str, printed: Any, honest: Fraction, given: Mapping[str, Any]) -> float:
-    """The true epsilon of a method whose paper counts less; nobody may claim the paper's."""
-    if "epsilon" in given:
-        raise SpecError(
-            f"epsilon is {given['epsilon']!r}, which {method} as printed would not keep; give the "
-            f"paper's own number as printed_epsilon, and the statement says {float(honest):.4g} "
-            "times that."
-        )
-    return float(exact(printed, "printed_epsilon") * honest)
-
-
 def of_task(schema: Any, classifier: type[C], regressor: type[_R]) -> type[C] | type[_R]:
     """The regressor where the schema has a target, else the classifier."""
     numeric = isinstance(schema, Schema) and schema.target is not None
     return regressor if numeric else classifier
-
-
-def n_features(method: str, schema: Any) -> int:
-    """Of a method whose true cost hangs on their number."""
-    if not isinstance(schema, Schema):
-        raise SpecError(
-            f"schema is {schema!r}, but what {method} as printed costs depends on the number of "
-            "features; pass a hedgerow.Schema."
-        )
-    return len(schema.features)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
@@ -149,6 +149,15 @@ def or_none(rule: Rule) -> Rule:
         return None if value is None else rule.read(value)
 
     return Rule(f"{rule.kind} or None", f"{rule.allowed}, or None", read)
+
+
+def rule_of(hint: Any) -> Rule:
+    """Of a type that says all: a flag, or one of some words."""
+    if hint is bool:
+        return FLAG
+    if get_origin(hint) is Literal:
+        return one_of({word: word for word in get_args(hint)})
+    raise TypeError(f"{hint} does not say what is allowed; declare a rule")
 
 
 def anything(kind: str) -> Rule:

@@ -1,0 +1,112 @@
+"""All that files of this folder register: methods, estimators, and the papers' methods by name.
+
+A new file needs no line anywhere else: every module of the folder is imported, and what it
+registers is listed here for public names, contract tests, tables, study files and commands.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
+
+import hedgerow.methods
+from hedgerow.errors import SpecError
+from hedgerow.methods.base import PrivateEstimator
+from hedgerow.methods.method import METHODS, Method
+from hedgerow.methods.presets import PRESETS
+
+Maker = Callable[..., PrivateEstimator]
+"""An estimator's class, or a method of a paper: takes a schema and parameters."""
+
+
+@cache
+def modules() -> tuple[ModuleType, ...]:
+    """Every file of this folder, imported."""
+    names = [module.name for module in pkgutil.iter_modules(hedgerow.methods.__path__)]
+    return tuple(import_module(f"hedgerow.methods.{name}") for name in names)
+
+
+def catalog() -> Iterator[Method]:
+    """One of each way to run each method: what is listed inherits the contract tests."""
+    modules()
+    for kind in METHODS.values():
+        yield from (kind(**setting) for setting in kind.tried)
+
+
+def estimators() -> dict[str, type[PrivateEstimator]]:
+    """Every estimator of a registered method, by name."""
+    found = (thing for module in modules() for thing in vars(module).values())
+    kinds = {k for k in found if isinstance(k, type) and issubclass(k, PrivateEstimator)}
+    public = sorted(
+        k.__name__ for k in kinds if issubclass(k, Method) and k not in METHODS.values()
+    )
+    return {name: kind for name in public for kind in kinds if kind.__name__ == name}
+
+
+def estimator_named(name: str) -> Maker:
+    """One of ours, by name, never anything else."""
+    kinds: dict[str, Maker] = {**estimators(), **paper_methods()}
+    if name not in kinds:
+        raise SpecError(f"estimator is {name!r}; use one of {sorted(kinds)}.")
+    return kinds[name]
+
+
+# ----------------------------------------------------------------------------------- the papers
+class PaperMethod(NamedTuple):
+    """A line of the table of methods; in `call`, `schema` has classes and `numbers` a target."""
+
+    paper: str
+    name: str
+    call: str
+
+    @property
+    def line(self) -> str:
+        """What a user types after `import hedgerow as hr`."""
+        return f"hr.papers.{self.call}"
+
+    @property
+    def title(self) -> str:
+        return paper_titles()[self.paper]
+
+    @property
+    def page(self) -> str:
+        return f"docs/results/{self.paper}.md"
+
+
+def paper_titles() -> dict[str, str]:
+    """The papers by the names of their files."""
+    return {
+        module.__name__.rpartition(".")[2]: module.PAPER
+        for module in modules()
+        if hasattr(module, "PAPER")
+    }
+
+
+def paper_methods() -> dict[str, Maker]:
+    """`papers.wang.local_rnm` and so on."""
+    modules()
+    return {
+        name: getattr(import_module(f"hedgerow.methods.{made.paper}"), made.call.partition(".")[2])
+        for name, made in sorted(PRESETS.items())
+    }
+
+
+def paper_table() -> tuple[PaperMethod, ...]:
+    """All methods of the papers: what each is called there, and the line that makes it."""
+    modules()
+    return tuple(
+        PaperMethod(made.paper, title, f"{made.call}({arguments or 'schema'})")
+        for made in PRESETS.values()
+        for title, arguments in made.rows.items()
+    )
+
+
+@cache
+def papers() -> SimpleNamespace:
+    """`hedgerow.papers`: every paper's file, and METHODS, the table of all."""
+    named = {name: import_module(f"hedgerow.methods.{name}") for name in paper_titles()}
+    return SimpleNamespace(**named, METHODS=paper_table())
