@@ -70,7 +70,7 @@ class AuditVerdict:
         return below and all(kind.is_sound for kind in self.kinds)
 
 
-def verdict(fits: Sequence[Watched]) -> AuditVerdict:
+def judge(fits: Sequence[Watched]) -> AuditVerdict:
     study = fits[0].study
     if study.placement is Placement.NOWHERE:
         raise SpecError(
@@ -81,7 +81,7 @@ def verdict(fits: Sequence[Watched]) -> AuditVerdict:
         kind, white_box, (right, total) = _of_labels(fits)
         kinds = [kind]
     else:
-        by_law = [_choices(fits, law) for law in choices.WORDS]
+        by_law = [_choices(fits, law) for law in choices.LAW_WORDS]
         kinds = [*_by_kind(fits), *(kind for kind, _ in by_law if kind is not None)]
         white_box = _whole_path(fits, [lost for _, lost in by_law])
         right, total = _guesses(fits)
@@ -139,7 +139,7 @@ def _choices(
             lost[k] += losses
     numbers = sum(len(one.picks) for _, one in group)
     noise = 1.0 / sharp.measured if sharp.measured else math.inf
-    return KindOfRelease(choices.WORDS[law], numbers, noise, most), lost
+    return KindOfRelease(choices.LAW_WORDS[law], numbers, noise, most), lost
 
 
 def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int, int]]:

@@ -27,7 +27,7 @@ PROBABILITY_EDGES = (
 """Public, the same for every model: about even in log-odds, and one at a half."""
 CLASS_STANDS_OUT = 4.0
 """Deviations of noise that a class, or all records, must stand out by, or nothing is said."""
-STEP = 1.0
+BUMP = 1.0
 
 TableMeasure = Callable[[FloatArray], float]
 
@@ -79,9 +79,9 @@ def _variance(measure: TableMeasure, counts: FloatArray, variance: float | Float
     noise = np.broadcast_to(variance, counts.shape).reshape(-1)
     for k in range(flat.size):
         up, down = flat.copy(), flat.copy()
-        up[k] += STEP
-        down[k] -= STEP
-        slope = (measure(up.reshape(counts.shape)) - measure(down.reshape(counts.shape))) / 2 / STEP
+        up[k] += BUMP
+        down[k] -= BUMP
+        slope = (measure(up.reshape(counts.shape)) - measure(down.reshape(counts.shape))) / 2 / BUMP
         total += slope**2 * (max(float(flat[k]), 0.0) + float(noise[k]))
     return total
 

@@ -44,7 +44,7 @@ class Stated(Protocol):
     privacy_: PrivacyStatement
 
 
-def written(model: Stated) -> str:
+def registry_text(model: Stated) -> str:
     return "".join(_yaml(registry_entry(model)))
 
 

@@ -23,7 +23,7 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoiseLaw,
     NoNoise,
 )
-from hedgerow.schema.rules import exact, shown
+from hedgerow.schema.rules import exact, shown_value
 
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**100)
@@ -52,9 +52,9 @@ class Selection(Enum):
 def check_promise(epsilon: Fraction, delta: Fraction) -> None:
     """Refuses numbers that promise nothing."""
     if not is_epsilon(exact(epsilon, "epsilon")):
-        raise SpecError(f"epsilon is {shown(epsilon)}; use {PROMISES}.")
+        raise SpecError(f"epsilon is {shown_value(epsilon)}; use {PROMISES}.")
     if not is_delta(exact(delta, "delta")):
-        raise SpecError(f"delta is {shown(delta)}; use {FAILURES}.")
+        raise SpecError(f"delta is {shown_value(delta)}; use {FAILURES}.")
 
 
 def is_epsilon(epsilon: Fraction) -> bool:

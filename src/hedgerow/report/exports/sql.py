@@ -33,7 +33,7 @@ HIGHEST_POWER = 700.0
 """PostgreSQL calls a power of e beyond this out of range, upwards and downwards."""
 
 
-def written(model: PlainModel) -> str:
+def to_sql(model: PlainModel) -> str:
     steps = [_cleaned(model), *_sums(model), _linked(model, len(_steps_of(model)))]
     return "\n".join([*_head(model), "WITH " + ",\n".join(steps[:-1]), steps[-1] + ";"]) + "\n"
 

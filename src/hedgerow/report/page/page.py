@@ -39,10 +39,10 @@ class Reportable(Readable, Protocol):
 
 def report(model: Reportable, path: str | Path) -> Path:
     """Writes the page."""
-    return write_file(path, written(model).encode())
+    return write_file(path, page_of(model).encode())
 
 
-def written(model: Reportable) -> str:
+def page_of(model: Reportable) -> str:
     form = plain(model)
     said, run = model.privacy_, model.run_
     body = [
