@@ -198,8 +198,6 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Five simulated hospitals: together, alone and pooled at the same promise."""
-    from rich.console import Console
-
     for path in (output, page, rows):
         if path is not None:
             check_output(path, force=force)

@@ -15,6 +15,7 @@ from typing import Protocol
 from hedgerow.errors import SpecError
 from hedgerow.models.model import Curve, Model, Output
 from hedgerow.models.tree import Tree
+from hedgerow.report.weighing import weight_of_a_tree
 from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import token_of
@@ -82,7 +83,7 @@ def plain(model: Predicting) -> PlainModel:
     if getattr(model, "model_", None) is None:
         raise SpecError("this estimator is not fitted; call fit first, or load a saved model.")
     score, schema = model.model_.score, model.schema_
-    weight = _weight(model.model_)
+    weight = weight_of_a_tree(model.model_)
     base = score.base if model.model_.output is Output.LOG_MEAN else _scaled(score.base, weight)
     return PlainModel(
         name=type(model).__name__,
@@ -103,14 +104,6 @@ LINKS = {
     Output.SOFTMAX: OutputLink.SOFTMAX,
     Output.SIGMOID: OutputLink.SIGMOID,
 }
-
-
-def _weight(model: Model) -> float:
-    """What one tree counts for in the sum."""
-    votes = max(len(model.score.trees), 1)
-    if model.output is Output.MEAN:
-        return 1.0 / votes
-    return model.sharpness / votes if model.output is Output.LOG_MEAN else 1.0
 
 
 def _scaled(values: Values, weight: float) -> Values:

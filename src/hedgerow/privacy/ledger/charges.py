@@ -232,13 +232,13 @@ def require_within(spent: Cost, limit: Cost, study: str, round_id: str) -> None:
     """`total <= limit` and nothing else: no tolerance, and whatever is not a number says no."""
     if not spent <= limit:
         raise BudgetExceeded(
-            f"round {round_id!r} would bring study {study!r} to {cost_text(spent)}; "
-            f"{cost_text(limit)} is allowed. Nothing was charged and nothing released. "
+            f"round {round_id!r} would bring study {study!r} to {readable_cost(spent)}; "
+            f"{readable_cost(limit)} is allowed. Nothing was charged and nothing released. "
             "Ask for less, or approve a new study with a larger budget."
         )
 
 
-def cost_text(cost: Cost) -> str:
+def readable_cost(cost: Cost) -> str:
     """For messages: readable, and exact where a short decimal would hide the difference."""
     if not isinstance(cost, Fraction):
         return "infinity"

@@ -18,8 +18,8 @@ from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.ledger.charges import (
     Tally,
-    cost_text,
     measure_of,
+    readable_cost,
     require_measure,
     require_new,
     require_within,
@@ -157,8 +157,8 @@ class Books:
         committed = self._committed([*self.accounts.values(), account])
         if not committed <= self.lifetime.limit:
             raise BudgetExceeded(
-                f"approving study {event.study!r} would commit {cost_text(committed)} of the "
-                f"lifetime budget; {cost_text(self.lifetime.limit)} is allowed "
+                f"approving study {event.study!r} would commit {readable_cost(committed)} of the "
+                f"lifetime budget; {readable_cost(self.lifetime.limit)} is allowed "
                 f"({self.lifetime.measure.value}). Nothing was approved. Close finished studies, "
                 "or approve a smaller one."
             )
@@ -166,8 +166,8 @@ class Books:
         if not failing <= self.lifetime.delta:
             raise BudgetExceeded(
                 f"approving study {event.study!r} would bring the deltas of all studies to "
-                f"{cost_text(failing)}; {cost_text(self.lifetime.delta)} is allowed. Nothing was "
-                "approved."
+                f"{readable_cost(failing)}; {readable_cost(self.lifetime.delta)} is allowed. "
+                "Nothing was approved."
             )
         self.accounts[event.study] = account
 

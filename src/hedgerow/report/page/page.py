@@ -77,14 +77,14 @@ def page_of(model: Reportable) -> str:
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
             Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
             tag("title", f"{_title(form)} · hedgerow"),
-            Html(f"<style>{_file('page.css')}</style></head><body>"),
+            Html(f"<style>{page_file('page.css')}</style></head><body>"),
             tag("a", "Skip to the report", class_="skip", href="#main"),
             head,
             _navigation(),
             tag("main", tag("div", *body, class_="inner"), id="main"),
             tag("footer", tag("div", FOOT, class_="inner")),
             Html(f'<script type="application/json" id="model">{_safe(data)}</script>'),
-            Html(f"<script>{_file('page.js')}</script></body></html>\n"),
+            Html(f"<script>{page_file('page.js')}</script></body></html>\n"),
         ]
     )
 
@@ -289,7 +289,7 @@ def _parameters(model: Reportable) -> dict[str, Any]:
     }
 
 
-def _file(name: str) -> str:
+def page_file(name: str) -> str:
     return files("hedgerow.report.page").joinpath(name).read_text("utf-8")
 
 
