@@ -111,18 +111,17 @@ class Rows:
 
     def block(self, part: slice) -> Rows:
         """Some of the rows, with the draws that they have among all."""
-        y = None if self._y is None else self._y[part]
-        persons = None if self._persons is None else self._persons[part]
-        some = _encoded(np.ascontiguousarray(self.codes[:, part]), y, persons)
-        return Rows(some, self.schema, self._draws, lambda: self._record_ids[part])
+        return self._some(part)
 
     def part(self, test: HeldOut, outcome: int) -> Rows:
         """The records whose own draw fell on this outcome; their names stay what they were."""
-        keep = np.flatnonzero(self.fold(test) == outcome)
-        y = None if self._y is None else self._y[keep]
-        persons = None if self._persons is None else self._persons[keep]
-        kept = _encoded(np.ascontiguousarray(self.codes[:, keep]), y, persons)
-        return Rows(kept, self.schema, self._draws, lambda: self._record_ids[keep])
+        return self._some(np.flatnonzero(self.fold(test) == outcome))
+
+    def _some(self, at: slice | NDArray[np.intp]) -> Rows:
+        y = None if self._y is None else self._y[at]
+        persons = None if self._persons is None else self._persons[at]
+        some = _encoded(np.ascontiguousarray(self.codes[:, at]), y, persons)
+        return Rows(some, self.schema, self._draws, lambda: self._record_ids[at])
 
     # ---- persons --------------------------------------------------------------------------------
 
