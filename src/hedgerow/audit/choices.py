@@ -59,7 +59,6 @@ class Chosen:
     picks: IntArray  # (draws,)
 
 
-# ---------------------------------------------------------------------------------- watching
 def chosen_in(
     study: Study,
     pairs: Sequence[tuple[Query, Reply]],
@@ -102,7 +101,6 @@ def _scores(
     return scores_by(query, count, study.schema).astype(np.float64)
 
 
-# ------------------------------------------------------------------------------------- laws
 def log_chances(mechanism: Mechanism, scores: FloatArray) -> FloatArray:
     """(k,) of each candidate, if scores are in nats of the law."""
     return LAWS[mechanism](scores - scores.max())
@@ -140,7 +138,6 @@ LAWS: dict[Mechanism, Callable[[FloatArray], FloatArray]] = {
 }
 
 
-# -------------------------------------------------------------------------------- sharpness
 @dataclass(frozen=True)
 class Sharpness:
     """As multiples of the claimed law's: what picks look like, and what it is at least."""
@@ -183,7 +180,6 @@ def _largest(holds: Callable[[float], bool]) -> float:
     return low
 
 
-# ------------------------------------------------------------------------------------ losses
 def losses(study: Study, one: Chosen, factor: float) -> FloatArray:
     """(M,) what each canary loses by a choice that is so many times as sharp as its claim."""
     if not factor:

@@ -96,7 +96,6 @@ def judge(fits: Sequence[Watched]) -> AuditVerdict:
     )
 
 
-# ------------------------------------------------------------------------------------ the white box
 def _by_kind(fits: Sequence[Watched]) -> list[KindOfRelease]:
     groups: dict[type, list[tuple[Study, Released]]] = {}
     for fit in fits:
@@ -214,7 +213,6 @@ def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArr
     return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)
 
 
-# -------------------------------------------------------------------------------------- one run
 def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
     """How many of all guesses are right. "In" is guessed where half its own pull is seen."""
     right = total = 0

@@ -144,7 +144,6 @@ def weight_of(bundle: Sequence[Query]) -> int:
     return weight.bytes
 
 
-# ------------------------------------------------------------------------------------------ values
 def of_digits(number: int) -> int:
     """Decimal digits, a few too many."""
     return 2 + abs(number).bit_length() // 3
@@ -175,7 +174,6 @@ def of_leaves(leaves: int, outputs: int) -> int:
     return leaves * (NUMBER // 2 + NUMBER * outputs)
 
 
-# ----------------------------------------------------------------------------------------- cutting
 def cut(queries: Sequence[Query], *, travels: bool) -> list[list[Query]]:
     """The queries as bundles, in order, each as long as one may be.
 
@@ -205,7 +203,6 @@ def _require_room(query: Query, integers: int, weight: Weight | None) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------- sizes
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """The most that a flow asks, known from public values before it runs.

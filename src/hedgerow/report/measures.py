@@ -86,7 +86,6 @@ def _variance(measure: TableMeasure, counts: FloatArray, variance: float | Float
     return total
 
 
-# ---------------------------------------------------------------------------------- two classes
 def two_class_measures(
     counts: FloatArray,
     variance: float,
@@ -206,7 +205,6 @@ def _second_share(row: FloatArray) -> float:
     return float(row[1] / row.sum()) if row.sum() else math.nan
 
 
-# -------------------------------------------------------------------------------- more classes
 def many_class_measures(
     counts: FloatArray, variance: float, confidence: float
 ) -> dict[str, EstimatedMeasure]:
@@ -227,7 +225,6 @@ def right_and_wrong(counts: FloatArray, variance: float) -> tuple[FloatArray, Fl
     return table, variance * np.array([classes * (classes - 1.0), float(classes)])
 
 
-# -------------------------------------------------------------------------------------- numbers
 def number_measures(
     errors: FloatArray,
     error_edges: Sequence[float],

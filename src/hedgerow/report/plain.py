@@ -10,24 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from hedgerow.errors import SpecError
-from hedgerow.models.model import Curve, Model, Output
+from hedgerow.models.model import Curve, Output
 from hedgerow.models.tree import Tree
-from hedgerow.report.weighing import weight_of_a_tree
+from hedgerow.report.weighing import Readable, weight_of_a_tree
 from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
-from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import token_of
 
 Values = tuple[float, ...]
-
-
-class Predicting(Protocol):
-    """A fitted estimator, or a model read back from its file."""
-
-    schema_: Schema
-    model_: Model
 
 
 class OutputLink(Enum):
@@ -78,7 +69,7 @@ class PlainModel:
         return self.curves + self.trees
 
 
-def plain(model: Predicting) -> PlainModel:
+def plain(model: Readable) -> PlainModel:
     """The plain form of a fitted estimator."""
     if getattr(model, "model_", None) is None:
         raise SpecError("this estimator is not fitted; call fit first, or load a saved model.")
@@ -141,7 +132,6 @@ def _halved(column: int, runs: list[tuple[int, Values]]) -> PlainNode:
     )
 
 
-# ------------------------------------------------------------------------------- reading questions
 def is_missing_in(grid: Grid, cells: int) -> bool:
     return bool(cells >> grid.missing & 1)
 
@@ -211,7 +201,6 @@ def nodes_of(root: PlainNode) -> Iterator[PlainNode]:
             waiting += [node.no, node.yes]
 
 
-# -------------------------------------------------------------------------------------- categories
 def spellings(grid: Grid) -> dict[str, int]:
     """Texts by which databases and data frames tell a listed category or a missing value.
 

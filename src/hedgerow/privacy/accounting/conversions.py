@@ -48,7 +48,6 @@ class Selection(Enum):
     REPORT_NOISY_MAX = "report_noisy_max"
 
 
-# -------------------------------------------------------------------------------------- budgets
 def check_promise(epsilon: Fraction, delta: Fraction) -> None:
     """Refuses numbers that promise nothing."""
     if not is_epsilon(exact(epsilon, "epsilon")):
@@ -112,7 +111,6 @@ def epsilon_of(measure: Measure, spent: Cost, delta: Fraction) -> float:
     return rounding.float_above(bound(spent, delta))
 
 
-# ---------------------------------------------------------------------------------------- noise
 def noise_law(measure: Measure, cost: Cost, sensitivity: Sensitivity) -> NoiseLaw:
     """The least noise, on integers, whose release costs at most `cost`.
 
@@ -150,7 +148,6 @@ def cost_of(measure: Measure, law: NoiseLaw, sensitivity: Sensitivity) -> Cost:
             return math.inf
 
 
-# ------------------------------------------------------------------------------------ selection
 @lru_cache(maxsize=4096)
 def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fraction:
     """The epsilon of a selection that costs `cost`, rounded down.
@@ -231,7 +228,6 @@ def _mu_squared_of_pure(epsilon: Fraction) -> Fraction:
     return rounding.above(8 * x**2)
 
 
-# ----------------------------------------------------------------------------------------- zCDP
 def _epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
     """Least of a rho + log(1 - 1/a) - log(a delta) / (a - 1); every a > 1 is a bound.
 

@@ -84,7 +84,6 @@ def worst_total(charges: Iterable[Charge]) -> Cost:
     return tally.total
 
 
-# ------------------------------------------------------------------------------ keeping the total
 _Units = int | float
 """A cost as a whole number of a tally's units, or infinity."""
 
@@ -192,7 +191,6 @@ class Tally:
         return found
 
 
-# ------------------------------------------------------------------------------------- refusing
 def study_of(charges: Sequence[Charge], round_id: str) -> str:
     studies = {charge.study for charge in charges}
     if len(studies) != 1:
@@ -245,7 +243,6 @@ def readable_cost(cost: Cost) -> str:
     return str(cost) if cost.denominator < 10**6 else f"{float(cost):.6g} ({cost})"
 
 
-# ------------------------------------------------------------------------------------ in memory
 class MemoryLedger:
     """A ledger as long as the process, with one limit: for simulated sites and coordinators."""
 

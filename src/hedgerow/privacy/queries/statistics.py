@@ -351,7 +351,6 @@ class CurveNewton(_Fractional):
         return misfit_of_loss(LogLoss(), schema) or misfit_of_model(start, schema)
 
 
-# ------------------------------------------------------------------------------------- misfits
 def _other_classes(n_classes: int, schema: Schema) -> str | None:
     found = len(schema.classes or ())
     return None if n_classes == found else f"{n_classes} classes were named; there are {found}"

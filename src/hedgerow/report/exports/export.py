@@ -9,10 +9,11 @@ from typing import Protocol
 from hedgerow.errors import SpecError
 from hedgerow.report import registry
 from hedgerow.report.exports import dot, onnx, plain_text, python, sql, xgboost
-from hedgerow.report.plain import PlainModel, Predicting, plain
+from hedgerow.report.plain import PlainModel, plain
+from hedgerow.report.weighing import Readable
 
 
-class Handed(Predicting, registry.Stated, Protocol):
+class Handed(Readable, registry.Stated, Protocol):
     """A fitted estimator, or a model read back from its file."""
 
 

@@ -127,7 +127,6 @@ def _title(form: PlainModel) -> str:
     return form.name
 
 
-# ------------------------------------------------------------------------------------- the sections
 def _tree_section(model: Reportable, form: PlainModel) -> Html:
     if not form.trees:
         return sections.section("tree", "Trees", tag("p", "The model has curves only."))
@@ -237,7 +236,6 @@ def _why_section(form: PlainModel) -> Html:
     )
 
 
-# ---------------------------------------------------------------------------------- for the script
 def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
     score = model.model_.score
     curves = [mean_of_curve(model, curve).tolist() for curve in score.curves]
@@ -293,7 +291,6 @@ def page_file(name: str) -> str:
     return files("hedgerow.report.page").joinpath(name).read_text("utf-8")
 
 
-# ---------------------------------------------------------------------------------- in a notebook
 def card(model: Reportable) -> str:
     """A few lines for a notebook: what it is, what it promises."""
     form, said = plain(model), model.privacy_
