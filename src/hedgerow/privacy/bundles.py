@@ -265,16 +265,9 @@ class Size:
         return self._larger(self, self.rounds * times, self.rounds_alone * times)
 
     def _larger(self, other: Size, rounds: int, alone: int) -> Size:
-        return Size(
-            queries=max(self.queries, other.queries),
-            integers=max(self.integers, other.integers),
-            bytes=max(self.bytes, other.bytes),
-            candidates=max(self.candidates, other.candidates),
-            steps=max(self.steps, other.steps),
-            leaves=max(self.leaves, other.leaves),
-            rounds=rounds,
-            rounds_alone=alone,
-        )
+        names = [f.name for f in fields(self)]
+        larger = {name: max(getattr(self, name), getattr(other, name)) for name in names}
+        return Size(**larger | {"rounds": rounds, "rounds_alone": alone})
 
     def rounds_of(self, parties: int) -> int:
         return self.rounds if parties > 1 else self.rounds_alone

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
@@ -23,6 +22,7 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoiseLaw,
     NoNoise,
 )
+from hedgerow.privacy.queries.choices import Mechanism
 from hedgerow.schema.rules import exact, shown_value
 
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
@@ -38,14 +38,6 @@ WEAK_DELTA_WORDS = (
     "delta is above 1e-4: a mechanism that publishes one record in ten thousand keeps such a "
     "promise. Use a delta well below 1 / the number of records."
 )
-
-
-class Selection(Enum):
-    """How one of several candidates is drawn by its scores."""
-
-    EXPONENTIAL = "exponential"
-    PERMUTE_AND_FLIP = "permute_and_flip"
-    REPORT_NOISY_MAX = "report_noisy_max"
 
 
 def check_promise(epsilon: Fraction, delta: Fraction) -> None:
@@ -158,7 +150,7 @@ def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fractio
     Proof: docs/proofs/discrete_gaussian_gdp.md.
     """
     _check_positive(cost)
-    ranged = Selection(chooser) is Selection.EXPONENTIAL
+    ranged = Mechanism(chooser) is Mechanism.EXPONENTIAL
     match measure:
         case Measure.PURE:
             return cost
