@@ -216,8 +216,8 @@ CHOICES: Final = (
     Slip(
         "report-noisy-max is priced by a range that it does not keep",
         "privacy/accounting/conversions.py",
-        "ranged = Selection(chooser) is Selection.EXPONENTIAL",
-        "ranged = Selection(chooser) is not Selection.PERMUTE_AND_FLIP",
+        "ranged = Mechanism(chooser) is Mechanism.EXPONENTIAL",
+        "ranged = Mechanism(chooser) is not Mechanism.PERMUTE_AND_FLIP",
         "unit/test_accounting.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
     ),
     Slip(

@@ -211,7 +211,7 @@ SECAGG: Final = (
     ),
     Slip(
         "a peer's ledger may go back",
-        "secagg/heads.py",
+        "secagg/membership.py",
         "            require(seen is None or follows(one.head, seen), Code.LEDGER_ROLLED_BACK)\n",
         "            _ = follows(one.head, seen or one.head)\n",
         "unit/test_secagg_heads.py"
@@ -219,14 +219,14 @@ SECAGG: Final = (
     ),
     Slip(
         "a head counts without its owner's signature",
-        "secagg/heads.py",
+        "secagg/membership.py",
         "if told is not None and told.is_by(self.roster.sites[self.me]):",
         "if told is not None:",
         "unit/test_secagg_heads.py::test_a_false_head_told_by_a_peer_stops_nobody",
     ),
     Slip(
         "a site does not look at the head that somebody holds of it",
-        "secagg/heads.py",
+        "secagg/membership.py",
         "        require(mine == found, Code.LEDGER_ROLLED_BACK)\n",
         "        _ = mine == found\n",
         "unit/test_secagg_heads.py"

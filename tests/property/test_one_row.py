@@ -153,6 +153,6 @@ def test_one_row_is_predicted_as_it_is_among_others(monkeypatch: pytest.MonkeyPa
     whole = outputs(model, rows, schema)
     for i in range(len(rows)):
         assert outputs(model, rows[i : i + 1], schema).tobytes() == whole[i : i + 1].tobytes()
-    monkeypatch.setattr(predicting, "code_of", lambda value, grid: 0)  # a twin that is wrong
+    monkeypatch.setattr(predicting, "code_of_value", lambda value, grid: 0)  # a twin that is wrong
     broken = [outputs(model, rows[i : i + 1], schema) for i in range(len(rows))]
     assert np.concatenate(broken).tobytes() != whole.tobytes()

@@ -16,7 +16,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.data.holders import declared_parties, split_by_party, split_persons
-from hedgerow.data.reading.columns import code_of
+from hedgerow.data.reading.columns import code_of_value
 from hedgerow.data.reading.encoding import encode
 from hedgerow.errors import DataError
 from hedgerow.schema.tokens import token_of
@@ -50,7 +50,7 @@ def test_a_reader_that_infers_types_is_caught_and_a_death_is_told_with_its_pair(
 def test_any_value_has_a_code_and_no_error(kind: str) -> None:
     value = KINDS[kind]
     for grid in SCHEMA.grids:
-        assert 0 <= code_of(value, grid) < grid.n_cells
+        assert 0 <= code_of_value(value, grid) < grid.n_cells
 
 
 @pytest.mark.parametrize("width", [np.float16, np.float32, np.float64, np.longdouble])
@@ -59,7 +59,7 @@ def test_a_number_has_one_code_in_all_widths_and_containers(width: Any) -> None:
     typed = np.stack([values] * 4, axis=1)
     loose = typed.astype(object)
     tables = [typed, loose, loose.tolist(), pd.DataFrame(typed, columns=NAMES)]
-    expected = [[code_of(float(value), grid) for value in values] for grid in SCHEMA.grids]
+    expected = [[code_of_value(float(value), grid) for value in values] for grid in SCHEMA.grids]
     assert all(encode(table, SCHEMA).codes.tolist() == expected for table in tables)
 
 

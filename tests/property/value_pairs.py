@@ -29,7 +29,7 @@ import pyarrow as pa
 from effort import LONG
 from hedgerow.data.holders import split_by_party, split_persons
 from hedgerow.data.reading import encoding, sources
-from hedgerow.data.reading.columns import code_of, is_plain, number_of
+from hedgerow.data.reading.columns import code_of_value, is_plain, number_of
 from hedgerow.data.reading.containers import objects_of
 from hedgerow.data.reading.encoding import encode
 from hedgerow.methods.inputs import checked_rows
@@ -282,7 +282,7 @@ def sites_in(values: Sequence[Any]) -> list[Any]:
 
 
 def code_alone(value: Any) -> list[int]:
-    return [code_of(value, grid) for grid in SCHEMA.grids]
+    return [code_of_value(value, grid) for grid in SCHEMA.grids]
 
 
 def class_alone(value: Any) -> int | None:

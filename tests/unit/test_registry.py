@@ -31,7 +31,7 @@ LEFT_OUT = {
 
 def entry_of(name: str) -> dict:
     model = SimpleNamespace(schema_=THREE, privacy_=stated(STUDIES[name]))
-    text = registry.written(model)
+    text = registry.registry_text(model)
     found = yaml.safe_load(text)
     assert found == registry.registry_entry(model)
     return found
@@ -86,7 +86,7 @@ def test_what_a_study_says_of_its_model_is_filled_in():
     )
     said = replace(stated(STUDIES["shares"]), about=about)
     model = SimpleNamespace(schema_=THREE, privacy_=said)
-    entry = yaml.safe_load(registry.written(model))
+    entry = yaml.safe_load(registry.registry_text(model))
     assert complaints(entry) == set()
     basic = entry["deployment"]["basic"]
     assert basic["data_curators"][0]["data_curator_name"] == "Five hospitals"
@@ -117,5 +117,5 @@ def test_a_value_that_the_registry_does_not_list_is_seen():
 def test_texts_with_quotes_colons_and_line_breaks_survive(odd):
     said = replace(stated(STUDIES["shares"]), neighbours=odd)
     model = SimpleNamespace(schema_=THREE, privacy_=said)
-    found = yaml.safe_load(registry.written(model))["deployment"]
+    found = yaml.safe_load(registry.registry_text(model))["deployment"]
     assert found["privacy_loss"]["privacy_unit_details"] == odd

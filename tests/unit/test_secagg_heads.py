@@ -21,8 +21,8 @@ from hedgerow.secagg.envelope import (
     follows,
     seal_message,
 )
-from hedgerow.secagg.heads import Heads
 from hedgerow.secagg.keys import COORDINATOR
+from hedgerow.secagg.membership import Heads
 from hedgerow.secagg.messages import Keys
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))

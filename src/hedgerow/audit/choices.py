@@ -29,15 +29,15 @@ from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray
 
 MOST_CHOICES = 40
 """Of one fit that are drawn again; the first ones, which hold most records."""
-DRAWS = 1_000
+PICKS_DRAWN = 1_000
 """Picks of all choices of a fit together."""
 SHARPEST = 16.0
-BISECTIONS = 14
+HALVINGS = 14
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 NEGLIGIBLE = 45.0  # nats
-STEP = 0.1  # between values of noisy scores, in deviations of their noise
+SCORE_STEP = 0.1  # between values of noisy scores, in deviations of their noise
 RAREST = 1e-12
-WORDS = {
+LAW_WORDS = {
     Mechanism.EXPONENTIAL: "choices, exponential",
     Mechanism.PERMUTE_AND_FLIP: "choices, permute-and-flip",
     Mechanism.REPORT_NOISY_MAX: "choices, report-noisy-max",
@@ -59,7 +59,6 @@ class Chosen:
     picks: IntArray  # (draws,)
 
 
-# ---------------------------------------------------------------------------------- watching
 def chosen_in(
     study: Study,
     pairs: Sequence[tuple[Query, Reply]],
@@ -75,7 +74,7 @@ def chosen_in(
         for site, pick in enumerate(reply.indices)  # type: ignore[union-attr]
     ][:MOST_CHOICES]
     members = [Member(study, rows, Policy.open()) for rows in holders]
-    draws = -(-DRAWS // max(len(asked), 1))
+    draws = -(-PICKS_DRAWN // max(len(asked), 1))
     found = []
     for query, site, pick in asked:
         picks = members[site].respond([query] * draws, SecretRandomness()).picks
@@ -102,7 +101,6 @@ def _scores(
     return scores_by(query, count, study.schema).astype(np.float64)
 
 
-# ------------------------------------------------------------------------------------- laws
 def log_chances(mechanism: Mechanism, scores: FloatArray) -> FloatArray:
     """(k,) of each candidate, if scores are in nats of the law."""
     return LAWS[mechanism](scores - scores.max())
@@ -125,7 +123,7 @@ def _permute_and_flip(below: FloatArray) -> FloatArray:
 def _report_noisy_max(below: FloatArray) -> FloatArray:
     """By the winner's noisy score; noise in units of a lattice this fine is as good as real."""
     end = NEGLIGIBLE / 2.0 + math.log(len(below))
-    at = np.arange(-NEGLIGIBLE / 2.0, end, STEP)[:, None] - below  # (values, k)
+    at = np.arange(-NEGLIGIBLE / 2.0, end, SCORE_STEP)[:, None] - below  # (values, k)
     density = -np.abs(at) + math.log(0.5)
     reached = np.where(at < 0.0, at + math.log(0.5), np.log1p(-0.5 * np.exp(-np.abs(at))))
     others = reached.sum(axis=1)[:, None] - reached
@@ -140,7 +138,6 @@ LAWS: dict[Mechanism, Callable[[FloatArray], FloatArray]] = {
 }
 
 
-# -------------------------------------------------------------------------------- sharpness
 @dataclass(frozen=True)
 class Sharpness:
     """As multiples of the claimed law's: what picks look like, and what it is at least."""
@@ -177,13 +174,12 @@ def _shortfall(one: Chosen, factor: float) -> tuple[float, float]:
 
 def _largest(holds: Callable[[float], bool]) -> float:
     low, high = 0.0, SHARPEST
-    for _ in range(BISECTIONS):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
 
-# ------------------------------------------------------------------------------------ losses
 def losses(study: Study, one: Chosen, factor: float) -> FloatArray:
     """(M,) what each canary loses by a choice that is so many times as sharp as its claim."""
     if not factor:

@@ -51,7 +51,7 @@ def told_in(study: Study, holder: Rows, draws: Draws, included: BoolArray) -> To
     canaries = int(included.sum())
     many = _repeated(holder, draws)
     if study.label_reports is not None:
-        return _told_in_bits(study, study.label_reports, holder, many, canaries)
+        return _told_in_bits(study.label_reports, holder, many, canaries)
     own = _told_labels(study, holder)[holder.n - canaries :]
     right = _told_labels(study, many) == _labels(many)
     return ToldLabels(
@@ -64,9 +64,7 @@ def told_in(study: Study, holder: Rows, draws: Draws, included: BoolArray) -> To
     )
 
 
-def _told_in_bits(
-    study: Study, reports: BloomReports, holder: Rows, many: Rows, canaries: int
-) -> ToldLabels:
+def _told_in_bits(reports: BloomReports, holder: Rows, many: Rows, canaries: int) -> ToldLabels:
     """A canary's label is guessed to be the one whose bits are nearest."""
     bits, code = permanent_bits(many, reports), reports.code
     apart = (permanent_bits(holder, reports)[:, None, :] != code).sum(axis=2)
@@ -96,14 +94,8 @@ def _told_labels(study: Study, rows: Rows) -> IntArray:
 def _repeated(rows: Rows, draws: Draws) -> Rows:
     """The same records many times over, each copy with a draw of its own."""
     times = -(-RECORDS // rows.n)
-    repeated = Encoded(
-        codes=np.tile(rows.codes, (1, times)),
-        y=np.tile(_labels(rows).astype(np.uint8), times),
-        persons=None,
-        clamped={},
-        unknown={},
-        skipped=0,
-    )
+    labels = np.tile(_labels(rows).astype(np.uint8), times)
+    repeated = Encoded(codes=np.tile(rows.codes, (1, times)), y=labels)
     return Rows(repeated, rows.schema, draws)
 
 

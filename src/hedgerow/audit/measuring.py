@@ -70,7 +70,7 @@ class AuditVerdict:
         return below and all(kind.is_sound for kind in self.kinds)
 
 
-def verdict(fits: Sequence[Watched]) -> AuditVerdict:
+def judge(fits: Sequence[Watched]) -> AuditVerdict:
     study = fits[0].study
     if study.placement is Placement.NOWHERE:
         raise SpecError(
@@ -81,7 +81,7 @@ def verdict(fits: Sequence[Watched]) -> AuditVerdict:
         kind, white_box, (right, total) = _of_labels(fits)
         kinds = [kind]
     else:
-        by_law = [_choices(fits, law) for law in choices.WORDS]
+        by_law = [_choices(fits, law) for law in choices.LAW_WORDS]
         kinds = [*_by_kind(fits), *(kind for kind, _ in by_law if kind is not None)]
         white_box = _whole_path(fits, [lost for _, lost in by_law])
         right, total = _guesses(fits)
@@ -96,7 +96,6 @@ def verdict(fits: Sequence[Watched]) -> AuditVerdict:
     )
 
 
-# ------------------------------------------------------------------------------------ the white box
 def _by_kind(fits: Sequence[Watched]) -> list[KindOfRelease]:
     groups: dict[type, list[tuple[Study, Released]]] = {}
     for fit in fits:
@@ -139,7 +138,7 @@ def _choices(
             lost[k] += losses
     numbers = sum(len(one.picks) for _, one in group)
     noise = 1.0 / sharp.measured if sharp.measured else math.inf
-    return KindOfRelease(choices.WORDS[law], numbers, noise, most), lost
+    return KindOfRelease(choices.LAW_WORDS[law], numbers, noise, most), lost
 
 
 def _of_labels(fits: Sequence[Watched]) -> tuple[KindOfRelease, float, tuple[int, int]]:
@@ -214,7 +213,6 @@ def _whole_path(fits: Sequence[Watched], lost_by_choices: Sequence[list[FloatArr
     return conversions.epsilon_of(study.measure, Fraction(lost), study.noise_delta)
 
 
-# -------------------------------------------------------------------------------------- one run
 def _guesses(fits: Sequence[Watched]) -> tuple[int, int]:
     """How many of all guesses are right. "In" is guessed where half its own pull is seen."""
     right = total = 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.audit.measuring import AuditVerdict, verdict
+from hedgerow.audit.measuring import AuditVerdict, judge
 from hedgerow.audit.watching import watched_fit
 from hedgerow.errors import SpecError
 from hedgerow.papers.by_name import Maker, estimators, paper_methods
@@ -61,7 +61,7 @@ def audited(
         model = kind(schema, epsilon=epsilon, delta=delta, placement=placement, **parameters)
         rows, extra = _made_up(n_rows, number, rng), _made_up(canaries, number, rng, extreme=True)
         found.append(watched_fit(model, schema, rows, extra, parties, rng))
-    return verdict(found)
+    return judge(found)
 
 
 def _made_up(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, tell, warnings_as_lines
-from hedgerow.cli.fit import typed_estimator
+from hedgerow.cli.fit import asked_for, typed_estimator
 from hedgerow.cli.writing import Force, check_output
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def choose(
     with warnings_as_lines(quiet):
         made = _candidates(candidates, known, epsilon, delta, ledger)
     if len(made) == 1 and not stage:
-        raise _mistake("one candidate was given; name two or more, or stages of it: --stage 10")
+        raise asked_for("one candidate was given", "name two or more, or stages of it: --stage 10")
     for one in made:
         one.progress = on_terminal(quiet)
     with warnings_as_lines(quiet):
@@ -108,9 +108,3 @@ def _candidates(
     warn_if_weak(parts["delta"])
     share = {name: float_below(total / len(texts)) for name, total in parts.items()}
     return [typed_estimator(text, {"schema": schema, "ledger": ledger, **share}) for text in texts]
-
-
-def _mistake(words: str) -> Exception:
-    from hedgerow.errors import SpecError
-
-    return SpecError(f"{words}.")

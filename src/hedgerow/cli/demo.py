@@ -5,21 +5,20 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say_json
 from hedgerow.cli.writing import Force, check_output
-from hedgerow.methods.boosted_trees import BoostedTreesClassifier
-from hedgerow.privacy.statement.record import RunRecord
-from hedgerow.report.importances import importances
-from hedgerow.report.page.sections import many
-from hedgerow.report.text import explain, hanging
 from hedgerow.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+    from hedgerow.privacy.statement.record import RunRecord
 
 # --------------------------------------------------------------------------------------------------
 # Five simulated hospitals that together learn what none of them can learn alone.
@@ -90,6 +89,8 @@ def _written(column: Any) -> list[str]:
 
 
 def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
+    from hedgerow.report.text import hanging
+
     rng = np.random.default_rng(DEMO_SEED)
     X, y = patients(sum(SIZES), rng)
     hospital = np.repeat(np.arange(len(SIZES)), SIZES)
@@ -108,6 +109,8 @@ def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
 
 
 def _estimator(progress: bool = False) -> BoostedTreesClassifier:
+    from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+
     return BoostedTreesClassifier(
         SCHEMA, epsilon=DEMO_EPSILON, random_state=DEMO_SEED, progress=progress
     )
@@ -152,6 +155,8 @@ def _numbers(X: Any) -> Any:
 
 
 def _print_comparison(console: Console, auc: dict[str, float]) -> None:
+    from rich.table import Table
+
     table = Table("who trains", "promise", "AUC")
     for who, value in auc.items():
         table.add_row(who, "none" if who == BARE else f"epsilon {DEMO_EPSILON:g}", f"{value:.3f}")
@@ -162,6 +167,9 @@ def _print_comparison(console: Console, auc: dict[str, float]) -> None:
 
 
 def _print_model(console: Console, model: BoostedTreesClassifier, patient: Any) -> None:
+    from hedgerow.report.importances import importances
+    from hedgerow.report.text import explain, hanging
+
     console.print("\n[bold]What it found[/bold]\n")
     for name, part in list(importances(model).items())[:5]:
         console.print(f"  {name:<17} {part:4.0%}")
@@ -170,6 +178,8 @@ def _print_model(console: Console, model: BoostedTreesClassifier, patient: Any) 
 
 
 def _print_manifest(console: Console, run: RunRecord) -> None:
+    from hedgerow.report.page.sections import many
+
     first = run.rounds[0]
     console.print(f"\n[bold]What left each hospital in round {first.number}[/bold]\n")
     for line in first.manifest:

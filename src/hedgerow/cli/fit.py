@@ -104,7 +104,7 @@ def fit(
     from hedgerow.report.evaluation import kept_evaluation
 
     if not data:
-        raise _asked_for("no rows were given", "name a file for each site: --data a.csv")
+        raise asked_for("no rows were given", "name a file for each site: --data a.csv")
     check_place(output)  # before anything is spent
     check_output(output, study, schema, ledger, *data, force=force)
     flags = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "hold_out": hold_out}
@@ -141,9 +141,9 @@ def _selected(data: list[str], sql: str | None) -> list[Any]:
 
 def _pushed_down(model: PrivateEstimator, data: list[str], **asked: Any) -> None:
     if len(data) > 1:
-        raise _asked_for(f"{len(data)} databases were given", "let one of them make the sums")
+        raise asked_for(f"{len(data)} databases were given", "let one of them make the sums")
     if model.hold_out is not None:
-        raise _asked_for(
+        raise asked_for(
             "records are to be held out, which a database that makes the sums cannot do",
             "leave out --push-down, or hold none out",
         )
@@ -156,10 +156,10 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
 
     said = sorted(name for name, value in flags.items() if value is not None and name != "ledger")
     if said:
-        raise _asked_for(f"the study says {said} already", "leave these flags out")
+        raise asked_for(f"the study says {said} already", "leave these flags out")
     read = StudyFile.read(path)
     if len(data) != len(read.site):
-        raise _asked_for(
+        raise asked_for(
             f"the study has {len(read.site)} sites and {len(data)} files were given",
             f"give one for each of {list(read.names)}, in this order",
         )
@@ -172,7 +172,7 @@ def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> P
     import hedgerow
 
     if schema is None:
-        raise _asked_for("no schema was given", "draft one: hedgerow schema draft rows.csv")
+        raise asked_for("no schema was given", "draft one: hedgerow schema draft rows.csv")
     known = hedgerow.Schema.from_toml(schema)
     if name is None:
         name = ESTIMATOR if known.target is None else ESTIMATOR.replace("Classifier", "Regressor")
@@ -180,7 +180,7 @@ def _of_flags(schema: Path | None, name: str | None, flags: dict[str, Any]) -> P
     return typed_estimator(name, {"schema": known, **given})
 
 
-def _asked_for(found: str, todo: str) -> Exception:
+def asked_for(found: str, todo: str) -> Exception:
     from hedgerow.errors import SpecError
 
     return SpecError(f"{found}; {todo}.")

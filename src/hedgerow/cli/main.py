@@ -6,17 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli import (
-    audit,
-    choose,
-    demo,
-    fit,
-    ledger,
-    models,
-    schema,
-    site,
-    study,
-)
+from hedgerow.cli import audit, choose, demo, fit, ledger, models, schema, site, study
 from hedgerow.cli.console import guarded, tell
 
 # --------------------------------------------------------------------------------------------------
@@ -31,10 +21,7 @@ def warm() -> None:
     tell(f"All loops are ready, kept in {warming.place() or 'this process alone'}.")
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(demo.demo)
 app.add_typer(schema.app, name="schema")
 app.command()(fit.fit)

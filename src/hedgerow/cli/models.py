@@ -26,7 +26,7 @@ RowsPath = Annotated[str, typer.Argument(help="A .csv or .parquet file.")]
 OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")]
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-MOST_SHOWN = 10
+MOST_COLUMNS = 10
 BAR = 30
 
 
@@ -109,7 +109,7 @@ def show(
 def _bars(found: dict[str, float]) -> str:
     """Columns by what they bring about, in letters that every terminal has."""
     width = max(len(name) for name in found)
-    shown = [(name, part) for name, part in found.items() if part > 0][:MOST_SHOWN]
+    shown = [(name, part) for name, part in found.items() if part > 0][:MOST_COLUMNS]
     most = max((part for _, part in shown), default=1.0)
     lines = [
         f"  {name:<{width}} {part:5.1%} {'#' * max(1, round(BAR * part / most))}"

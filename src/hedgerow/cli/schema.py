@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,6 @@ from hedgerow.cli.console import FOUND_SOMETHING, Json, Quiet, say_json, tell, w
 from hedgerow.cli.writing import Force, check_output
 from hedgerow.errors import SpecError
 from hedgerow.schema.schema import Feature, Hashed, Mark, Numeric, Schema, Target
-
-if TYPE_CHECKING:
-    from hedgerow.schema.schema import Schema
-
 
 # --------------------------------------------------------------------------------------------------
 # One question for each value of a schema that was read from rows.
@@ -119,8 +115,6 @@ def draft(
     quiet: Quiet = False,
 ) -> None:
     """Types, round ranges and values as rows show them, to be corrected and confirmed."""
-    from hedgerow.schema.schema import Schema
-
     if output is not None:
         check_output(output, rows, force=force)
     with warnings_as_lines(quiet):
@@ -167,7 +161,6 @@ def check(
 def _read(path: Path) -> tuple[Schema | None, list[str]]:
     """The schema, if the file tells one, and all that is wrong with it."""
     from hedgerow.schema.problems import Problems
-    from hedgerow.schema.schema import Schema
     from hedgerow.schema.toml import parsed_toml
 
     content, problems = parsed_toml(path), Problems()
@@ -205,9 +198,6 @@ def confirm(
 
     Enter confirms; new values replace those shown ("0 110", or "north, south"); "-" leaves it open.
     """
-    from hedgerow.errors import SpecError
-    from hedgerow.schema.schema import Mark, Schema
-
     shown = schema.read_bytes() if schema.is_file() else b""
     known = Schema.from_toml(schema)
     tell("Known without looking at the rows? Enter = yes, new values replace, - = not yet.")

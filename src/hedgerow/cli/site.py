@@ -319,7 +319,6 @@ def lock_flare(
         tell(path)
 
 
-# ------------------------------------------------------------------------------------------ showing
 def _rows_at(
     data: str, target: str, person: str | None, sql: str | None, push_down: bool
 ) -> DataPlace:

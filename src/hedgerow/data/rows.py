@@ -106,23 +106,23 @@ class Rows:
     def with_labels(self, labels: NDArray[np.uint8]) -> Rows:
         """The same records, with the same draws, under other labels."""
         names = self._record_ids  # before the labels change, since content names a record
-        relabelled = _encoded(self.codes, labels, self._persons)
+        relabelled = Encoded(codes=self.codes, y=labels, persons=self._persons)
         return Rows(relabelled, self.schema, self._draws, lambda: names)
 
     def block(self, part: slice) -> Rows:
         """Some of the rows, with the draws that they have among all."""
-        y = None if self._y is None else self._y[part]
-        persons = None if self._persons is None else self._persons[part]
-        some = _encoded(np.ascontiguousarray(self.codes[:, part]), y, persons)
-        return Rows(some, self.schema, self._draws, lambda: self._record_ids[part])
+        return self._some(part)
 
     def part(self, test: HeldOut, outcome: int) -> Rows:
         """The records whose own draw fell on this outcome; their names stay what they were."""
-        keep = np.flatnonzero(self.fold(test) == outcome)
-        y = None if self._y is None else self._y[keep]
-        persons = None if self._persons is None else self._persons[keep]
-        kept = _encoded(np.ascontiguousarray(self.codes[:, keep]), y, persons)
-        return Rows(kept, self.schema, self._draws, lambda: self._record_ids[keep])
+        return self._some(np.flatnonzero(self.fold(test) == outcome))
+
+    def _some(self, at: slice | NDArray[np.intp]) -> Rows:
+        y = None if self._y is None else self._y[at]
+        persons = None if self._persons is None else self._persons[at]
+        codes = np.ascontiguousarray(self.codes[:, at])
+        some = Encoded(codes=codes, y=y, persons=persons)
+        return Rows(some, self.schema, self._draws, lambda: self._record_ids[at])
 
     # ---- persons --------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Rows:
         words = self._secret.words("person", "", names)
         keep = np.flatnonzero(_places(self._persons, names[:, 1], names[:, 0], words) < most)
         y = None if self._y is None else self._y[keep]
-        kept = _encoded(self.codes[:, keep], y, self._persons[keep])
+        kept = Encoded(codes=self.codes[:, keep], y=y, persons=self._persons[keep])
         return Rows(kept, self.schema, self._draws)
 
     @property
@@ -290,12 +290,6 @@ def _bytes(column: NDArray[Any] | None, part: slice) -> Bytes | None:
 
 def _joined(*columns: Bytes | None) -> Bytes:
     return np.concatenate([column for column in columns if column is not None], axis=1)
-
-
-def _encoded(
-    codes: NDArray[np.uint8], y: NDArray[Any] | None, persons: NDArray[np.uint64] | None
-) -> Encoded:
-    return Encoded(codes=codes, y=y, persons=persons, clamped={}, unknown={}, skipped=0)
 
 
 def _keyed_hashes(contents: Bytes, key: bytes) -> NDArray[np.uint64]:

@@ -50,7 +50,6 @@ def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     return np.asarray(-(loss + query.scoring.balance * largest))
 
 
-# --------------------------------------------------------------------------- sums of the children
 def _children(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     """(k, m, C) sums of each candidate's children, from one histogram per feature.
 
@@ -149,7 +148,6 @@ def _cell_sets(chains: list[Chained]) -> IntArray:
     return bits.reshape(len(chains), m, N_CODES).astype(np.int64)
 
 
-# ----------------------------------------------------------------------------------------- losses
 def entropy_units(counts: IntArray, scoring: Scoring) -> IntArray:
     """(..., C) counts -> n times their entropy in nats, phi(n) - sum phi(c) with phi = x log x.
 

@@ -91,7 +91,6 @@ def _split_rows_plain(
     return n_left
 
 
-# --------------------------------------------------------------------------------------- loops
 def _encode_loop(
     values: FloatArray, cuts: FloatArray, guide: Codes, scale: float, out: Codes
 ) -> None:

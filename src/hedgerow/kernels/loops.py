@@ -20,7 +20,6 @@ MOST_PACKED = 2**30 // BLOCK  # smaller numbers: a block of them cannot overflow
 BYTE_LEAVES = 256  # up to here a leaf number is a byte, and a tree is evaluated 32 rows at a time
 
 
-# ---------------------------------------------------------------------------- sums over groups
 def sum_cells_loop(
     codes: GroupCodes, rows: Int32, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> bool:
@@ -160,7 +159,6 @@ def _add_channels(group: Array, starts: Array, stats: IntArray, out: IntArray) -
             out[first + np.uint64(c)] += stats[i, c]
 
 
-# --------------------------------------------------------------------------------------- trees
 def sum_leaves_loop(
     trees: Packed, codes: Codes, node_of: Int32, pairs: Int32, stats: IntArray, out: IntArray
 ) -> None:

@@ -66,7 +66,6 @@ def add_newton_vectors(
     ADD_VECTORS.run(*inputs, most + 0.5, total)
 
 
-# --------------------------------------------------------------------------------------- plain
 def _scaled_rows_plain(
     tables: FloatArray,
     codes: Codes,
@@ -112,7 +111,6 @@ def _sum_of(columns: Iterable[FloatArray]) -> FloatArray:
     return reduce(np.add, columns)
 
 
-# --------------------------------------------------------------------------------------- loops
 def _scaled_rows_loop(
     tables: FloatArray,
     codes: Codes,

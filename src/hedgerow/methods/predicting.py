@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.data.reading import encoding
-from hedgerow.data.reading.columns import code_of, number_of
+from hedgerow.data.reading.columns import code_of_value, number_of
 from hedgerow.data.reading.report import report_of, warn_of
 from hedgerow.kernels.threads import blocks, each
 from hedgerow.kernels.trees import add_values
@@ -87,7 +87,7 @@ def _code(grid: Grid, value: Any) -> int | None:
         return None
     if grid.kind is ColumnKind.NUMERIC:
         is_number = type(value) is not str or number_of(value) is not None
-        return code_of(value, grid) if is_number else None
+        return code_of_value(value, grid) if is_number else None
     token = token_of(value)
     is_read = grid.knows(token) or (grid.other and not isinstance(token, Unusable))
     return grid.category_code(token) if is_read else None

@@ -26,7 +26,7 @@ from hedgerow.schema.regions import Split
 from hedgerow.schema.schema import Schema
 
 NO_TEST = -1
-WORDS = 4  # a set of cells is 256 bits
+WORDS_IN_SET = 4  # a set of cells is 256 bits
 MOST_TESTS = 1 << 22  # in one bundle: 142 MB; more are refused before they are unpacked
 _PIECE = 1 << 20
 
@@ -39,10 +39,10 @@ class NodeTests:
     left: Words  # (N, 4) or (N, m, 4)
 
     def __post_init__(self) -> None:
-        if self.left.shape != (*self.feature.shape, WORDS):
+        if self.left.shape != (*self.feature.shape, WORDS_IN_SET):
             raise SpecError(
                 f"{self.feature.shape} tests came with sets of shape {self.left.shape}; give "
-                f"{WORDS} words for each."
+                f"{WORDS_IN_SET} words for each."
             )
 
     def picked(self, index: NDArray[np.intp], wanted: NDArray[np.bool_]) -> NodeTests:
@@ -75,7 +75,7 @@ class NodeTests:
     def from_dict(data: dict[str, Any]) -> NodeTests:
         shape, size = _shape_of(data), tests_in(data)
         feature = _numbers(data["feature"], "<i2", size).reshape(shape)
-        left = _numbers(data["left"], "<u8", size * WORDS).reshape(*shape, WORDS)
+        left = _numbers(data["left"], "<u8", size * WORDS_IN_SET).reshape(*shape, WORDS_IN_SET)
         return NodeTests(feature.astype(np.int16, copy=False), left.astype(np.uint64, copy=False))
 
     def __eq__(self, other: object) -> bool:

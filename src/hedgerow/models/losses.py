@@ -8,7 +8,7 @@ NumPy only; knows no tree and no query.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -82,25 +82,15 @@ class LogLoss:
     max_p (1 - p)(1 + c p) = (1 + c)^2 / (4 c).
     """
 
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def channels(self) -> int:
-        return 2
-
-    @property
-    def hessian_channels(self) -> int:
-        return 1
-
-    @property
-    def hessian_scale(self) -> float:
-        return BINARY_HESSIAN_SCALE
-
-    @property
-    def gradient_scale(self) -> float:
-        return 1.0
+    outputs: ClassVar[int] = 1
+    channels: ClassVar[int] = 2
+    hessian_channels: ClassVar[int] = 1
+    hessian_scale: ClassVar[float] = BINARY_HESSIAN_SCALE
+    gradient_scale: ClassVar[float] = 1.0
+    norms: ClassVar[Norms] = Norms(
+        (1 + BINARY_HESSIAN_SCALE) ** 2 / (4 * BINARY_HESSIAN_SCALE), 1.0, 1.0
+    )
+    hessian_norms: ClassVar[Norms] = Norms(0.25, 0.0625, 0.25)
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         p = sigmoid(raw[:, 0])
@@ -109,15 +99,6 @@ class LogLoss:
     def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         p = sigmoid(raw[:, :1])
         return np.asarray(p * (1.0 - p), np.float64)
-
-    @property
-    def norms(self) -> Norms:
-        c = BINARY_HESSIAN_SCALE
-        return Norms((1 + c) ** 2 / (4 * c), 1.0, 1.0)
-
-    @property
-    def hessian_norms(self) -> Norms:
-        return Norms(0.25, 0.0625, 0.25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +109,12 @@ class PlainLogLoss(LogLoss):
     |g| = 1 - p, g^2 + h^2 = (1 - p)^2 (1 + p^2) and |g| + h = 1 - p^2.
     """
 
-    @property
-    def hessian_scale(self) -> float:
-        return 1.0
+    hessian_scale: ClassVar[float] = 1.0
+    norms: ClassVar[Norms] = Norms(1.0, 1.0, 1.0)
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         p = sigmoid(raw[:, 0])
         return np.stack([p - target, p * (1.0 - p)], axis=1)
-
-    @property
-    def norms(self) -> Norms:
-        return Norms(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +125,8 @@ class SoftmaxLoss:
     """
 
     n_classes: int
+    hessian_scale: ClassVar[float] = SOFTMAX_HESSIAN_SCALE
+    gradient_scale: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if self.n_classes < 3:
@@ -165,14 +143,6 @@ class SoftmaxLoss:
     @property
     def hessian_channels(self) -> int:
         return self.n_classes
-
-    @property
-    def hessian_scale(self) -> float:
-        return SOFTMAX_HESSIAN_SCALE
-
-    @property
-    def gradient_scale(self) -> float:
-        return 1.0
 
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         p = softmax(raw)
@@ -193,8 +163,19 @@ class SoftmaxLoss:
         return Norms(1.0 - 1.0 / self.n_classes, 4.0 / 27.0, 0.25)
 
 
+class _Counting:
+    """A Hessian that is 1 for every record: its sum is a count."""
+
+    __slots__ = ()
+    hessian_channels: ClassVar[int] = 1
+    hessian_norms: ClassVar[Norms] = Norms(1.0, 1.0, 1.0)
+
+    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
+        return np.ones((len(target), 1))
+
+
 @dataclass(frozen=True, slots=True)
-class SquaredLoss:
+class SquaredLoss(_Counting):
     """Squared error with clipped residuals: channels (-clip(y - f, R) / R, weight).
 
     The first is the gradient in units of R, the second a count in units of `weight`; there is no
@@ -205,18 +186,8 @@ class SquaredLoss:
     high: float
     clip: float
     weight: float = 0.25
-
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def channels(self) -> int:
-        return 2
-
-    @property
-    def hessian_channels(self) -> int:
-        return 1
+    outputs: ClassVar[int] = 1
+    channels: ClassVar[int] = 2
 
     @property
     def hessian_scale(self) -> float:
@@ -231,20 +202,13 @@ class SquaredLoss:
         g = -np.clip(residual, -self.clip, self.clip) / self.clip
         return np.stack([g, np.full(len(g), self.weight)], axis=1)
 
-    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
-        return np.ones((len(target), 1))
-
     @property
     def norms(self) -> Norms:
         return Norms(1.0 + self.weight, 1.0 + self.weight**2, max(1.0, self.weight))
 
-    @property
-    def hessian_norms(self) -> Norms:
-        return Norms(1.0, 1.0, 1.0)
-
 
 @dataclass(frozen=True, slots=True)
-class FirstOrder:
+class FirstOrder(_Counting):
     """Gradients of a log-loss with every Hessian set to 1: channels (g, 1).
 
     The first-order update of Maddock et al. 2022, section 4.4.2. The count is free of the
@@ -252,6 +216,8 @@ class FirstOrder:
     """
 
     loss: LogLoss | SoftmaxLoss
+    hessian_scale: ClassVar[float] = 1.0
+    gradient_scale: ClassVar[float] = 1.0
 
     @property
     def outputs(self) -> int:
@@ -261,30 +227,11 @@ class FirstOrder:
     def channels(self) -> int:
         return self.outputs + 1
 
-    @property
-    def hessian_channels(self) -> int:
-        return 1
-
-    @property
-    def hessian_scale(self) -> float:
-        return 1.0
-
-    @property
-    def gradient_scale(self) -> float:
-        return 1.0
-
     def contributions(self, raw: FloatArray, target: FloatArray) -> FloatArray:
         both = self.loss.contributions(raw, target)
         return np.concatenate([both[:, : self.outputs], np.ones((len(both), 1))], axis=1)
-
-    def hessians(self, raw: FloatArray, target: FloatArray) -> FloatArray:
-        return np.ones((len(target), 1))
 
     @property
     def norms(self) -> Norms:
         classes = 1.0 if self.outputs == 1 else 2.0
         return Norms(classes + 1.0, classes + 1.0, 1.0)
-
-    @property
-    def hessian_norms(self) -> Norms:
-        return Norms(1.0, 1.0, 1.0)

@@ -144,7 +144,6 @@ def weight_of(bundle: Sequence[Query]) -> int:
     return weight.bytes
 
 
-# ------------------------------------------------------------------------------------------ values
 def of_digits(number: int) -> int:
     """Decimal digits, a few too many."""
     return 2 + abs(number).bit_length() // 3
@@ -175,7 +174,6 @@ def of_leaves(leaves: int, outputs: int) -> int:
     return leaves * (NUMBER // 2 + NUMBER * outputs)
 
 
-# ----------------------------------------------------------------------------------------- cutting
 def cut(queries: Sequence[Query], *, travels: bool) -> list[list[Query]]:
     """The queries as bundles, in order, each as long as one may be.
 
@@ -205,7 +203,6 @@ def _require_room(query: Query, integers: int, weight: Weight | None) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------- sizes
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """The most that a flow asks, known from public values before it runs.
@@ -268,16 +265,9 @@ class Size:
         return self._larger(self, self.rounds * times, self.rounds_alone * times)
 
     def _larger(self, other: Size, rounds: int, alone: int) -> Size:
-        return Size(
-            queries=max(self.queries, other.queries),
-            integers=max(self.integers, other.integers),
-            bytes=max(self.bytes, other.bytes),
-            candidates=max(self.candidates, other.candidates),
-            steps=max(self.steps, other.steps),
-            leaves=max(self.leaves, other.leaves),
-            rounds=rounds,
-            rounds_alone=alone,
-        )
+        names = [f.name for f in fields(self)]
+        larger = {name: max(getattr(self, name), getattr(other, name)) for name in names}
+        return Size(**larger | {"rounds": rounds, "rounds_alone": alone})
 
     def rounds_of(self, parties: int) -> int:
         return self.rounds if parties > 1 else self.rounds_alone

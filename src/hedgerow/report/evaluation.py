@@ -16,7 +16,7 @@ ALL_GROUPS = "all"
 """What the records of all groups together are called."""
 
 
-HIDDEN = "noise hides these records: nothing can be told"
+HIDDEN_BY_NOISE = "noise hides these records: nothing can be told"
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Evaluation:
 
     def _measures(self, one: Measured) -> list[str]:
         if not one.is_told:
-            return [f"    {HIDDEN}"]
+            return [f"    {HIDDEN_BY_NOISE}"]
         return [f"    {measure_name(n, self.classes):<24} {m}" for n, m in one.measures.items()]
 
     def _calibration(self) -> list[str]:

@@ -152,7 +152,6 @@ def _add_variations(weighted: WeightedTree, found: FloatArray) -> None:
         found[tree.feature[q]] += chance[q] * part * (1.0 - part) * apart
 
 
-# ---------------------------------------------------------------------------------------- bins
 def by_cell(model: Readable, curve: Curve) -> tuple[FloatArray, FloatArray]:
     """(cells, O) what a curve says, and (cells,) the part of the records in each."""
     table = curve.table[: model.schema_.grids[curve.feature].n_cells]

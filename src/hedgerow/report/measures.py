@@ -27,7 +27,7 @@ PROBABILITY_EDGES = (
 """Public, the same for every model: about even in log-odds, and one at a half."""
 CLASS_STANDS_OUT = 4.0
 """Deviations of noise that a class, or all records, must stand out by, or nothing is said."""
-STEP = 1.0
+BUMP = 1.0
 
 TableMeasure = Callable[[FloatArray], float]
 
@@ -79,14 +79,13 @@ def _variance(measure: TableMeasure, counts: FloatArray, variance: float | Float
     noise = np.broadcast_to(variance, counts.shape).reshape(-1)
     for k in range(flat.size):
         up, down = flat.copy(), flat.copy()
-        up[k] += STEP
-        down[k] -= STEP
-        slope = (measure(up.reshape(counts.shape)) - measure(down.reshape(counts.shape))) / 2 / STEP
+        up[k] += BUMP
+        down[k] -= BUMP
+        slope = (measure(up.reshape(counts.shape)) - measure(down.reshape(counts.shape))) / 2 / BUMP
         total += slope**2 * (max(float(flat[k]), 0.0) + float(noise[k]))
     return total
 
 
-# ---------------------------------------------------------------------------------- two classes
 def two_class_measures(
     counts: FloatArray,
     variance: float,
@@ -206,7 +205,6 @@ def _second_share(row: FloatArray) -> float:
     return float(row[1] / row.sum()) if row.sum() else math.nan
 
 
-# -------------------------------------------------------------------------------- more classes
 def many_class_measures(
     counts: FloatArray, variance: float, confidence: float
 ) -> dict[str, EstimatedMeasure]:
@@ -227,7 +225,6 @@ def right_and_wrong(counts: FloatArray, variance: float) -> tuple[FloatArray, Fl
     return table, variance * np.array([classes * (classes - 1.0), float(classes)])
 
 
-# -------------------------------------------------------------------------------------- numbers
 def number_measures(
     errors: FloatArray,
     error_edges: Sequence[float],

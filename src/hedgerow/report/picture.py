@@ -14,7 +14,8 @@ from typing import Any
 
 from hedgerow.errors import SpecError
 from hedgerow.privacy.statement.statement import PrivacyStatement
-from hedgerow.report.view import Fitted, Leaf, Mean, Question, Verdict, View, view_of
+from hedgerow.report.view import Leaf, Mean, Question, Verdict, View, view_of
+from hedgerow.report.weighing import Readable
 
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
 """Told apart by most eyes (Tol's bright scheme); later classes share the last grey."""
@@ -49,7 +50,7 @@ class Layout:
         return y
 
 
-def draw_tree(model: Fitted, path: str | Path) -> Path:
+def draw_tree(model: Readable, path: str | Path) -> Path:
     """Writes the picture; the suffix of `path` decides its kind: .svg, .png or .pdf."""
     target = _target(path)
     try:
@@ -163,7 +164,7 @@ def _draw_mean(axis: Any, at: tuple[float, float], said: Mean, ends: tuple[float
     )  # fmt: skip
 
 
-def _draw_notes(axis: Any, layout: Layout, model: Fitted, bottom: float) -> None:
+def _draw_notes(axis: Any, layout: Layout, model: Readable, bottom: float) -> None:
     note = "Every number carries noise that protects the records; ± is two of its deviations.\n"
     first = layout.leaves[0][1]
     if isinstance(first, Verdict):
@@ -182,7 +183,7 @@ def _draw_names(axis: Any, layout: Layout, names: tuple[str, ...]) -> None:
         axis.text(x + 0.25, y, name, fontsize=8.5, va="center")
 
 
-def _promise(model: Fitted) -> str:
+def _promise(model: Readable) -> str:
     """The promise as the model's statement words it."""
     said: PrivacyStatement | None = getattr(model, "privacy_", None)
     return "" if said is None else f" Promise: {said.promise}."

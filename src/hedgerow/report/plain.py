@@ -10,23 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from hedgerow.errors import SpecError
-from hedgerow.models.model import Curve, Model, Output
+from hedgerow.models.model import Curve, Output
 from hedgerow.models.tree import Tree
+from hedgerow.report.weighing import Readable, weight_of_a_tree
 from hedgerow.schema.grids import MISSING_TEXTS, ColumnKind, Grid
-from hedgerow.schema.schema import Schema
 from hedgerow.schema.tokens import token_of
 
 Values = tuple[float, ...]
-
-
-class Predicting(Protocol):
-    """A fitted estimator, or a model read back from its file."""
-
-    schema_: Schema
-    model_: Model
 
 
 class OutputLink(Enum):
@@ -77,12 +69,12 @@ class PlainModel:
         return self.curves + self.trees
 
 
-def plain(model: Predicting) -> PlainModel:
+def plain(model: Readable) -> PlainModel:
     """The plain form of a fitted estimator."""
     if getattr(model, "model_", None) is None:
         raise SpecError("this estimator is not fitted; call fit first, or load a saved model.")
     score, schema = model.model_.score, model.schema_
-    weight = _weight(model.model_)
+    weight = weight_of_a_tree(model.model_)
     base = score.base if model.model_.output is Output.LOG_MEAN else _scaled(score.base, weight)
     return PlainModel(
         name=type(model).__name__,
@@ -103,14 +95,6 @@ LINKS = {
     Output.SOFTMAX: OutputLink.SOFTMAX,
     Output.SIGMOID: OutputLink.SIGMOID,
 }
-
-
-def _weight(model: Model) -> float:
-    """What one tree counts for in the sum."""
-    votes = max(len(model.score.trees), 1)
-    if model.output is Output.MEAN:
-        return 1.0 / votes
-    return model.sharpness / votes if model.output is Output.LOG_MEAN else 1.0
 
 
 def _scaled(values: Values, weight: float) -> Values:
@@ -148,7 +132,6 @@ def _halved(column: int, runs: list[tuple[int, Values]]) -> PlainNode:
     )
 
 
-# ------------------------------------------------------------------------------- reading questions
 def is_missing_in(grid: Grid, cells: int) -> bool:
     return bool(cells >> grid.missing & 1)
 
@@ -218,7 +201,6 @@ def nodes_of(root: PlainNode) -> Iterator[PlainNode]:
             waiting += [node.no, node.yes]
 
 
-# -------------------------------------------------------------------------------------- categories
 def spellings(grid: Grid) -> dict[str, int]:
     """Texts by which databases and data frames tell a listed category or a missing value.
 

@@ -44,7 +44,7 @@ class Stated(Protocol):
     privacy_: PrivacyStatement
 
 
-def written(model: Stated) -> str:
+def registry_text(model: Stated) -> str:
     return "".join(_yaml(registry_entry(model)))
 
 
@@ -185,7 +185,6 @@ def _tuning(said: PrivacyStatement) -> str:
     return f"Schema {said.schema_source}. Searches over parameters are {accounted}.{total}"
 
 
-# -------------------------------------------------------------------------------------------- YAML
 def _yaml(value: Any, indent: str = "") -> Iterator[str]:
     """Block style; a text is quoted as in JSON, which YAML reads, or a block if it has lines."""
     pairs = value.items() if isinstance(value, dict) else ((None, one) for one in value)

@@ -12,7 +12,6 @@ import numpy as np
 from hedgerow.models.model import Model, Output
 from hedgerow.report.importances import contributions, words_at
 from hedgerow.report.view import (
-    Fitted,
     Leaf,
     Mean,
     Question,
@@ -22,6 +21,7 @@ from hedgerow.report.view import (
     path_words,
     view_of,
 )
+from hedgerow.report.weighing import Readable
 from hedgerow.schema.arrays import Codes, FloatArray
 from hedgerow.schema.regions import Region
 
@@ -34,16 +34,14 @@ FOLDED_BELOW = 6
 MOST_REASONS = 5
 
 
-class Deciding(Fitted, Protocol):
+class Deciding(Readable, Protocol):
     """A fitted model that can say which way a record goes."""
-
-    model_: Model
 
     def decision_path(self, X: Any) -> list[Region]: ...
     def cells(self, X: Any) -> Codes: ...
 
 
-def show_tree(model: Fitted, max_depth: int | None = FOLDED_BELOW) -> str:
+def show_tree(model: Readable, max_depth: int | None = FOLDED_BELOW) -> str:
     """The tree as text: a line per test; at each leaf class and probability, or mean; rows.
 
     What is deeper than `max_depth` is folded into a line that says how many leaves it holds; None
@@ -96,7 +94,7 @@ def explain(model: Deciding, X: Any) -> list[str]:
     return [said[region] for region in model.decision_path(X)]
 
 
-def leaf_sentences(model: Fitted) -> list[str]:
+def leaf_sentences(model: Readable) -> list[str]:
     """What `explain` says of a record in each leaf of a single tree, leaves from the left."""
     schema, grown = model.schema_, model.grown_[0]
     return [
@@ -124,7 +122,6 @@ def _tail(said: Leaf) -> str:
     return f"{rows} That is few against the noise: the class is right with a chance of {chance}."
 
 
-# ------------------------------------------------------------------------- sums of many parts
 def _moved(model: Deciding, X: Any) -> list[str]:
     codes = model.cells(X)
     found = contributions(model, codes)

@@ -12,25 +12,18 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from hedgerow.errors import SpecError
-from hedgerow.models.uncertainty import Grown, LeafValue
+from hedgerow.models.uncertainty import LeafValue
+from hedgerow.report.weighing import Readable
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
 from hedgerow.schema.schema import Schema
 
 DEVIATIONS = 2.0
 SURE = 0.95
 """Confidence from which a leaf's class is not marked with a question mark."""
-
-
-class Fitted(Protocol):
-    """A fitted estimator, or a model read back from its file."""
-
-    schema_: Schema
-    grown_: tuple[Grown, ...]
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,7 @@ class Question:
 View = Question | Leaf
 
 
-def is_one_tree(model: Fitted) -> bool:
+def is_one_tree(model: Readable) -> bool:
     """Whether the model is one tree that keeps what is known of its leaves."""
     if not hasattr(model, "grown_"):
         raise SpecError(
@@ -95,7 +88,7 @@ def is_one_tree(model: Fitted) -> bool:
     return len(model.grown_) == 1 and bool(model.grown_[0].leaves)
 
 
-def view_of(model: Fitted) -> View:
+def view_of(model: Readable) -> View:
     """The tree of a model that is one tree."""
     if not is_one_tree(model):
         raise SpecError(

@@ -105,7 +105,7 @@ def parts_of_model(model: Readable) -> Parts:
             "call fit first, or load a model."
         )
     score, grown = model.model_.score, model.grown_
-    scale = _scale(model.model_)
+    scale = weight_of_a_tree(model.model_)
     masses = [_masses(one) for one in grown] if len(grown) == len(score.trees) else []
     parts = model.model_.parts
     noise = _leaf_noise(model)
@@ -129,7 +129,7 @@ def _leaf_noise(model: Readable) -> list[FloatArray]:
     return [np.array([leaf.deviations for leaf in one.leaves]) for one in grown]
 
 
-def _scale(model: Model) -> float:
+def weight_of_a_tree(model: Model) -> float:
     """What a tree's output is worth in the score that `Model.read` makes a prediction of."""
     many = max(len(model.score.trees), 1)
     match model.output:

@@ -217,9 +217,6 @@ class Target:
         _settle_range(self, "the target")
 
 
-# ---- checks -------------------------------------------------------------------------------------
-
-
 def _named_column(name: object) -> str:
     if not isinstance(name, str) or not name or not _is_unicode(name):
         raise SpecError(f"a column is named {name!r}; use a text that is not empty.")

@@ -314,9 +314,6 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     return Fraction(digits.power(b, e))
 
 
-# ---- text ---------------------------------------------------------------------------------------
-
-
 def codes_of(values: Iterable[str]) -> dict[Token, int]:
     """The place of each listed value, found by its token."""
     return {token_of(value): place for place, value in enumerate(values)}

@@ -23,7 +23,7 @@ MOST_SHOWN = 200
 """Characters of a value in an error."""
 
 
-def shown(number: object) -> str:
+def shown_value(number: object) -> str:
     """A user's number in an error: short, whatever its size; Python prints no int of any length."""
     try:
         near = (
@@ -60,7 +60,7 @@ class Rule:
         try:
             return self.read(value)
         except (TypeError, ValueError, OverflowError):
-            raise SpecError(f"{name} is {shown(value)}; use {self.allowed}.") from None
+            raise SpecError(f"{name} is {shown_value(value)}; use {self.allowed}.") from None
 
 
 def whole(least: int) -> Rule:

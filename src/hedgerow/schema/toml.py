@@ -43,9 +43,6 @@ def check_keys(where: str, content: object, needed: set[str], allowed: set[str])
     problems.tell()
 
 
-# ---- plain values -------------------------------------------------------------------------------
-
-
 def feature_of(entry: Any) -> Feature:
     """What a [[feature]] table declares: `values` and `buckets` tell the kinds apart."""
     if not isinstance(entry, Mapping) or "name" not in entry:

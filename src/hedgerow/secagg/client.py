@@ -40,11 +40,10 @@ from hedgerow.secagg.envelope import (
     open_envelope,
 )
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.heads import Heads
 from hedgerow.secagg.hiding import check_picks, check_vector, hide
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster, check_pins, open_share
 from hedgerow.secagg.masks import Int64
-from hedgerow.secagg.membership import Membership
+from hedgerow.secagg.membership import Heads, Membership
 from hedgerow.secagg.memory import Memory, MemoryInRam, StoredRound
 from hedgerow.secagg.messages import Round, Shares, SignedSet, Survivors, Unmask
 from hedgerow.secagg.opening import check_certificate, set_digest

@@ -93,7 +93,6 @@ def follows(later: Position, earlier: Position) -> bool:
     return later[0] > earlier[0] or later == earlier
 
 
-# --------------------------------------------------------------------------------- header
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     kind: MessageKind
@@ -151,7 +150,6 @@ def _read_head(reader: Reader) -> Position:
     return checked_count(seq), head
 
 
-# ------------------------------------------------------------------------ what is signed
 @dataclass(frozen=True, slots=True)
 class SignedHead:
     """A site's own word for where its ledger stood, without the message in which it said so.
@@ -223,7 +221,6 @@ def _signed(sender: int, head: bytes, rest: bytes) -> bytes:
     return digest(role, head, rest)
 
 
-# ------------------------------------------------------------------------------- messages
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """A message taken apart; nothing in it is believed before `verify`."""

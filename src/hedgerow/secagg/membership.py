@@ -7,20 +7,69 @@ the same KEYS, so that a lost answer costs nothing; a new one ends the epoch bef
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hedgerow.errors import PartyRefused
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import SEED
-from hedgerow.secagg.envelope import NO_EPOCH, Author, Envelope, LedgerHead, MessageKind
-from hedgerow.secagg.epoch import Invitation, Joined, form_epoch, read_keys
+from hedgerow.secagg.encoding import DIGEST, SEED
+from hedgerow.secagg.envelope import (
+    NO_EPOCH,
+    Author,
+    Envelope,
+    LedgerHead,
+    MessageKind,
+    Position,
+    SignedHead,
+    follows,
+)
+from hedgerow.secagg.epoch import Invitation, Joined, Joining, form_epoch, read_keys
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.heads import Heads
-from hedgerow.secagg.keys import EVERYBODY
+from hedgerow.secagg.keys import EVERYBODY, Roster
+from hedgerow.secagg.memory import Memory
 from hedgerow.secagg.messages import Join, Keys, Open
 from hedgerow.secagg.shamir import Entropy
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Ledgers only grow: what site `me` of a roster knows of the end of its own and its peers'.
+
+    A file that was brought back to an earlier day is a good file, seen from inside. Others
+    remember how far it had come, and tell; a head counts only with the signature of the site it is
+    of, so that nobody can stop a site with a head that it never had.
+    """
+
+    memory: Memory
+    roster: Roster
+    me: int
+
+    def meet(self, head: Position) -> None:
+        """Somebody holds a head of mine: it must be on my chain, else my file went back."""
+        seq, found = head
+        mine = bytes(DIGEST) if seq == 0 else self.memory.head_at(seq)
+        require(mine == found, Code.LEDGER_ROLLED_BACK)
+
+    def check(self, joining: Iterable[Joining]) -> None:
+        """Refuses an epoch in which my ledger, or that of a peer, has gone back."""
+        for one in joining:
+            told = one.heads.get(self.me)
+            if told is not None and told.is_by(self.roster.sites[self.me]):
+                self.meet(told.head)
+            seen = self.memory.highest_head(self.roster.sites[one.sender])
+            require(seen is None or follows(one.head, seen), Code.LEDGER_ROLLED_BACK)
+
+    def keep(self, joining: Iterable[Joining]) -> None:
+        for one in joining:
+            self.memory.see_head(self.roster.sites[one.sender], one.receipt)
+
+    def told(self) -> dict[int, SignedHead]:
+        """The highest head of each peer, in its own words, to be told to all."""
+        peers = (site for site in range(len(self.roster.sites)) if site != self.me)
+        seen = {peer: self.memory.signed_head(self.roster.sites[peer]) for peer in peers}
+        return {peer: head for peer, head in seen.items() if head is not None}
 
 
 class Membership:

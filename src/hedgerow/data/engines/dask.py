@@ -107,7 +107,6 @@ def _numbered(cells: list[Any], schema: Schema, draws: Draws) -> list[Any]:
     ]
 
 
-# ------------------------------------------------------------------------------- what workers do
 def _cells_of(part: Any, schema: Schema, target: str) -> Encoded:
     return encode(part, schema, target=target)
 

@@ -177,14 +177,8 @@ class InDatabase(Elsewhere):
         codes = np.empty((len(grids), len(batch)), np.uint8)
         for k in range(len(grids)):
             codes[k] = batch.column(sql.cell(k)).to_numpy()
-        encoded = Encoded(
-            codes=codes,
-            y=y.astype(np.uint8) if self.schema.target is None else y.astype(np.float64),
-            persons=None,
-            clamped={},
-            unknown={},
-            skipped=0,
-        )
+        labels = y.astype(np.uint8) if self.schema.target is None else y.astype(np.float64)
+        encoded = Encoded(codes=codes, y=labels)
         return Rows(
             encoded, self.schema, self._draws, copies=np.asarray(batch.column("copy"), np.uint64)
         )

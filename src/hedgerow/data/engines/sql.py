@@ -28,10 +28,6 @@ def sql_number(value: float) -> str:
     return f"'{value!r}'::float8"
 
 
-def text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 def interval(value: str, edges: Sequence[float]) -> str:
     """The number of edges at or below a value that is a number: halves, not one edge by one."""
 

@@ -1,9 +1,9 @@
 """One column of rows: whatever a file or a frame holds, as numbers or as tokens.
 
 What becomes of a value depends on the value alone, never on its neighbours in the column: a
-record's code must not change because another record came or went. `code_of` is the whole rule.
-Arrow and NumPy are quick ways to the same result: for a column whose type its container declares,
-and among objects for those of exactly one Python type.
+record's code must not change because another record came or went. `code_of_value` is the whole
+rule. Arrow and NumPy are quick ways to the same result: for a column whose type its container
+declares, and among objects for those of exactly one Python type.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def is_truth(column: Column) -> bool:
     return all(isinstance(value, bool | np.bool_) for value in column if value is not None)
 
 
-def code_of(value: object, grid: Grid) -> int:
+def code_of_value(value: object, grid: Grid) -> int:
     """The cell of any value there is, whatever it comes in and whatever stands beside it."""
     if grid.kind is not ColumnKind.NUMERIC:
         return grid.category_code(token_of(value))

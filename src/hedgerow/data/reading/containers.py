@@ -92,9 +92,6 @@ def unmasked(values: Any) -> Any:
     return objects
 
 
-# ---- rows ---------------------------------------------------------------------------------------
-
-
 def is_listed(values: Any) -> bool:
     """Whether it is one of Python's sequences: NumPy would find one type for all that it holds."""
     return isinstance(values, Sequence) and not isinstance(values, str | bytes | memoryview)

@@ -45,10 +45,10 @@ class Encoded:
 
     codes: NDArray[np.uint8]  # (F, n), C-contiguous
     y: NDArray[np.uint8] | NDArray[np.float64] | None  # (n,) class codes, or clamped targets
-    persons: NDArray[np.uint64] | None  # (n, 2) whose record it is; None: nobody said
-    clamped: dict[str, int]
-    unknown: dict[str, int]
-    skipped: int
+    persons: NDArray[np.uint64] | None = None  # (n, 2) whose record it is; None: nobody said
+    clamped: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    skipped: int = 0
     missing: dict[str, int] = field(default_factory=dict)
     reach: dict[str, tuple[float, float]] = field(default_factory=dict)
     holders: tuple[list[str], NDArray[np.int32]] | None = None  # names, and (n,) whose a row is

@@ -86,9 +86,9 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
     if hasattr(source, "iloc"):
         return Frame(source)
     if isinstance(source, pa.Table):
-        return ArrowTable(source)
+        return NamedColumns(source, "the table", source.column_names)
     if hasattr(source, "__arrow_c_stream__"):
-        return MixedFrame(source)
+        return NamedColumns(source, "the data frame", source.columns)
     if hasattr(source, "toarray"):
         raise DataError("the rows are a sparse matrix; call .toarray() on it first.")
     return Matrix(source, names)
@@ -112,31 +112,15 @@ class Frame:
             yield [as_column(part.iloc[:, position]) for position in positions]
 
 
-class ArrowTable:
-    """An Arrow table; columns are found by name."""
+class NamedColumns:
+    """Columns that are found by name, each by itself: an Arrow table, or a frame of Polars that
+    Arrow cannot hold as a whole.
+    """
 
     malformed = 0
 
-    def __init__(self, frame: pa.Table) -> None:
-        self.where = "the table"
-        self.names = list(frame.column_names)
-        self.capacity = len(frame)
-        self._frame = frame
-
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
-        positions_of(self, names)
-        for start in range(0, self.capacity, rows):
-            yield [as_column(self._frame[name][start : start + rows]) for name in names]
-
-
-class MixedFrame:
-    """A frame of Polars that Arrow cannot hold as a whole; each column is asked for by itself."""
-
-    malformed = 0
-
-    def __init__(self, frame: Any) -> None:
-        self.where = "the data frame"
-        self.names = list(frame.columns)
+    def __init__(self, frame: Any, where: str, names: Sequence[str]) -> None:
+        self.where, self.names = where, list(names)
         self.capacity = len(frame)
         self._frame = frame
 

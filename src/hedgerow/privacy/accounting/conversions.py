@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
@@ -23,7 +22,8 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoiseLaw,
     NoNoise,
 )
-from hedgerow.schema.rules import exact, shown
+from hedgerow.privacy.queries.choices import Mechanism
+from hedgerow.schema.rules import exact, shown_value
 
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**12), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**100)
@@ -40,21 +40,12 @@ WEAK_DELTA_WORDS = (
 )
 
 
-class Selection(Enum):
-    """How one of several candidates is drawn by its scores."""
-
-    EXPONENTIAL = "exponential"
-    PERMUTE_AND_FLIP = "permute_and_flip"
-    REPORT_NOISY_MAX = "report_noisy_max"
-
-
-# -------------------------------------------------------------------------------------- budgets
 def check_promise(epsilon: Fraction, delta: Fraction) -> None:
     """Refuses numbers that promise nothing."""
     if not is_epsilon(exact(epsilon, "epsilon")):
-        raise SpecError(f"epsilon is {shown(epsilon)}; use {PROMISES}.")
+        raise SpecError(f"epsilon is {shown_value(epsilon)}; use {PROMISES}.")
     if not is_delta(exact(delta, "delta")):
-        raise SpecError(f"delta is {shown(delta)}; use {FAILURES}.")
+        raise SpecError(f"delta is {shown_value(delta)}; use {FAILURES}.")
 
 
 def is_epsilon(epsilon: Fraction) -> bool:
@@ -112,7 +103,6 @@ def epsilon_of(measure: Measure, spent: Cost, delta: Fraction) -> float:
     return rounding.float_above(bound(spent, delta))
 
 
-# ---------------------------------------------------------------------------------------- noise
 def noise_law(measure: Measure, cost: Cost, sensitivity: Sensitivity) -> NoiseLaw:
     """The least noise, on integers, whose release costs at most `cost`.
 
@@ -150,7 +140,6 @@ def cost_of(measure: Measure, law: NoiseLaw, sensitivity: Sensitivity) -> Cost:
             return math.inf
 
 
-# ------------------------------------------------------------------------------------ selection
 @lru_cache(maxsize=4096)
 def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fraction:
     """The epsilon of a selection that costs `cost`, rounded down.
@@ -161,7 +150,7 @@ def selection_epsilon(measure: Measure, cost: Fraction, chooser: str) -> Fractio
     Proof: docs/proofs/discrete_gaussian_gdp.md.
     """
     _check_positive(cost)
-    ranged = Selection(chooser) is Selection.EXPONENTIAL
+    ranged = Mechanism(chooser) is Mechanism.EXPONENTIAL
     match measure:
         case Measure.PURE:
             return cost
@@ -231,7 +220,6 @@ def _mu_squared_of_pure(epsilon: Fraction) -> Fraction:
     return rounding.above(8 * x**2)
 
 
-# ----------------------------------------------------------------------------------------- zCDP
 def _epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
     """Least of a rho + log(1 - 1/a) - log(a delta) / (a - 1); every a > 1 is a bound.
 

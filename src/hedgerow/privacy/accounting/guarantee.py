@@ -130,7 +130,6 @@ def shown(cost: Cost) -> float:
     return float_above(cost) if isinstance(cost, Fraction) else math.inf
 
 
-# --------------------------------------------------------------------------------- several of them
 def together(first: Guarantee, *others: Guarantee) -> Guarantee:
     """Of releases that may all be of the same records: epsilons add, and deltas add.
 
@@ -185,7 +184,6 @@ def check_one_unit(*units: Unit) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------- words
 def unit_words(unit: Unit, protected: Protected = Protected.RECORD) -> str:
     """What is protected. Where persons are told each site counts for itself."""
     most, of_label = unit.most, protected is Protected.LABEL

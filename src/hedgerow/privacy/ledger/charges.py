@@ -84,7 +84,6 @@ def worst_total(charges: Iterable[Charge]) -> Cost:
     return tally.total
 
 
-# ------------------------------------------------------------------------------ keeping the total
 _Units = int | float
 """A cost as a whole number of a tally's units, or infinity."""
 
@@ -192,7 +191,6 @@ class Tally:
         return found
 
 
-# ------------------------------------------------------------------------------------- refusing
 def study_of(charges: Sequence[Charge], round_id: str) -> str:
     studies = {charge.study for charge in charges}
     if len(studies) != 1:
@@ -232,20 +230,19 @@ def require_within(spent: Cost, limit: Cost, study: str, round_id: str) -> None:
     """`total <= limit` and nothing else: no tolerance, and whatever is not a number says no."""
     if not spent <= limit:
         raise BudgetExceeded(
-            f"round {round_id!r} would bring study {study!r} to {shown(spent)}; "
-            f"{shown(limit)} is allowed. Nothing was charged and nothing released. "
+            f"round {round_id!r} would bring study {study!r} to {readable_cost(spent)}; "
+            f"{readable_cost(limit)} is allowed. Nothing was charged and nothing released. "
             "Ask for less, or approve a new study with a larger budget."
         )
 
 
-def shown(cost: Cost) -> str:
+def readable_cost(cost: Cost) -> str:
     """For messages: readable, and exact where a short decimal would hide the difference."""
     if not isinstance(cost, Fraction):
         return "infinity"
     return str(cost) if cost.denominator < 10**6 else f"{float(cost):.6g} ({cost})"
 
 
-# ------------------------------------------------------------------------------------ in memory
 class MemoryLedger:
     """A ledger as long as the process, with one limit: for simulated sites and coordinators."""
 

@@ -19,10 +19,10 @@ from hedgerow.privacy.accounting.budget import Cost, Measure, checked_cost
 from hedgerow.privacy.ledger.charges import (
     Tally,
     measure_of,
+    readable_cost,
     require_measure,
     require_new,
     require_within,
-    shown,
 )
 from hedgerow.privacy.ledger.events import (
     Approved,
@@ -157,15 +157,17 @@ class Books:
         committed = self._committed([*self.accounts.values(), account])
         if not committed <= self.lifetime.limit:
             raise BudgetExceeded(
-                f"approving study {event.study!r} would commit {shown(committed)} of the lifetime "
-                f"budget; {shown(self.lifetime.limit)} is allowed ({self.lifetime.measure.value}). "
-                "Nothing was approved. Close finished studies, or approve a smaller one."
+                f"approving study {event.study!r} would commit {readable_cost(committed)} of the "
+                f"lifetime budget; {readable_cost(self.lifetime.limit)} is allowed "
+                f"({self.lifetime.measure.value}). Nothing was approved. Close finished studies, "
+                "or approve a smaller one."
             )
         failing = self.failing + delta
         if not failing <= self.lifetime.delta:
             raise BudgetExceeded(
                 f"approving study {event.study!r} would bring the deltas of all studies to "
-                f"{shown(failing)}; {shown(self.lifetime.delta)} is allowed. Nothing was approved."
+                f"{readable_cost(failing)}; {readable_cost(self.lifetime.delta)} is allowed. "
+                "Nothing was approved."
             )
         self.accounts[event.study] = account
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import SpecError
 from hedgerow.privacy.mechanisms.coins import exp_bounds
 from hedgerow.privacy.mechanisms.randomness import Randomness
-from hedgerow.schema.arrays import FloatArray, IntArray, Words
+from hedgerow.schema.arrays import FloatArray, IntArray, Words, frozen
 
 Bits = NDArray[np.uint8]
 
@@ -251,17 +251,12 @@ def codebook(classes: int, bits: int, hashes: int) -> Bits:
             "least as many bits as classes and fewer hashes than bits."
         )
     if hashes == 1:  # a bit of its own for every label; a search would need luck
-        return _read_only(np.eye(classes, bits, dtype=np.uint8))
+        return frozen(np.eye(classes, bits, dtype=np.uint8))
     for salt in range(_CODE_ATTEMPTS):
         code = np.array([_bloom(salt, label, bits, hashes) for label in range(classes)], np.uint8)
         if np.linalg.matrix_rank(code) == classes:
-            return _read_only(code)
+            return frozen(code)
     raise SpecError(f"no independent code for {classes} classes in {bits} bits; use more bits.")
-
-
-def _read_only(code: Bits) -> Bits:
-    code.setflags(write=False)
-    return code
 
 
 def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:

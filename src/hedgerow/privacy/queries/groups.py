@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -69,17 +69,9 @@ def grouping(kind: _Kind) -> _Kind:
 class Whole:
     """The region itself: one group of one cell."""
 
-    @property
-    def words(self) -> Phrase:
-        return Phrase("in total")
-
-    @property
-    def groups(self) -> int:
-        return 1
-
-    @property
-    def n_cells(self) -> int:
-        return 1
+    words: ClassVar[Phrase] = Phrase("in total")
+    groups: ClassVar[int] = 1
+    n_cells: ClassVar[int] = 1
 
     def cells(self, records: Records) -> tuple[Sequence[int], GroupCodes]:
         return (0,), np.zeros((1, records.n), np.uint8)
@@ -195,10 +187,7 @@ class _BetweenEdges:
 
     __slots__ = ()
     edges: tuple[float, ...]
-
-    @property
-    def groups(self) -> int:
-        return 1
+    groups: ClassVar[int] = 1
 
     @property
     def n_cells(self) -> int:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -125,9 +125,7 @@ ONE_RECORD = Sensitivity(1, 1, 1)
 class _Counted:
     """Whole records: 1 in one channel, so that nothing else need be bounded."""
 
-    @property
-    def is_fractional(self) -> bool:
-        return False
+    is_fractional: ClassVar[bool] = False
 
     def fractions(self, records: Records, unit: int) -> FloatArray:
         raise UnsupportedQuery(f"{type(self).__name__} counts whole records.")
@@ -140,9 +138,7 @@ class _Counted:
 class _Fractional:
     """A vector for each record, truncated toward zero in units of the lattice."""
 
-    @property
-    def is_fractional(self) -> bool:
-        return True
+    is_fractional: ClassVar[bool] = True
 
     def channel(self, records: Records) -> Codes:
         raise UnsupportedQuery(f"{type(self).__name__} adds fractions.")
@@ -153,13 +149,8 @@ class _Fractional:
 class Count(_Counted):
     """1 for every record."""
 
-    @property
-    def words(self) -> Phrase:
-        return Phrase("record counts")
-
-    @property
-    def channels(self) -> int:
-        return 1
+    words: ClassVar[Phrase] = Phrase("record counts")
+    channels: ClassVar[int] = 1
 
     def channel(self, records: Records) -> Codes:
         return np.zeros(records.n, np.uint8)
@@ -174,10 +165,7 @@ class ClassCounts(_Counted):
     """1 in the channel of the record's class: classes are disjoint, so the bound stays 1."""
 
     n_classes: int
-
-    @property
-    def words(self) -> Phrase:
-        return Phrase("class counts")
+    words: ClassVar[Phrase] = Phrase("class counts")
 
     @property
     def channels(self) -> int:
@@ -200,10 +188,7 @@ class LabelReports(_Counted):
     """
 
     bits: int
-
-    @property
-    def words(self) -> Phrase:
-        return Phrase("sums of randomised label bits")
+    words: ClassVar[Phrase] = Phrase("sums of randomised label bits")
 
     @property
     def channels(self) -> int:
@@ -254,14 +239,8 @@ class Fractions(_Fractional):
 
     low: float
     high: float
-
-    @property
-    def words(self) -> Phrase:
-        return Phrase("target sums")
-
-    @property
-    def channels(self) -> int:
-        return 2
+    words: ClassVar[Phrase] = Phrase("target sums")
+    channels: ClassVar[int] = 2
 
     def fractions(self, records: Records, unit: int) -> FloatArray:
         u = (np.clip(records.target, self.low, self.high) - self.low) / (self.high - self.low)
@@ -286,10 +265,7 @@ class Gradients(_Fractional):
 
     loss: Loss
     at: Additive
-
-    @property
-    def words(self) -> Phrase:
-        return Phrase("prediction-error sums")
+    words: ClassVar[Phrase] = Phrase("prediction-error sums")
 
     @property
     def channels(self) -> int:
@@ -312,10 +288,7 @@ class Hessians(_Fractional):
 
     loss: Loss
     at: Additive
-
-    @property
-    def words(self) -> Phrase:
-        return Phrase("prediction-uncertainty sums")
+    words: ClassVar[Phrase] = Phrase("prediction-uncertainty sums")
 
     @property
     def channels(self) -> int:
@@ -378,7 +351,6 @@ class CurveNewton(_Fractional):
         return misfit_of_loss(LogLoss(), schema) or misfit_of_model(start, schema)
 
 
-# ------------------------------------------------------------------------------------- misfits
 def _other_classes(n_classes: int, schema: Schema) -> str | None:
     found = len(schema.classes or ())
     return None if n_classes == found else f"{n_classes} classes were named; there are {found}"

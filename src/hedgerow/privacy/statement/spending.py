@@ -55,7 +55,6 @@ class Spending:
     part: float
 
 
-# --------------------------------------------------------------------------- keeping what was asked
 def asked_in(
     number: int, queries: Sequence[Query], charges: Sequence[Charge], study: Study
 ) -> list[Asked]:
@@ -86,7 +85,6 @@ def paid_on_entering(study: Study) -> list[Asked]:
     return [entry]
 
 
-# ------------------------------------------------------------------------------ the worst record
 def worst_path(asked: Sequence[Asked], depth: int = 0) -> list[Asked]:
     """What the most charged record paid for; the costs add up to the ledger's total.
 
@@ -123,7 +121,6 @@ def price(queries: Sequence[Query], study: Study) -> Cost:
     return paid(worst_path(charged))
 
 
-# ------------------------------------------------------------------------------------------ tables
 def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:
     """What protected what the most charged record paid for; largest parts first."""
     spent: dict[str, Cost] = {}

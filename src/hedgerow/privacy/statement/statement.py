@@ -238,7 +238,6 @@ def _round_title(rounds: str) -> str:
     return f"round {rounds}" if rounds[0].isdigit() else rounds
 
 
-# ---------------------------------------------------------------------------------------- building
 def statement(
     study: Study,
     spent: Cost,

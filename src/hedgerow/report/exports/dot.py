@@ -16,7 +16,7 @@ STYLE = (
 )
 
 
-def written(model: PlainModel) -> str:
+def to_dot(model: PlainModel) -> str:
     lines = ["digraph model {", *STYLE, f"label={_quoted(f'{model.name}: {sum_words(model)}')};"]
     numbers = count()
     lines.append(f"start [shape=plaintext, label={_quoted(_start(model))}];")

@@ -9,20 +9,21 @@ from typing import Protocol
 from hedgerow.errors import SpecError
 from hedgerow.report import registry
 from hedgerow.report.exports import dot, onnx, plain_text, python, sql, xgboost
-from hedgerow.report.plain import PlainModel, Predicting, plain
+from hedgerow.report.plain import PlainModel, plain
+from hedgerow.report.weighing import Readable
 
 
-class Handed(Predicting, registry.Stated, Protocol):
+class Handed(Readable, registry.Stated, Protocol):
     """A fitted estimator, or a model read back from its file."""
 
 
 OF_MODELS: dict[str, Callable[[PlainModel], str | bytes]] = {
-    "onnx": onnx.written,
-    "python": python.written,
-    "sql": sql.written,
-    "xgboost": xgboost.written,
-    "dot": dot.written,
-    "text": plain_text.written,
+    "onnx": onnx.to_onnx,
+    "python": python.to_python,
+    "sql": sql.to_sql,
+    "xgboost": xgboost.to_xgboost,
+    "dot": dot.to_dot,
+    "text": plain_text.to_text,
 }
 EXPORT_KINDS = (*OF_MODELS, "registry")
 
@@ -31,7 +32,7 @@ def exported(model: Handed, path: str | Path, to: str) -> Path:
     """Writes what another program reads, and says where."""
     if to not in EXPORT_KINDS:
         raise SpecError(f"to is {to!r}; use one of {list(EXPORT_KINDS)}.")
-    content = registry.written(model) if to == "registry" else OF_MODELS[to](plain(model))
+    content = registry.registry_text(model) if to == "registry" else OF_MODELS[to](plain(model))
     return write_file(path, content.encode() if isinstance(content, str) else content)
 
 

@@ -37,7 +37,7 @@ SEPARATOR = np.nan
 """What ends a set in the list of all sets."""
 
 
-def written(model: PlainModel) -> bytes:
+def to_onnx(model: PlainModel) -> bytes:
     try:
         import onnx
     except ImportError as error:

@@ -9,7 +9,7 @@ from hedgerow.report.text import INDENT
 from hedgerow.report.view import readable
 
 
-def written(model: PlainModel) -> str:
+def to_text(model: PlainModel) -> str:
     lines = [f"{model.name}: {sum_words(model)}", f"start: {values_words(model, model.base)}"]
     for name, root in named_terms(model):
         lines += ["", f"{name}:", *_lines(model, root, "")]

@@ -15,7 +15,7 @@ CODE_TEMPLATE = "python_template.txt"
 """The code around the numbers; no module of this package, so that nobody imports it."""
 
 
-def written(model: PlainModel) -> str:
+def to_python(model: PlainModel) -> str:
     template = files("hedgerow.report.exports").joinpath(CODE_TEMPLATE).read_text("utf-8")
     data = {
         "release": __version__,

@@ -33,7 +33,7 @@ HIGHEST_POWER = 700.0
 """PostgreSQL calls a power of e beyond this out of range, upwards and downwards."""
 
 
-def written(model: PlainModel) -> str:
+def to_sql(model: PlainModel) -> str:
     steps = [_cleaned(model), *_sums(model), _linked(model, len(_steps_of(model)))]
     return "\n".join([*_head(model), "WITH " + ",\n".join(steps[:-1]), steps[-1] + ";"]) + "\n"
 
@@ -49,7 +49,6 @@ def _head(model: PlainModel) -> list[str]:
     return [f"-- {' '.join(line.splitlines())}" for line in lines]
 
 
-# ---------------------------------------------------------------------------------------- cleaning
 def _cleaned(model: PlainModel) -> str:
     used = {n.column for t in model.terms for n in nodes_of(t) if isinstance(n, PlainBranch)}
     parts = [KEY, *(f"{_clean(model.grids[j])} AS {_name(model, j)}" for j in sorted(used))]
@@ -94,7 +93,6 @@ def _category(grid: Grid, code: int) -> str:
     return _text(other)
 
 
-# -------------------------------------------------------------------------------------------- sums
 def _steps_of(model: PlainModel) -> list[Sequence[PlainNode]]:
     count = max(len(model.terms), 1)
     return [model.terms[k : k + TERMS_PER_STEP] for k in range(0, count, TERMS_PER_STEP)]
@@ -170,7 +168,6 @@ def _memberships(grid: Grid, column: str, cells: int) -> list[str]:
     return [f"{column} {word} ({', '.join(_category(grid, code) for code in codes)})"]
 
 
-# -------------------------------------------------------------------------------------------- link
 def _linked(model: PlainModel, steps: int) -> str:
     last = [f"s{steps}_{output}" for output in range(model.outputs)]
     if model.classes is None:
@@ -194,7 +191,6 @@ def _probabilities(link: OutputLink, sums: Sequence[str]) -> list[str]:
     return [f"{part} / ({' + '.join(parts)})" for part in parts]
 
 
-# ---------------------------------------------------------------------------------------- spelling
 def _name(model: PlainModel, column: int) -> str:
     return _quoted(f"c{column} {model.grids[column].feature}")
 

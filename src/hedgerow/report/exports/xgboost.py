@@ -35,7 +35,7 @@ NUMBER, CATEGORY = 0, 1
 HIGHEST = float(np.finfo(np.float32).max)
 
 
-def written(model: PlainModel) -> str:
+def to_xgboost(model: PlainModel) -> str:
     if model.clip is not None and _may_bind(model, *model.clip):
         raise SpecError(
             "this model is clipped to the target's range after every tree, which XGBoost cannot "

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from hedgerow.report.page.html import Html, joined, tag
-from hedgerow.report.page.page import LOGO, POLICY
+from hedgerow.report.page.page import LOGO, POLICY, page_file
 
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
 NO_TREE = "No tree has begun. Of several trees the newest is shown."
@@ -41,13 +39,9 @@ def live_page(title: str, facts: dict[str, str], budget: str, has_tree: bool) ->
             Html(f'<meta http-equiv="Content-Security-Policy" content="{LIVE_POLICY}">'),
             Html('<link rel="icon" href="data:,">'),
             tag("title", f"{title} · hedgerow"),
-            Html(f"<style>{_file('page.css')}</style></head><body>"),
+            Html(f"<style>{page_file('page.css')}</style></head><body>"),
             tag("header", tag("div", head, tag("dl", *cards, class_="facts"), class_="inner")),
             main,
-            Html(f"<script>{_file('live.js')}</script></body></html>\n"),
+            Html(f"<script>{page_file('live.js')}</script></body></html>\n"),
         ]
     )
-
-
-def _file(name: str) -> str:
-    return files("hedgerow.report.page").joinpath(name).read_text("utf-8")

@@ -39,10 +39,10 @@ class Reportable(Readable, Protocol):
 
 def report(model: Reportable, path: str | Path) -> Path:
     """Writes the page."""
-    return write_file(path, written(model).encode())
+    return write_file(path, page_of(model).encode())
 
 
-def written(model: Reportable) -> str:
+def page_of(model: Reportable) -> str:
     form = plain(model)
     said, run = model.privacy_, model.run_
     body = [
@@ -77,14 +77,14 @@ def written(model: Reportable) -> str:
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
             Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
             tag("title", f"{_title(form)} · hedgerow"),
-            Html(f"<style>{_file('page.css')}</style></head><body>"),
+            Html(f"<style>{page_file('page.css')}</style></head><body>"),
             tag("a", "Skip to the report", class_="skip", href="#main"),
             head,
             _navigation(),
             tag("main", tag("div", *body, class_="inner"), id="main"),
             tag("footer", tag("div", FOOT, class_="inner")),
             Html(f'<script type="application/json" id="model">{_safe(data)}</script>'),
-            Html(f"<script>{_file('page.js')}</script></body></html>\n"),
+            Html(f"<script>{page_file('page.js')}</script></body></html>\n"),
         ]
     )
 
@@ -127,7 +127,6 @@ def _title(form: PlainModel) -> str:
     return form.name
 
 
-# ------------------------------------------------------------------------------------- the sections
 def _tree_section(model: Reportable, form: PlainModel) -> Html:
     if not form.trees:
         return sections.section("tree", "Trees", tag("p", "The model has curves only."))
@@ -237,7 +236,6 @@ def _why_section(form: PlainModel) -> Html:
     )
 
 
-# ---------------------------------------------------------------------------------- for the script
 def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
     score = model.model_.score
     curves = [mean_of_curve(model, curve).tolist() for curve in score.curves]
@@ -289,11 +287,10 @@ def _parameters(model: Reportable) -> dict[str, Any]:
     }
 
 
-def _file(name: str) -> str:
+def page_file(name: str) -> str:
     return files("hedgerow.report.page").joinpath(name).read_text("utf-8")
 
 
-# ---------------------------------------------------------------------------------- in a notebook
 def card(model: Reportable) -> str:
     """A few lines for a notebook: what it is, what it promises."""
     form, said = plain(model), model.privacy_

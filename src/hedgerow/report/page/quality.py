@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hedgerow.report.evaluation import HIDDEN, Evaluation, Measured, measure_name
+from hedgerow.report.evaluation import HIDDEN_BY_NOISE, Evaluation, Measured, measure_name
 from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
 from hedgerow.report.page.html import Html, table, tag
 from hedgerow.report.page.sections import section
@@ -57,7 +57,7 @@ def _who_paid(found: Evaluation) -> str:
 def _group(one: Measured, has_name: bool, classes: tuple[str, ...]) -> Html:
     title = [tag("h3", one.group)] if has_name else []
     if not one.is_told:
-        return tag("div", *title, tag("p", f"{HIDDEN.capitalize()}."))
+        return tag("div", *title, tag("p", f"{HIDDEN_BY_NOISE.capitalize()}."))
     rows = [
         (_name(name, classes), f"{m.value:.3f}", _between(m)) for name, m in one.measures.items()
     ]

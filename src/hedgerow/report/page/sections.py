@@ -20,7 +20,6 @@ def section(name: str, title: str, *inside: str | Html) -> Html:
     return tag("section", head, *inside, id=name, aria_labelledby=f"{name}-title")
 
 
-# ------------------------------------------------------------------------------------- at a glance
 def glance(model: PlainModel, said: PrivacyStatement, run: RunRecord) -> Html:
     task = "a number" if model.classes is None else " / ".join(model.classes[:4])
     if model.classes is not None and len(model.classes) > 4:
@@ -54,7 +53,6 @@ def made_of(model: PlainModel) -> str:
     return " and ".join(parts) or "a constant"
 
 
-# ------------------------------------------------------------------------------------- the promise
 def meaning_lines(said: PrivacyStatement) -> list[str]:
     return [f"{line[0].upper()}{line[1:]}." for line in meaning_words(said.meaning, said.unit)]
 
@@ -120,7 +118,6 @@ def _numbers(said: PrivacyStatement) -> Html:
     )
 
 
-# ---------------------------------------------------------------------------------------- the rest
 def not_protected(said: PrivacyStatement) -> Html:
     return section(
         "unprotected",
@@ -159,7 +156,6 @@ def _said_of_it(said: PrivacyStatement) -> list[tuple[str, str]]:
     return list(said.about.lines()) if said.about else []
 
 
-# ------------------------------------------------------------------------------------------- fields
 def fields(model: PlainModel) -> Iterator[Html]:
     """One input for each column; empty is missing."""
     for j, grid in enumerate(model.grids):

@@ -22,7 +22,6 @@ ALIKE = (
 )
 
 
-# ----------------------------------------------------------------------------------- what was spent
 def spent(said: PrivacyStatement, signed: dict[str, Any] | None) -> Html:
     if said.spent_fraction is None:
         return section(
@@ -114,7 +113,6 @@ def _slice(start: float, part: float, kind: str) -> str:
     )
 
 
-# -------------------------------------------------------------------------------------- what left
 def left(run: RunRecord, said: PrivacyStatement) -> Html:
     out, back = sum(r.bytes_out for r in run.rounds), sum(r.bytes_in for r in run.rounds)
     who = "The holder answered" if said.parties == 1 else "Each site answered"
