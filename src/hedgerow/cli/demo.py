@@ -133,7 +133,8 @@ def _compared(
     rows, labels = test[0], test[1] == "returns"
 
     def auc(model: Any) -> float:
-        return float(roc_auc_score(labels, model.predict_proba(rows)[:, 1]))
+        returns = list(model.classes_).index("returns")
+        return float(roc_auc_score(labels, model.predict_proba(rows)[:, returns]))
 
     alone = [_estimator().fit(X[hospital == k], y[hospital == k]) for k in range(len(SIZES))]
     bare = HistGradientBoostingClassifier(max_iter=60, learning_rate=0.05, random_state=DEMO_SEED)
