@@ -63,12 +63,13 @@ class Rule:
             raise SpecError(f"{name} is {shown(value)}; use {self.allowed}.") from None
 
 
-def whole(least: int) -> Rule:
+def whole(least: int, most: float = math.inf) -> Rule:
     def read(value: Any) -> int:
         number = operator.index(_no_bool(value))
-        return number if number >= least else _refuse()
+        return number if least <= number <= most else _refuse()
 
-    return Rule("int", f"a whole number of {least} or more", read)
+    ends = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
+    return Rule("int", f"a whole number {ends}", read)
 
 
 def _threads(value: Any) -> int:
