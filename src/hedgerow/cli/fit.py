@@ -158,9 +158,9 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
     if said:
         raise _asked_for(f"the study says {said} already", "leave these flags out")
     read = StudyFile.read(path)
-    if len(data) != len(read.site):
+    if len(data) != len(read.names):
         raise _asked_for(
-            f"the study has {len(read.site)} sites and {len(data)} files were given",
+            f"the study has {len(read.names)} sites and {len(data)} files were given",
             f"give one for each of {list(read.names)}, in this order",
         )
     model = read.estimator()

@@ -12,7 +12,7 @@ import json
 import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +48,15 @@ class Form(NamedTuple):
 
     rule: Rule
     json: Json
+    todo: str = ""
+    """What to do about another value; else what the rule allows is told."""
+    is_rational: bool = False
+    """Whether a text such as "1/3" stands for a number."""
+
+    def value_of(self, written: Any) -> Any:
+        """As a user of Python would have typed it."""
+        exact = self.is_rational and isinstance(written, str) and re.fullmatch(WRITTEN, written)
+        return Fraction(written) if exact else written
 
 
 def counted(least: int, most: int = MOST_COUNTED) -> Form:
@@ -62,6 +71,7 @@ def rational(words: str, fits: Callable[[Fraction], bool]) -> Form:
     return Form(
         fraction(words, fits),
         {"anyOf": [{"type": "number", **ends}, {"type": "string", "pattern": f"^({WRITTEN})$"}]},
+        is_rational=True,
     )
 
 
@@ -166,173 +176,157 @@ def _read_graph(value: Any) -> Sparse | None:
 
 GRAPH_ENTRIES = {one.name: Entry(counted(1), needed=True) for one in fields(Sparse)}
 GRAPH = Form(
-    Rule(
-        "str or table",
-        'write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 } '
-        "with the rounds that the study may take",
-        _read_graph,
-    ),
+    Rule("str or table", "complete, or a table", _read_graph),
     {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH_ENTRIES)]},
+    'write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 } with '
+    "the rounds that the study may take",
 )
 
 
-def entry(table: str, form: Form, words: str, *, plain: _Plain = AS_IT_IS, **more: Any) -> Any:
-    """Declares a field of a study that its file says, in a table of that."""
-    return {"entry": Entry(form, words, table=table, **more), "plain": plain}
+def entry(
+    table: str,
+    form: Form,
+    words: str,
+    *,
+    plain: _Plain = AS_IT_IS,
+    default: Any = MISSING,
+    **more: Any,
+) -> Any:
+    """Declares a field of a study that its file says in a table; `default` is a simulation's."""
+    one = Entry(form, words, table=table, **more)
+    return field(default=default, metadata={"entry": one, "plain": plain})
 
 
-def derived(plain: _Plain = AS_IT_IS) -> Any:
+def derived(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
     """Declares a field that follows from the model, the schema or the roster."""
-    return {"plain": plain}
+    return field(default=default, metadata={"plain": plain})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
     """All that is agreed on; `Study` says what follows from it."""
 
-    name: str = field(metadata=derived())
-    schema: Schema = field(metadata=derived(_Plain(Schema.to_dict, Schema.from_dict)))
-    recipe: str = field(metadata=derived())
-    asks: QueryKinds = field(metadata=derived(KINDS))
+    name: str = derived()
+    schema: Schema = derived(_Plain(Schema.to_dict, Schema.from_dict))
+    recipe: str = derived()
+    asks: QueryKinds = derived(KINDS)
     """What the recipe says that it may ask; a site admits nothing else."""
-    epsilon: Fraction = field(
-        metadata=entry(
-            "privacy",
-            rational(PROMISES, is_epsilon),
-            "The promise: one record changes the probability of no outcome by more than a factor "
-            "of e to this power. Smaller is more private, and noisier.",
-            plain=RATIONAL,
-            needed=True,
-        )
+    epsilon: Fraction = entry(
+        "privacy",
+        rational(PROMISES, is_epsilon),
+        "The promise: one record changes the probability of no outcome by more than a factor "
+        "of e to this power. Smaller is more private, and noisier.",
+        plain=RATIONAL,
+        needed=True,
     )
-    delta: Fraction = field(
-        metadata=entry(
-            "privacy",
-            rational(FAILURES, is_delta),
-            "Probability with which the promise of epsilon may fail; well below 1 / (100 x the "
-            "largest number of records there could be). Above 0 noise is discrete Gaussian, which "
-            "is smaller as soon as a record takes part in about nine sums, as it does with nine "
-            "columns or a few levels. 0 is pure differential privacy (discrete Laplace noise); see "
-            "docs/accounting.md. Under placement 'label' the default stands for 0.",
-            plain=RATIONAL,
-        )
+    delta: Fraction = entry(
+        "privacy",
+        rational(FAILURES, is_delta),
+        "Probability with which the promise of epsilon may fail; well below 1 / (100 x the "
+        "largest number of records there could be). Above 0 noise is discrete Gaussian, which "
+        "is smaller as soon as a record takes part in about nine sums, as it does with nine "
+        "columns or a few levels. 0 is pure differential privacy (discrete Laplace noise); see "
+        "docs/accounting.md. Under placement 'label' the default stands for 0.",
+        plain=RATIONAL,
     )
-    by_person: bool = field(
+    by_person: bool = entry(
+        "privacy",
+        word(record=False, person=True),
+        "What is protected: a record, or a person, of whom each site then keeps "
+        "`records_per_person` records.",
+        name="unit",
+        usual="record",
         default=False,
-        metadata=entry(
-            "privacy",
-            word(record=False, person=True),
-            "What is protected: a record, or a person, of whom each site then keeps "
-            "`records_per_person` records.",
-            name="unit",
-            usual="record",
+    )
+    placement: Placement = entry(
+        "privacy",
+        Form(
+            one_of({p.name.lower(): p for p in Placement}),
+            {"enum": [p.name.lower() for p in Placement if p is not Placement.CURATOR]},
         ),
+        "Where noise is added. 'curator': one holder has all rows and adds all the noise. "
+        "'shares': each of several sites adds a part, only the sum is opened, and only the sum "
+        "is private. 'silo': each site adds enough for itself, so that its sums would be "
+        "private even if they were seen; louder by the number of sites. 'label': each record's "
+        "label is told wrongly at random, once and for all; features are not protected. "
+        "'nowhere': no noise and no promise, to see what noise costs. None is 'curator' for "
+        "one holder and 'shares' for several.",
+        plain=_Plain(lambda placement: placement.name, lambda name: Placement[name]),
     )
-    placement: Placement = field(
-        metadata=entry(
-            "privacy",
-            Form(
-                one_of({p.name.lower(): p for p in Placement}),
-                {"enum": [p.name.lower() for p in Placement if p is not Placement.CURATOR]},
-            ),
-            "Where noise is added. 'curator': one holder has all rows and adds all the noise. "
-            "'shares': each of several sites adds a part, only the sum is opened, and only the sum "
-            "is private. 'silo': each site adds enough for itself, so that its sums would be "
-            "private even if they were seen; louder by the number of sites. 'label': each record's "
-            "label is told wrongly at random, once and for all; features are not protected. "
-            "'nowhere': no noise and no promise, to see what noise costs. None is 'curator' for "
-            "one holder and 'shares' for several.",
-            plain=_Plain(lambda placement: placement.name, lambda name: Placement[name]),
-        )
-    )
-    records_per_person: int = field(
+    records_per_person: int = entry(
+        "privacy",
+        counted(1),
+        "How many records one person may have; noise grows in proportion, and the promise is "
+        "then one to a person.",
+        usual=1,
         default=1,
-        metadata=entry(
-            "privacy",
-            counted(1),
-            "How many records one person may have; noise grows in proportion, and the promise is "
-            "then one to a person.",
-            usual=1,
-        ),
     )
-    retry_reserve: Fraction = field(
+    retry_reserve: Fraction = entry(
+        "privacy",
+        rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
+        "The part of the budget that no query may have: it pays for rounds that fail.",
+        plain=RATIONAL,
+        usual=0.05,
         default=Fraction(0),
-        metadata=entry(
-            "privacy",
-            rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
-            "The part of the budget that no query may have: it pays for rounds that fail.",
-            plain=RATIONAL,
-            usual=0.05,
-            approved=("kept back", "{retry_reserve} of the budget, for rounds that fail"),
-        ),
     )
-    parties: int = field(metadata=derived())
-    threshold: int = field(
-        metadata=entry(
-            "sum",
-            counted(2),
-            "The fewest sites whose sum may be opened; for several holders. None allows a fifth "
-            "of them to be lost, of two or three nobody.",
-            approved=("a sum opens", "with {threshold} of {parties} sites at least"),
-        )
+    parties: int = derived()
+    threshold: int = entry(
+        "sum",
+        counted(2),
+        "The fewest sites whose sum may be opened; for several holders. None allows a fifth "
+        "of them to be lost, of two or three nobody.",
+        approved=("a sum opens", "with {threshold} of {parties} sites at least"),
     )
-    colluders: int = field(
-        metadata=entry(
-            "sum",
-            counted(1),
-            "Sites that may put together what they know without breaking the promise; for several "
-            "holders. None is a third of them.",
-            approved=("believed", "that at most {colluders} site(s) work with the coordinator"),
-        )
+    colluders: int = entry(
+        "sum",
+        counted(1),
+        "Sites that may put together what they know without breaking the promise; for several "
+        "holders. None is a third of them.",
+        approved=("believed", "that at most {colluders} site(s) work with the coordinator"),
     )
-    graph: Sparse | None = field(
+    graph: Sparse | None = entry(
+        "sum",
+        GRAPH,
+        "Who shares masks with whom: everybody (complete), or neighbours on a sparse graph, "
+        "for more than 200 sites and paid for out of delta.",
+        inside=GRAPH_ENTRIES,
+        plain=_Plain(read=_graph_of),
+        usual=COMPLETE,
         default=None,
-        metadata=entry(
-            "sum",
-            GRAPH,
-            "Who shares masks with whom: everybody (complete), or neighbours on a sparse graph, "
-            "for more than 200 sites and paid for out of delta.",
-            inside=GRAPH_ENTRIES,
-            plain=_Plain(read=_graph_of),
-            usual=COMPLETE,
-        ),
     )
-    slot: int = field(
+    slot: int = entry(
+        "sum",
+        counted(0, LONGEST_SLOT),
+        "Seconds: a reply leaves at the end of a slot, so that its time does not tell how many "
+        "records a site has. 0 does not protect that.",
+        name="slot_seconds",
+        usual=0,
+        approved=("replies leave", "at the end of slots of {slot} seconds"),
         default=0,
-        metadata=entry(
-            "sum",
-            counted(0, LONGEST_SLOT),
-            "Seconds: a reply leaves at the end of a slot, so that its time does not tell how many "
-            "records a site has. 0 does not protect that.",
-            name="slot_seconds",
-            usual=0,
-            approved=("replies leave", "at the end of slots of {slot} seconds"),
-        ),
     )
-    hold_out: int = field(
+    hold_out: int = entry(
+        "evaluation",
+        counted(2, MOST_FOLDS),
+        "One record in so many is left out of training, drawn by a secret of its holder; the "
+        "last round of a study, or hedgerow.evaluate, measures the model on these. None leaves "
+        "out nothing.",
+        needed=True,
+        approved=("held out", "one record in {hold_out}, by a secret draw of its own"),
         default=0,
-        metadata=entry(
-            "evaluation",
-            counted(2, MOST_FOLDS),
-            "One record in so many is left out of training, drawn by a secret of its holder; the "
-            "last round of a study, or hedgerow.evaluate, measures the model on these. None leaves "
-            "out nothing.",
-            approved=("held out", "one record in {hold_out}, by a secret draw of its own"),
-        ),
     )
-    asks_held_out: QueryKinds = field(default=frozenset(), metadata=derived(KINDS))
+    asks_held_out: QueryKinds = derived(KINDS, default=frozenset())
     """What may be asked of these records in the same run: how good the model is on them."""
-    label_reports: BloomReports | None = field(
-        default=None, metadata=derived(_Plain(_reports_content, _reports_of))
+    label_reports: BloomReports | None = derived(
+        _Plain(_reports_content, _reports_of), default=None
     )
     """Under placement `label`: noisy bits instead of k-ary randomised response."""
-    recipe_parameters: str = field(default="", metadata=derived())
+    recipe_parameters: str = derived(default="")
     """The recipe in full, spelled out: two of equal content are one study."""
-    public_seed: int = field(default=0, metadata=derived())
-    sites: tuple[bytes, ...] = field(default=(), metadata=derived(KEYS))
+    public_seed: int = derived(default=0)
+    sites: tuple[bytes, ...] = derived(KEYS, default=())
     """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
-    coordinator: bytes = field(default=b"", metadata=derived(KEY))
-    names: tuple[str, ...] = field(default=(), metadata=derived(_Plain(list, tuple)))
+    coordinator: bytes = derived(KEY, default=b"")
+    names: tuple[str, ...] = derived(_Plain(list, tuple), default=())
     """What the sites are called, by id; as often as there are keys."""
 
 
@@ -387,25 +381,20 @@ def read_table(
 def _read_entry(
     one: Entry, value: Any, where: tuple[str | int, ...], problems: list[Problem]
 ) -> Any:
+    before = len(problems)
     if one.inside is not None and isinstance(value, dict):
-        return read_table(one.inside, value, where, problems)
-    if one.inside is not None and isinstance(value, list):
+        value = read_table(one.inside, value, where, problems)
+    elif one.inside is not None and isinstance(value, list):
         rows = enumerate(value)
-        return [read_table(one.inside, row, (*where, k), problems) for k, row in rows]
+        value = [read_table(one.inside, row, (*where, k), problems) for k, row in rows]
     try:
-        one.rule.read(in_numbers(value))
-    except (TypeError, ValueError, OverflowError, ArithmeticError):
+        if len(problems) == before:
+            one.rule.read(one.form.value_of(value))
+    except (TypeError, ValueError, ArithmeticError):
         name = where[-1] if where[0] in TABLES else dotted(where)
-        allowed = one.rule.allowed
-        todo = allowed if allowed.startswith("write ") else f"use {allowed}"
+        todo = one.form.todo or f"use {one.rule.allowed}"
         problems.append((where, f"{name} is {short(value)}; {todo}"))
     return value
-
-
-def in_numbers(value: Any) -> Any:
-    """A text such as "1/3" is an exact number; others stay as they are."""
-    written = isinstance(value, str) and re.fullmatch(WRITTEN, value)
-    return Fraction(value) if written else value
 
 
 def dotted(place: tuple[str | int, ...]) -> str:

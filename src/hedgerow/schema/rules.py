@@ -79,12 +79,12 @@ def _threads(value: Any) -> int:
 THREADS = Rule("int", "a whole number: how many, or -1 for all processors", _threads)
 
 
-def number(*, least: float = -math.inf, above: float = -math.inf) -> Rule:
+def number(*, least: float = -math.inf, above: float = -math.inf, below: float = math.inf) -> Rule:
     """A finite number."""
 
     def read(value: Any) -> float:
         given = float(_real(value))
-        return given if math.isfinite(given) and given >= least and given > above else _refuse()
+        return given if given >= least and above < given < below else _refuse()
 
     ends = [("of {} or more", least), ("above {}", above)]
     where = "".join(f" {words.format(end)}" for words, end in ends if end > -math.inf)
