@@ -145,7 +145,7 @@ def test_estimators_have_the_rules_and_words_of_the_declaration():
         "hold_out",
     }
     for name in shared:
-        assert ours[name].text == STUDY[name].words
+        assert ours[name].text == STUDY[name].text
         assert ours[name].rule.allowed.startswith(STUDY[name].rule.allowed)
 
 

@@ -124,9 +124,9 @@ def _table(inside: Entries, words: str = "", **more: Any) -> Entry:
     return Entry(Form(a(dict), table_schema(inside), "write a table"), words, inside=inside, **more)
 
 
-def _tables(inside: Entries, **more: Any) -> Entry:
+def _tables(inside: Entries, words: str = "", **more: Any) -> Entry:
     shape = {"type": "array", "items": table_schema(inside)}
-    return Entry(Form(a(list), shape, "write a list of tables"), inside=inside, **more)
+    return Entry(Form(a(list), shape, "write a list of tables"), words, inside=inside, **more)
 
 
 def _seconds(usual: float, json: dict[str, float], **ends: float) -> Entry:
@@ -167,19 +167,24 @@ FILE: Entries = {
             "estimator": Entry(_text(), needed=True),
             "parameters": Entry(TABLE, usual={}),
         },
-        "The estimator, by its name in hedgerow, or a paper's method: papers.wang.local_rnm; and "
-        "those of its parameters that are its own.",
+        "An estimator of hedgerow, or a paper's method: papers.wang.local_rnm; and those of its "
+        "parameters that are not its defaults.",
         needed=True,
     ),
-    "schema": Entry(TABLE, needed=True),
+    "schema": Entry(
+        TABLE,
+        "Public facts: ranges, categories and classes that are known without looking at a row. "
+        '`file = "schema.toml"` instead takes them from a file beside this one.',
+        needed=True,
+    ),
     "privacy": _table(TABLES["privacy"], needed=True),
     "sum": _table(TABLES["sum"]),
-    "evaluation": _table(
-        TABLES["evaluation"], "How good the model is, as one more private query of the same run."
-    ),
+    "evaluation": _table(TABLES["evaluation"]),
     "coordinator": _table({"key": Entry(KEY, needed=True)}, needed=True),
     "site": _tables(
-        {"name": Entry(NAME, needed=True), "key": Entry(KEY, needed=True)}, needed=True
+        {"name": Entry(NAME, needed=True), "key": Entry(KEY, needed=True)},
+        "Every site's public key, as `hedgerow site init` shows it, compared by telephone.",
+        needed=True,
     ),
     "timing": _table(
         {
@@ -187,7 +192,10 @@ FILE: Entries = {
             "asks": Entry(counted(1), usual=3),
             "patience_seconds": _seconds(3600.0, {"minimum": 0}, least=0.0),
             "return_seconds": _seconds(60.0, ABOVE_0, above=0.0),
-        }
+        },
+        "The coordinator's own, not part of the agreement: seconds for one exchange, how often the "
+        "silent are asked again before a round goes on without them, how long a run waits while "
+        "too few are there, how often a lost site is asked whether it is back.",
     ),
     "about": _table(
         {
@@ -197,7 +205,8 @@ FILE: Entries = {
             "sector": Entry(SECTORS),
             "publication_date": Entry(_text(r"\d{4}-\d{2}-\d{2}", "write it as 2026-11-16")),
         },
-        "For readers of the model: its statement, its page, a registry. Not part of the hash.",
+        "For readers of the model, not part of the agreement: who publishes it, for what, where "
+        "and when.",
     ),
 }
 
@@ -420,54 +429,44 @@ HEADING = """\
 # What all parties of this study agree on. Its content has the hash that sites approve: change
 # anything but [timing] and [about], and everybody has to approve it anew.
 """
-MODEL_HEADING = "# An estimator of hedgerow, and those of its parameters that are not its defaults."
-SCHEMA_HEADING = """\
-# Public facts: ranges, categories and classes that are known without looking at a row.
-# `file = "schema.toml"` instead takes them from a file beside this one.\
-"""
-SITES_HEADING = (
-    "# Every site's public key, as `hedgerow site init` shows it, compared by telephone."
-)
-TIMING_HEADING = """\
-# The coordinator's own, not part of the agreement: seconds for one exchange, how often the silent
-# are asked again before a round goes on without them, how long a run waits while too few are
-# there, how often a lost site is asked whether it is back.\
-"""
-
-
-ABOUT_HEADING = """\
-# For readers of the model, not part of the agreement: who publishes it, for what, where and when.\
-"""
 
 
 def as_text(agreed: StudyFile) -> str:
     """The whole study, schema included; reading it again gives the same hash."""
     content = agreed.content
-    parts = [
-        HEADING + _lines({name: content[name] for name in ("version", "name", "public_seed")}),
-        f"{MODEL_HEADING}\n[model]\n" + _lines({"estimator": agreed.model.estimator}),
-        "[model.parameters]\n" + _lines(agreed.model.parameters),
-        f"{SCHEMA_HEADING}\n{_schema(agreed.schema_given)}",
-        *_declared_tables(agreed),
-        f"[coordinator]\n{_lines(content['coordinator'])}",
-        SITES_HEADING + "\n" + "\n".join(f"[[site]]\n{_lines(one)}" for one in content["site"]),
-        f"{TIMING_HEADING}\n[timing]\n{_lines(content['timing'])}",
-        *([f"{ABOUT_HEADING}\n[about]\n{_lines(content['about'])}"] if "about" in content else []),
-    ]
+    plain = {name: content[name] for name in FILE if isinstance(content.get(name), str | int)}
+    parts = [HEADING + _lines(plain)]
+    for table, one in FILE.items():
+        if table in TABLES or isinstance(content.get(table), dict | list):
+            parts += ["\n".join([*_comment(one.words), text]) for text in _texts(agreed, table)]
     return "\n".join(parts)
 
 
-def _declared_tables(agreed: StudyFile) -> Iterator[str]:
+def _texts(agreed: StudyFile, table: str) -> Iterator[str]:
+    said = agreed.content.get(table, {})
+    match table:
+        case "model":
+            own = f"[model.parameters]\n{_lines(agreed.model.parameters)}"
+            yield f"[model]\n{_lines({'estimator': agreed.model.estimator})}\n{own}"
+        case "schema":
+            yield _schema(agreed.schema_given)
+        case "site":
+            yield "\n".join(f"[[site]]\n{_lines(one)}" for one in said)
+        case _ if table in TABLES:
+            yield from _declared_table(agreed, table)
+        case _:
+            yield f"[{table}]\n{_lines(said)}"
+
+
+def _declared_table(agreed: StudyFile, table: str) -> Iterator[str]:
     """Each entry after its words: as it was written, or as it was worked out from the rest."""
-    for table, entries in TABLES.items():
-        said = agreed.content.get(table, {})
-        lines = []
-        for name, one in entries.items():
-            if name in said or not one.needed:
-                value = said.get(name, getattr(agreed.study, FIELD_OF[table, name]))
-                lines += [*_comment(one.words), f"{name} = {_value(value)}"]
-        if lines:
-            yield "\n".join([f"[{table}]", *lines, ""])
+    said, lines = agreed.content.get(table, {}), []
+    for name, one in TABLES[table].items():
+        if name in said or not one.needed:
+            value = said.get(name, getattr(agreed.study, FIELD_OF[table, name]))
+            lines += [*_comment(one.words), f"{name} = {_value(value)}"]
+    if lines:
+        yield "\n".join([f"[{table}]", *lines, ""])
 
 
 def _comment(words: str) -> list[str]:
@@ -476,18 +475,8 @@ def _comment(words: str) -> list[str]:
 
 def _schema(schema: Schema) -> str:
     """Its own TOML, one table deeper."""
-    lines = schema.to_toml().rstrip().split("\n")
-    inner = [line.replace("[[", "[[schema.", 1) if _is_header(line) else line for line in lines]
-    deeper = [f"[schema.{line[1:]}" if _is_table(line) else line for line in inner]
-    return "\n".join(["[schema]", *deeper, ""])
-
-
-def _is_header(line: str) -> bool:
-    return line.startswith("[[") and line.endswith("]]") and " " not in line
-
-
-def _is_table(line: str) -> bool:
-    return line.startswith("[") and not line.startswith("[[") and line.endswith("]")
+    deeper = re.sub(r"(?m)^(\[\[?)([a-z]+\]\]?)$", r"\1schema.\2", schema.to_toml().rstrip())
+    return f"[schema]\n{deeper}\n"
 
 
 def _lines(table: dict[str, Any]) -> str:

@@ -35,25 +35,25 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
         "warns: the statement then says that epsilon is infinite.",
     )
     epsilon: float = parameter(
-        default=1.0, kw_only=False, rule=STUDY["epsilon"].rule, text=STUDY["epsilon"].words
+        default=1.0, kw_only=False, rule=STUDY["epsilon"].rule, text=STUDY["epsilon"].text
     )
     delta: float = parameter(
-        default=DEFAULT_DELTA, kw_only=False, rule=STUDY["delta"].rule, text=STUDY["delta"].words
+        default=DEFAULT_DELTA, kw_only=False, rule=STUDY["delta"].rule, text=STUDY["delta"].text
     )
     placement: str | None = parameter(
-        default=None, rule=_or_none("placement"), text=STUDY["placement"].words
+        default=None, rule=_or_none("placement"), text=STUDY["placement"].text
     )
     colluders: int | None = parameter(
-        default=None, rule=_or_none("colluders"), text=STUDY["colluders"].words
+        default=None, rule=_or_none("colluders"), text=STUDY["colluders"].text
     )
     threshold: int | None = parameter(
-        default=None, rule=_or_none("threshold"), text=STUDY["threshold"].words
+        default=None, rule=_or_none("threshold"), text=STUDY["threshold"].text
     )
     records_per_person: int = parameter(
-        default=1, rule=STUDY["records_per_person"].rule, text=STUDY["records_per_person"].words
+        default=1, rule=STUDY["records_per_person"].rule, text=STUDY["records_per_person"].text
     )
     hold_out: int | None = parameter(
-        default=None, rule=_or_none("hold_out"), text=STUDY["hold_out"].words
+        default=None, rule=_or_none("hold_out"), text=STUDY["hold_out"].text
     )
     ledger: Any = parameter(
         default=None,

@@ -104,12 +104,19 @@ class Entry:
     """Of an entry that may be a table, or a list of them: what stands there."""
     table: str = ""
     name: str = ""
+    none: str = ""
+    """What None of an estimator's parameter means."""
     approved: tuple[str, str] = ("", "")
     """Title and words for the person who approves a study; its fields stand in braces."""
 
     @property
     def rule(self) -> Rule:
         return self.form.rule
+
+    @property
+    def text(self) -> str:
+        """For the parameter of an estimator that it is."""
+        return f"{self.words} None {self.none}." if self.none else self.words
 
     @property
     def brief(self) -> str:
@@ -188,13 +195,14 @@ def entry(
     form: Form,
     words: str,
     *,
-    plain: _Plain = AS_IT_IS,
+    plain: _Plain | None = None,
     default: Any = MISSING,
     **more: Any,
 ) -> Any:
     """Declares a field of a study that its file says in a table; `default` is a simulation's."""
     one = Entry(form, words, table=table, **more)
-    return field(default=default, metadata={"entry": one, "plain": plain})
+    usual = RATIONAL if form.is_rational else AS_IT_IS
+    return field(default=default, metadata={"entry": one, "plain": plain or usual})
 
 
 def derived(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
@@ -216,7 +224,6 @@ class Declaration:
         rational(PROMISES, is_epsilon),
         "The promise: one record changes the probability of no outcome by more than a factor "
         "of e to this power. Smaller is more private, and noisier.",
-        plain=RATIONAL,
         needed=True,
     )
     delta: Fraction = entry(
@@ -227,7 +234,6 @@ class Declaration:
         "is smaller as soon as a record takes part in about nine sums, as it does with nine "
         "columns or a few levels. 0 is pure differential privacy (discrete Laplace noise); see "
         "docs/accounting.md. Under placement 'label' the default stands for 0.",
-        plain=RATIONAL,
     )
     by_person: bool = entry(
         "privacy",
@@ -249,8 +255,8 @@ class Declaration:
         "is private. 'silo': each site adds enough for itself, so that its sums would be "
         "private even if they were seen; louder by the number of sites. 'label': each record's "
         "label is told wrongly at random, once and for all; features are not protected. "
-        "'nowhere': no noise and no promise, to see what noise costs. None is 'curator' for "
-        "one holder and 'shares' for several.",
+        "'nowhere': no noise and no promise, to see what noise costs.",
+        none="is 'curator' for one holder and 'shares' for several",
         plain=_Plain(lambda placement: placement.name, lambda name: Placement[name]),
     )
     records_per_person: int = entry(
@@ -258,14 +264,12 @@ class Declaration:
         counted(1),
         "How many records one person may have; noise grows in proportion, and the promise is "
         "then one to a person.",
-        usual=1,
         default=1,
     )
     retry_reserve: Fraction = entry(
         "privacy",
         rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
         "The part of the budget that no query may have: it pays for rounds that fail.",
-        plain=RATIONAL,
         usual=0.05,
         default=Fraction(0),
     )
@@ -273,15 +277,16 @@ class Declaration:
     threshold: int = entry(
         "sum",
         counted(2),
-        "The fewest sites whose sum may be opened; for several holders. None allows a fifth "
-        "of them to be lost, of two or three nobody.",
+        "The fewest sites whose sum may be opened; for several holders.",
+        none="allows a fifth of them to be lost, of two or three nobody",
         approved=("a sum opens", "with {threshold} of {parties} sites at least"),
     )
     colluders: int = entry(
         "sum",
         counted(1),
         "Sites that may put together what they know without breaking the promise; for several "
-        "holders. None is a third of them.",
+        "holders.",
+        none="is a third of them",
         approved=("believed", "that at most {colluders} site(s) work with the coordinator"),
     )
     graph: Sparse | None = entry(
@@ -300,7 +305,6 @@ class Declaration:
         "Seconds: a reply leaves at the end of a slot, so that its time does not tell how many "
         "records a site has. 0 does not protect that.",
         name="slot_seconds",
-        usual=0,
         approved=("replies leave", "at the end of slots of {slot} seconds"),
         default=0,
     )
@@ -308,8 +312,8 @@ class Declaration:
         "evaluation",
         counted(2, MOST_FOLDS),
         "One record in so many is left out of training, drawn by a secret of its holder; the "
-        "last round of a study, or hedgerow.evaluate, measures the model on these. None leaves "
-        "out nothing.",
+        "last round of a study, or hedgerow.evaluate, measures the model on these.",
+        none="leaves out nothing",
         needed=True,
         approved=("held out", "one record in {hold_out}, by a secret draw of its own"),
         default=0,
