@@ -7,12 +7,22 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import typer
 
 import hedgerow as hr
 from hedgerow import papers
+from hedgerow.cli.main import app
 from hedgerow.deployment import file_forms
+from hedgerow.deployment.approve import what_leaves
 from hedgerow.deployment.study_file import COMMON, StudyFile, as_text
-from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, Declaration, read_table
+from hedgerow.privacy.declaration import (
+    FIELD_OF,
+    STUDY,
+    TABLES,
+    Declaration,
+    approval,
+    read_table,
+)
 from hedgerow.schema.rules import exact
 from hedgerow.secagg.keys import Identity
 
@@ -147,6 +157,22 @@ def test_estimators_have_the_rules_and_words_of_the_declaration():
     for name in shared:
         assert ours[name].text == STUDY[name].text
         assert ours[name].rule.allowed.startswith(STUDY[name].rule.allowed)
+
+
+def test_init_has_an_option_for_every_entry_with_its_words():
+    init = typer.main.get_group(app).commands["study"].commands["init"]
+    helps = {one.name: one.help for one in init.params}
+    for (_, name), of in FIELD_OF.items():
+        assert helps[name] == STUDY[of].brief
+
+
+def test_a_person_who_approves_reads_the_entries_that_are_not_usual():
+    usual = StudyFile.checked(content(), PATH)
+    assert [title for title, _ in approval(usual.study)] == ["a sum opens", "believed"]
+    more = content(sum={"slot_seconds": 30}, evaluation={"hold_out": 5})
+    told = what_leaves(StudyFile.checked(more, PATH))
+    assert ("replies leave", "at the end of slots of 30 seconds") in told
+    assert ("held out", "one record in 5, by a secret draw of its own") in told
 
 
 def test_every_field_of_a_study_is_an_entry_or_follows_from_the_file():

@@ -369,7 +369,7 @@ def read_table(
     if not isinstance(content, dict):
         problems.append((place, f"{dotted(place)} is {short(content)}; write a table"))
         return {}
-    for name in content.keys() - entries.keys():
+    for name in sorted(content.keys() - entries.keys()):
         where = (*place, name)
         problems.append((where, f"{dotted(where)} is no entry of a study; take it out"))
     found = {name: one.usual for name, one in entries.items() if one.usual is not None}
