@@ -125,7 +125,7 @@ def test_an_entry_is_read_written_hashed_and_in_the_json_schema_alike(table, nam
         assert again(found).content[table][name] == value
         assert file_forms.problems_of("study", tomllib.loads(as_text(found))) == []
         meant = STUDY[FIELD_OF[table, name]]
-        read = meant.rule.read(meant.form.value_of(value))
+        read = meant.rule.read(meant.value_of(value))
         assert getattr(found.study, FIELD_OF[table, name]) == read
         assert found.study.to_dict()[FIELD_OF[table, name]] is not None
 

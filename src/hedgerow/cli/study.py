@@ -73,7 +73,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 def _typed(one: Entry, text: str) -> Any:
     from hedgerow.deployment import draft
 
-    return draft.typed_number(text) if one.form.is_rational else draft.typed_value(text)
+    return draft.typed_number(text) if one.is_rational else draft.typed_value(text)
 
 
 @app.command()

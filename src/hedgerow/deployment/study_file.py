@@ -29,23 +29,21 @@ from hedgerow.methods.training import agree
 from hedgerow.papers.by_name import Maker, estimator_named
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.declaration import (
+    COUNT,
     FIELD_OF,
     MOST,
     STUDY,
     TABLES,
     Entries,
     Entry,
-    Form,
     Problem,
-    counted,
     dotted,
     read_table,
     table_schema,
-    word,
 )
 from hedgerow.privacy.statement.about import About, Curator
 from hedgerow.privacy.study import Study
-from hedgerow.schema.rules import Rule, a, number
+from hedgerow.schema.rules import Rule, a, number, one_of, whole
 from hedgerow.schema.schema import Schema
 from hedgerow.secagg.keys import Roster, is_weak
 
@@ -107,66 +105,57 @@ PRINTED = "printed_epsilon"
 """A parameter of methods that work out their true epsilon from the one their paper prints."""
 
 
-ANYTHING = r"[\s\S]*"
-
-
-def _text(pattern: str = ANYTHING, todo: str = "write a text") -> Form:
+def _text(pattern: str = r"[\s\S]*") -> Rule:
     def read(value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
             raise ValueError
         return value
 
-    shape = {} if pattern == ANYTHING else {"pattern": f"^{pattern}$"}
-    return Form(Rule("str", "a text", read), {"type": "string", **shape}, todo)
+    return Rule("str", "another text", read, {"type": "string", "pattern": f"^{pattern}$"})
+
+
+def _choice(*words: str) -> Entry:
+    return Entry(one_of({word: word for word in words}))
 
 
 def _table(inside: Entries, words: str = "", **more: Any) -> Entry:
-    return Entry(Form(a(dict), table_schema(inside), "write a table"), words, inside=inside, **more)
+    rule = replace(TABLE, json=table_schema(inside))
+    return Entry(rule, words, "write a table", inside=inside, **more)
 
 
 def _tables(inside: Entries, words: str = "", **more: Any) -> Entry:
-    shape = {"type": "array", "items": table_schema(inside)}
-    return Entry(Form(a(list), shape, "write a list of tables"), words, inside=inside, **more)
+    rule = replace(a(list), json={"type": "array", "items": table_schema(inside)})
+    return Entry(rule, words, "write a list of tables", inside=inside, **more)
 
 
-def _seconds(usual: float, json: dict[str, float], **ends: float) -> Entry:
-    shape = {"type": "number", "exclusiveMaximum": MOST, **json}
-    return Entry(Form(number(below=MOST, **ends), shape), usual=usual)
-
-
-TABLE = Form(a(dict), {"type": "object"}, "write a table")
-ABOVE_0 = {"exclusiveMinimum": 0.0}
-NAME = _text(
-    "[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
-    "use letters, digits, dots, dashes and underlines, 63 at most",
+TABLE = replace(a(dict), json={"type": "object"})
+SECONDS = Entry(number(above=0.0, below=MOST), usual=60.0)
+NAME = Entry(
+    _text("[A-Za-z0-9][A-Za-z0-9._-]{0,62}"),
+    todo="use letters, digits, dots, dashes and underlines, 63 at most",
+    needed=True,
 )
-KEY = _text(
-    "[0-9a-f]{64}",
-    "write the 64 hexadecimal digits of a public key, as `hedgerow site init` shows them",
+KEY = Entry(
+    _text("[0-9a-f]{64}"),
+    todo="write the 64 hexadecimal digits of a public key, as `hedgerow site init` shows them",
+    needed=True,
 )
 CURATOR = {
     "name": Entry(_text(r"[\s\S]+"), needed=True),
-    "kind": Entry(word("Government", "Industry", "Nonprofit")),
+    "kind": _choice("Government", "Industry", "Nonprofit"),
 }
-SECTORS = word("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 FILE: Entries = {
     "version": Entry(
-        Form(
-            counted(VERSION, VERSION).rule,
-            {"const": VERSION},
-            f"this hedgerow reads version {VERSION}, so update hedgerow or write the file anew",
-        ),
+        replace(whole(VERSION, VERSION), json={"const": VERSION}),
+        todo=f"this hedgerow reads version {VERSION}, so update hedgerow or write the file anew",
         needed=True,
     ),
-    "name": Entry(NAME, needed=True),
+    "name": NAME,
     "public_seed": Entry(
-        counted(0, 2**32 - 1), "Public randomness: random cuts, orders. Never noise.", needed=True
+        whole(0, 2**32 - 1), "Public randomness: random cuts, orders. Never noise.", needed=True
     ),
     "model": _table(
-        {
-            "estimator": Entry(_text(), needed=True),
-            "parameters": Entry(TABLE, usual={}),
-        },
+        {"estimator": Entry(_text(), needed=True), "parameters": Entry(TABLE, usual={})},
         "An estimator of hedgerow, or a paper's method: papers.wang.local_rnm; and those of its "
         "parameters that are not its defaults.",
         needed=True,
@@ -180,18 +169,18 @@ FILE: Entries = {
     "privacy": _table(TABLES["privacy"], needed=True),
     "sum": _table(TABLES["sum"]),
     "evaluation": _table(TABLES["evaluation"]),
-    "coordinator": _table({"key": Entry(KEY, needed=True)}, needed=True),
+    "coordinator": _table({"key": KEY}, needed=True),
     "site": _tables(
-        {"name": Entry(NAME, needed=True), "key": Entry(KEY, needed=True)},
+        {"name": NAME, "key": KEY},
         "Every site's public key, as `hedgerow site init` shows it, compared by telephone.",
         needed=True,
     ),
     "timing": _table(
         {
-            "answer_seconds": _seconds(60.0, ABOVE_0, above=0.0),
-            "asks": Entry(counted(1), usual=3),
-            "patience_seconds": _seconds(3600.0, {"minimum": 0}, least=0.0),
-            "return_seconds": _seconds(60.0, ABOVE_0, above=0.0),
+            "answer_seconds": SECONDS,
+            "asks": Entry(COUNT, usual=3),
+            "patience_seconds": Entry(number(least=0.0, below=MOST), usual=3600.0),
+            "return_seconds": SECONDS,
         },
         "The coordinator's own, not part of the agreement: seconds for one exchange, how often the "
         "silent are asked again before a round goes on without them, how long a run waits while "
@@ -202,8 +191,12 @@ FILE: Entries = {
             "curator": _tables(CURATOR),
             "intended_use": Entry(_text()),
             "region": Entry(_text()),
-            "sector": Entry(SECTORS),
-            "publication_date": Entry(_text(r"\d{4}-\d{2}-\d{2}", "write it as 2026-11-16")),
+            "sector": _choice(
+                "Technology", "Healthcare", "Education", "Government", "Energy", "Finance"
+            ),
+            "publication_date": Entry(
+                _text("[0-9]{4}-[0-9]{2}-[0-9]{2}"), todo="write it as 2026-11-16"
+            ),
         },
         "For readers of the model, not part of the agreement: who publishes it, for what, where "
         "and when.",
@@ -329,7 +322,7 @@ class StudyFile:
             for table in TABLES
             for name, value in self.content.get(table, {}).items()
         }
-        return {name: STUDY[name].form.value_of(value) for name, value in said.items()}
+        return {name: STUDY[name].value_of(value) for name, value in said.items()}
 
     @cached_property
     def _agreed(self) -> tuple[Study, Recipe]:

@@ -12,7 +12,7 @@ import json
 import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,52 +36,24 @@ LONGEST_SLOT = 86_400
 COMPLETE = "complete"
 
 # --------------------------------------------------------------------------------------------------
-# What a value may be, for Python and as JSON Schema.
+# One entry: what it may be, and what people read about it.
 
-Json = Mapping[str, Any]
 Problem = tuple[tuple[str | int, ...], str]
 """Where something stands in a file, and what is wrong with it."""
 
 
-class Form(NamedTuple):
-    """A rule, and what a JSON Schema can say of it."""
+class _Plain(NamedTuple):
+    """A value in integers and texts, and back."""
 
-    rule: Rule
-    json: Json
-    todo: str = ""
-    """What to do about another value; else what the rule allows is told."""
-    is_rational: bool = False
-    """Whether a text such as "1/3" stands for a number."""
-
-    def value_of(self, written: Any) -> Any:
-        """As a user of Python would have typed it."""
-        exact = self.is_rational and isinstance(written, str) and re.fullmatch(WRITTEN, written)
-        return Fraction(written) if exact else written
+    write: Callable[[Any], Any] = lambda value: value
+    read: Callable[[Any], Any] = lambda value: value
 
 
-def counted(least: int, most: int = MOST_COUNTED) -> Form:
-    return Form(whole(least, most), {"type": "integer", "minimum": least, "maximum": most})
+AS_IT_IS = _Plain()
+RATIONAL = _Plain(str, Fraction)
 
 
-def rational(words: str, fits: Callable[[Fraction], bool]) -> Form:
-    """A number, or a text such as "1/3": plain decimals of bounded length, which nobody reads for
-    long or reads otherwise than another.
-    """
-    ends = {"exclusiveMinimum": -MOST, "exclusiveMaximum": MOST}
-    return Form(
-        fraction(words, fits),
-        {"anyOf": [{"type": "number", **ends}, {"type": "string", "pattern": f"^({WRITTEN})$"}]},
-        is_rational=True,
-    )
-
-
-def word(*choices: str, **meanings: Any) -> Form:
-    """One of some words; `meanings` are words for values of ours."""
-    table = {**dict(zip(choices, choices, strict=True)), **meanings}
-    return Form(one_of(table), {"enum": list(table)})
-
-
-def closed(properties: Mapping[str, Json], needed: list[str]) -> dict[str, Any]:
+def closed(properties: Mapping[str, Any], needed: list[str]) -> dict[str, Any]:
     """A table of JSON that has these entries and no others."""
     return {
         "type": "object",
@@ -93,10 +65,13 @@ def closed(properties: Mapping[str, Json], needed: list[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a table of a file: what it may be, and what people read about it."""
+    """One entry of a table of a file."""
 
-    form: Form
+    rule: Rule
     words: str = ""
+    todo: str = ""
+    """What to do about another value; else what the rule allows is told."""
+    plain: _Plain = AS_IT_IS
     needed: bool = False
     usual: Any = None
     """What a file means that does not say it; None is worked out from the rest."""
@@ -110,8 +85,14 @@ class Entry:
     """Title and words for the person who approves a study; its fields stand in braces."""
 
     @property
-    def rule(self) -> Rule:
-        return self.form.rule
+    def is_rational(self) -> bool:
+        """Whether a text such as "1/3" stands for a number."""
+        return self.plain is RATIONAL
+
+    def value_of(self, written: Any) -> Any:
+        """As a user of Python would have typed it."""
+        exact = self.is_rational and isinstance(written, str) and re.fullmatch(WRITTEN, written)
+        return Fraction(written) if exact else written
 
     @property
     def text(self) -> str:
@@ -126,7 +107,7 @@ class Entry:
     @property
     def json_schema(self) -> dict[str, Any]:
         told = {"description": self.words} if self.words else {}
-        return {**self.form.json, **told}
+        return {**self.rule.json, **told}
 
 
 Entries = Mapping[str, Entry]
@@ -141,15 +122,6 @@ def table_schema(entries: Entries) -> dict[str, Any]:
 # Entries of the study itself. All of them are hashed.
 
 
-class _Plain(NamedTuple):
-    """A value in integers and texts, and back."""
-
-    write: Callable[[Any], Any] = lambda value: value
-    read: Callable[[Any], Any] = lambda value: value
-
-
-AS_IT_IS = _Plain()
-RATIONAL = _Plain(str, Fraction)
 KEY = _Plain(bytes.hex, bytes.fromhex)
 KEYS = _Plain(lambda keys: [key.hex() for key in keys], lambda c: tuple(map(bytes.fromhex, c)))
 KINDS = _Plain(
@@ -181,28 +153,26 @@ def _read_graph(value: Any) -> Sparse | None:
     return Sparse(**value) if isinstance(value, dict) else one_of({COMPLETE: None}).read(value)
 
 
-GRAPH_ENTRIES = {one.name: Entry(counted(1), needed=True) for one in fields(Sparse)}
-GRAPH = Form(
-    Rule("str or table", "complete, or a table", _read_graph),
-    {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH_ENTRIES)]},
-    'write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 } with '
-    "the rounds that the study may take",
-)
+def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
+    """A number, or a text such as "1/3": plain decimals of bounded length, which nobody reads for
+    long or reads otherwise than another.
+    """
+    ends = {"exclusiveMinimum": -MOST, "exclusiveMaximum": MOST}
+    texts = {"type": "string", "pattern": f"^({WRITTEN})$"}
+    return replace(fraction(words, fits), json={"anyOf": [{"type": "number", **ends}, texts]})
 
 
-def entry(
-    table: str,
-    form: Form,
-    words: str,
-    *,
-    plain: _Plain | None = None,
-    default: Any = MISSING,
-    **more: Any,
-) -> Any:
+COUNT = whole(1, MOST_COUNTED)
+GRAPH = {one.name: Entry(COUNT, needed=True) for one in fields(Sparse)}
+GRAPHS = {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH)]}
+SEVERAL = {"enum": [p.name.lower() for p in Placement if p is not Placement.CURATOR]}
+"""Placements of a study, which has several sites."""
+
+
+def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more: Any) -> Any:
     """Declares a field of a study that its file says in a table; `default` is a simulation's."""
-    one = Entry(form, words, table=table, **more)
-    usual = RATIONAL if form.is_rational else AS_IT_IS
-    return field(default=default, metadata={"entry": one, "plain": plain or usual})
+    one = Entry(rule, words, table=table, **more)
+    return field(default=default, metadata={"entry": one, "plain": one.plain})
 
 
 def derived(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
@@ -221,23 +191,25 @@ class Declaration:
     """What the recipe says that it may ask; a site admits nothing else."""
     epsilon: Fraction = entry(
         "privacy",
-        rational(PROMISES, is_epsilon),
+        _rational(PROMISES, is_epsilon),
         "The promise: one record changes the probability of no outcome by more than a factor "
         "of e to this power. Smaller is more private, and noisier.",
+        plain=RATIONAL,
         needed=True,
     )
     delta: Fraction = entry(
         "privacy",
-        rational(FAILURES, is_delta),
+        _rational(FAILURES, is_delta),
         "Probability with which the promise of epsilon may fail; well below 1 / (100 x the "
         "largest number of records there could be). Above 0 noise is discrete Gaussian, which "
         "is smaller as soon as a record takes part in about nine sums, as it does with nine "
         "columns or a few levels. 0 is pure differential privacy (discrete Laplace noise); see "
         "docs/accounting.md. Under placement 'label' the default stands for 0.",
+        plain=RATIONAL,
     )
     by_person: bool = entry(
         "privacy",
-        word(record=False, person=True),
+        one_of({"record": False, "person": True}),
         "What is protected: a record, or a person, of whom each site then keeps "
         "`records_per_person` records.",
         name="unit",
@@ -246,10 +218,7 @@ class Declaration:
     )
     placement: Placement = entry(
         "privacy",
-        Form(
-            one_of({p.name.lower(): p for p in Placement}),
-            {"enum": [p.name.lower() for p in Placement if p is not Placement.CURATOR]},
-        ),
+        replace(one_of({p.name.lower(): p for p in Placement}), json=SEVERAL),
         "Where noise is added. 'curator': one holder has all rows and adds all the noise. "
         "'shares': each of several sites adds a part, only the sum is opened, and only the sum "
         "is private. 'silo': each site adds enough for itself, so that its sums would be "
@@ -261,29 +230,30 @@ class Declaration:
     )
     records_per_person: int = entry(
         "privacy",
-        counted(1),
+        COUNT,
         "How many records one person may have; noise grows in proportion, and the promise is "
         "then one to a person.",
         default=1,
     )
     retry_reserve: Fraction = entry(
         "privacy",
-        rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
+        _rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
         "The part of the budget that no query may have: it pays for rounds that fail.",
+        plain=RATIONAL,
         usual=0.05,
         default=Fraction(0),
     )
     parties: int = derived()
     threshold: int = entry(
         "sum",
-        counted(2),
+        whole(2, MOST_COUNTED),
         "The fewest sites whose sum may be opened; for several holders.",
         none="allows a fifth of them to be lost, of two or three nobody",
         approved=("a sum opens", "with {threshold} of {parties} sites at least"),
     )
     colluders: int = entry(
         "sum",
-        counted(1),
+        COUNT,
         "Sites that may put together what they know without breaking the promise; for several "
         "holders.",
         none="is a third of them",
@@ -291,17 +261,19 @@ class Declaration:
     )
     graph: Sparse | None = entry(
         "sum",
-        GRAPH,
+        Rule("str or table", "complete, or a table", _read_graph, GRAPHS),
         "Who shares masks with whom: everybody (complete), or neighbours on a sparse graph, "
         "for more than 200 sites and paid for out of delta.",
-        inside=GRAPH_ENTRIES,
+        todo='write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 }'
+        " with the rounds that the study may take",
+        inside=GRAPH,
         plain=_Plain(read=_graph_of),
         usual=COMPLETE,
         default=None,
     )
     slot: int = entry(
         "sum",
-        counted(0, LONGEST_SLOT),
+        whole(0, LONGEST_SLOT),
         "Seconds: a reply leaves at the end of a slot, so that its time does not tell how many "
         "records a site has. 0 does not protect that.",
         name="slot_seconds",
@@ -310,7 +282,7 @@ class Declaration:
     )
     hold_out: int = entry(
         "evaluation",
-        counted(2, MOST_FOLDS),
+        whole(2, MOST_FOLDS),
         "One record in so many is left out of training, drawn by a secret of its holder; the "
         "last round of a study, or hedgerow.evaluate, measures the model on these.",
         none="leaves out nothing",
@@ -393,10 +365,10 @@ def _read_entry(
         value = [read_table(one.inside, row, (*where, k), problems) for k, row in rows]
     try:
         if len(problems) == before:
-            one.rule.read(one.form.value_of(value))
+            one.rule.read(one.value_of(value))
     except (TypeError, ValueError, ArithmeticError):
         name = where[-1] if where[0] in TABLES else dotted(where)
-        todo = one.form.todo or f"use {one.rule.allowed}"
+        todo = one.todo or f"use {one.rule.allowed}"
         problems.append((where, f"{name} is {short(value)}; {todo}"))
     return value
 

@@ -1,7 +1,8 @@
 """What a parameter may be: the one place where users' values are checked and put in our types.
 
-A rule names itself three times: `kind` for the documentation, `allowed` for the message of an
-error, `read` as code. NumPy's numbers are numbers; a bool is not.
+A rule names itself four times: `kind` for the documentation, `allowed` for the message of an
+error, `read` as code, `json` for the JSON Schema of a file. NumPy's numbers are numbers; a bool is
+not.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from numbers import Rational, Real
@@ -55,6 +56,7 @@ class Rule:
     kind: str
     allowed: str
     read: Callable[[Any], Any]
+    json: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def check(self, name: str, value: Any) -> Any:
         try:
@@ -69,7 +71,8 @@ def whole(least: int, most: float = math.inf) -> Rule:
         return number if least <= number <= most else _refuse()
 
     ends = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
-    return Rule("int", f"a whole number {ends}", read)
+    shape = {"type": "integer", "minimum": least, "maximum": most}
+    return Rule("int", f"a whole number {ends}", read, shape)
 
 
 def _threads(value: Any) -> int:
@@ -88,7 +91,9 @@ def number(*, least: float = -math.inf, above: float = -math.inf, below: float =
 
     ends = [("of {} or more", least), ("above {}", above)]
     where = "".join(f" {words.format(end)}" for words, end in ends if end > -math.inf)
-    return Rule("float", f"a finite number{where}", read)
+    limits = {"minimum": least, "exclusiveMinimum": above, "exclusiveMaximum": below}
+    finite = {name: end for name, end in limits.items() if math.isfinite(end)}
+    return Rule("float", f"a finite number{where}", read, {"type": "number", **finite})
 
 
 def fraction(words: str, fits: Callable[[Fraction], bool]) -> Rule:
@@ -120,7 +125,7 @@ def one_of(choices: Mapping[str, Any] | type[Enum]) -> Rule:
     def read(value: Any) -> Any:
         return table[value] if isinstance(value, str) and value in table else _refuse()
 
-    return Rule(f"{{{words}}}", f"one of {words}", read)
+    return Rule(f"{{{words}}}", f"one of {words}", read, {"enum": list(table)})
 
 
 def a(kind: type) -> Rule:
