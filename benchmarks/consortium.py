@@ -9,7 +9,7 @@ from hedgerow.data.holders import draws_of_holders
 from hedgerow.data.reading import encoding
 from hedgerow.data.rows import Rows
 from hedgerow.federation.transports import in_process
-from hedgerow.methods.training import Circumstances, Terms, agree, train
+from hedgerow.methods.training import Circumstances, agree, train
 from hedgerow.secagg.parameters import Sparse
 
 ROWS_OF_A_SITE, FEATURES = 20, 8
@@ -26,7 +26,7 @@ def tree_over(sites: int, sparse: bool) -> hr.TreeClassifier:
     model = hr.TreeClassifier(
         given, 1.0, 1e-6, random_state=0, colluders=lost, threshold=sites - lost
     )
-    study, recipe = agree(model, given, sites, Terms(graph=Sparse() if sparse else None))
+    study, recipe = agree(model, given, sites, {"graph": Sparse() if sparse else None})
     holders = [
         Rows(encoding.encode(X[k::sites], study.schema, y=y[k::sites]), study.schema, draws)
         for k, draws in enumerate(draws_of_holders(study))

@@ -11,7 +11,7 @@ from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows, public_draws
 from hedgerow.methods.boosted_trees import BoostedTreesClassifier
 from hedgerow.methods.method import Recipe
-from hedgerow.methods.training import Terms, agree
+from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.queries import Binning, Cells, ClassCounts, QueryKind, SumQuery
 from hedgerow.privacy.study import Study
@@ -56,8 +56,8 @@ def boosting() -> BoostedTreesClassifier:
 
 def boosted_study(parties: int) -> tuple[Study, Recipe]:
     *sites, own = identities(parties)
-    terms = Terms(name="boosted", sites=tuple(one.public for one in sites), coordinator=own.public)
-    return agree(boosting(), FEW, parties, terms)
+    keys = {"sites": tuple(one.public for one in sites), "coordinator": own.public}
+    return agree(boosting(), FEW, parties, {"name": "boosted", **keys})
 
 
 def rows_of(study: Study, place: int) -> Rows:

@@ -1,6 +1,6 @@
 """The three files that people keep, as JSON Schema: `python -m docs.make_formats`.
 
-The study's follows from the very classes that read a study. The schema's and the model's are
+The study's follows from the declaration by which a study is read. The schema's and the model's are
 written here; tests hold them against what the product writes and refuses.
 """
 
@@ -11,10 +11,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hedgerow.deployment.study_file import StudyFile
+from hedgerow.deployment.study_file import study_schema
 from hedgerow.methods.model_file import FORMAT, FORMAT_VERSION
 from hedgerow.methods.saving import ENTRIES
 from hedgerow.models.model import Output
+from hedgerow.privacy.declaration import closed
 from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Target
 from hedgerow.schema.toml import CLASSES, MARKS, OPEN
 
@@ -41,21 +42,12 @@ FINGERPRINT = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 def _table(kind: type[Any], needed: list[str]) -> dict[str, Any]:
     """One kind of entry: its own fields, and where its values come from."""
     own = {field.name: KINDS[field.name] for field in fields(kind) if field.name != "mark"}
-    return _closed(own | _marks(), needed)
+    return closed(own | _marks(), needed)
 
 
 def _marks(prefix: str = "") -> dict[str, Any]:
     kinds = {word: {"type": "boolean"} if word == OPEN else TEXT for word in MARKS}
     return {prefix + word: kind for word, kind in kinds.items()}
-
-
-def _closed(properties: dict[str, Any], needed: list[str]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": needed,
-        "additionalProperties": False,
-    }
 
 
 def schema_file() -> dict[str, Any]:
@@ -75,16 +67,14 @@ def schema_file() -> dict[str, Any]:
         "feature": {"type": "array", "items": {"anyOf": kinds}, "minItems": 1},
     }
     both = {"type": "object", "required": ["classes", "target"]}
-    whole = _closed(properties, ["feature"]) | {"not": both}
+    whole = closed(properties, ["feature"]) | {"not": both}
     return _titled("hedgerow schema file", whole)
 
 
 def study_file() -> dict[str, Any]:
-    found = StudyFile.model_json_schema(by_alias=True)
     inside = {key: value for key, value in schema_file().items() if not key.startswith("$")}
-    in_a_file = _closed({"file": TEXT}, ["file"])
-    found["properties"]["schema"] = {"anyOf": [inside, in_a_file]}
-    return _titled("hedgerow study file", found)
+    in_a_file = closed({"file": TEXT}, ["file"])
+    return _titled("hedgerow study file", study_schema({"anyOf": [inside, in_a_file]}))
 
 
 def model_file() -> dict[str, Any]:
@@ -96,23 +86,23 @@ def model_file() -> dict[str, Any]:
         "classes": {
             "anyOf": [
                 {"type": "null"},
-                _closed({"type": TEXT, "values": {"type": "array"}}, ["type", "values"]),
+                closed({"type": TEXT, "values": {"type": "array"}}, ["type", "values"]),
             ]
         },
         "columns": {"type": ["array", "null"], "items": TEXT},
         "model": _score(),
         "leaves": {"type": "array", "items": {"type": "array", "items": {"type": "object"}}},
         "privacy": _statement(),
-        "run": _closed({"rounds": {"type": "array", "items": {"type": "object"}}}, ["rounds"]),
+        "run": closed({"rounds": {"type": "array", "items": {"type": "object"}}}, ["rounds"]),
     }
     properties = {
         "format": {"const": FORMAT},
         "version": {"const": FORMAT_VERSION},
         "release": TEXT,
         "digest": FINGERPRINT,
-        "content": _closed(parts, list(ENTRIES)),
+        "content": closed(parts, list(ENTRIES)),
         "signed": {"type": "object"},
-        "evaluation": _closed(
+        "evaluation": closed(
             {
                 "confidence": {"type": "number"},
                 "models": {"type": "array", "minItems": 1},
@@ -124,7 +114,7 @@ def model_file() -> dict[str, Any]:
         ),
     }
     needed = ["format", "version", "release", "digest", "content"]
-    return _titled("hedgerow model file", _closed(properties, needed))
+    return _titled("hedgerow model file", closed(properties, needed))
 
 
 def _score() -> dict[str, Any]:
@@ -134,18 +124,18 @@ def _score() -> dict[str, Any]:
         "cells": {"type": "array", "items": {"type": "integer", "minimum": 1}},
         "values": {"type": "array", "items": numbers},
     }
-    test = _closed({"feature": TEXT, "grid": TEXT, "left": TEXT}, ["feature", "grid", "left"])
+    test = closed({"feature": TEXT, "grid": TEXT, "left": TEXT}, ["feature", "grid", "left"])
     score = {
         "base": numbers,
         "curves": {
             "type": "array",
-            "items": _closed({"feature": COUNT, **runs}, ["feature", *runs]),
+            "items": closed({"feature": COUNT, **runs}, ["feature", *runs]),
         },
         "features": {"type": "array", "items": TEXT},
         "tests": {"type": "array", "items": test},
         "trees": {
             "type": "array",
-            "items": _closed(
+            "items": closed(
                 {"nodes": {"type": "array", "items": COUNT}, "leaves": {"type": "array"}},
                 ["nodes", "leaves"],
             ),
@@ -157,10 +147,10 @@ def _score() -> dict[str, Any]:
             "score": {"type": "object", "properties": score, "required": list(score)},
             "output": {"enum": [one.name for one in Output]},
             "sharpness": {"type": "number"},
-            "noise": _closed(
+            "noise": closed(
                 {
                     "trees": {"type": "array", "items": {"type": "array"}},
-                    "curves": {"type": "array", "items": _closed(runs, list(runs))},
+                    "curves": {"type": "array", "items": closed(runs, list(runs))},
                     "common": {"type": "number", "minimum": 0},
                 },
                 ["trees", "curves", "common"],

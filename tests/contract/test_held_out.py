@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 from fractions import Fraction
 
@@ -124,7 +125,8 @@ def test_a_person_who_approves_reads_what_is_held_out(noisy):
     assert "held out one record in 3, by a secret draw of its own" in said
     assert any(line.endswith("score cells, of held-out records") for line in said)
     text = as_text(noisy.agreed)
-    assert "[evaluation]\nhold_out = 3\n" in text
+    assert tomllib.loads(text)["evaluation"] == {"hold_out": 3}
+    assert "[evaluation]\n# One record in so many is left out of training" in text
     path = noisy.place / "again.toml"
     path.write_text(text)
     assert StudyFile.read(path).study.hash == noisy.study.hash

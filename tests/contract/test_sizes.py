@@ -30,7 +30,7 @@ from hedgerow.methods.gubler import HistogramTree
 from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.maddock import Boosted, Splits
 from hedgerow.methods.multiway import PrunedKaryForest
-from hedgerow.methods.training import Terms, agree
+from hedgerow.methods.training import agree
 from hedgerow.methods.wang import TopDown
 from hedgerow.privacy import bundles
 from hedgerow.privacy.accounting.budget import Placement
@@ -208,9 +208,9 @@ def test_what_no_cutting_helps_is_refused_before_the_first_charge(
 
 def test_a_sparse_graph_must_be_paid_for_all_rounds_that_may_come():
     model = hr.HistogramTreeClassifier(TWO, epsilon=1.0, delta=1e-6, max_depth=4)
-    agree(model, TWO, 300, Terms(graph=Sparse(rounds=5)))
+    agree(model, TWO, 300, {"graph": Sparse(rounds=5)})
     with pytest.raises(SpecError, match=r"5 rounds, .* was paid for 4.*lower max_depth to 3"):
-        agree(model, TWO, 300, Terms(graph=Sparse(rounds=4)))
+        agree(model, TWO, 300, {"graph": Sparse(rounds=4)})
 
 
 def test_a_study_file_that_asks_too_much_is_refused_by_whoever_reads_it(tmp_path):

@@ -89,7 +89,11 @@ def test_a_study_that_is_written_and_read_again_has_the_same_hash(tmp_path, sche
     first = StudyFile.checked(content, tmp_path / "first.toml")
     second = StudyFile.parse(as_text(first), tmp_path / "second.toml")
     assert second.study.hash == first.study.hash
-    assert second.model_dump(exclude={"schema_"}) == first.model_dump(exclude={"schema_"})
+    for table, said in first.content.items():
+        if table != "schema":
+            assert said == second.content[table] or said.items() < second.content[table].items()
+    assert second.content["sum"]["colluders"] == first.study.colluders  # what nobody said
+    assert as_text(second) == as_text(first)
 
 
 def test_check_says_cost_rounds_bytes_and_what_to_install(tmp_path, schema):

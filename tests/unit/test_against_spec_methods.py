@@ -13,7 +13,7 @@ from hedgerow.federation.wire import Sender
 from hedgerow.methods.blocks import histograms
 from hedgerow.methods.blocks.scores import gini
 from hedgerow.methods.blocks.tables import Tables
-from hedgerow.methods.training import Terms, agree
+from hedgerow.methods.training import agree
 from hedgerow.privacy.queries import Answer, Binning, ClassCounts, SumQuery
 from hedgerow.privacy.statement.statement import statement
 from hedgerow.privacy.study import Study
@@ -39,12 +39,12 @@ def algorithm_5(stored):
         threshold=told["threshold"],
         random_state=0,
     )
-    terms = Terms(
-        name=told["name"],
-        retry_reserve=Fraction(told["retry_reserve"]),
-        sites=tuple(bytes.fromhex(key) for key in told["sites"]),
-        coordinator=bytes.fromhex(told["coordinator"]),
-    )
+    terms = {
+        "name": told["name"],
+        "retry_reserve": Fraction(told["retry_reserve"]),
+        "sites": tuple(bytes.fromhex(key) for key in told["sites"]),
+        "coordinator": bytes.fromhex(told["coordinator"]),
+    }
     study, recipe = agree(estimator, PLAIN, told["parties"], terms)
     return replace(study, public_seed=told["public_seed"]), recipe
 

@@ -209,8 +209,9 @@ def test_a_study_may_name_a_method_of_a_paper(write):
     ],
 )
 def test_a_method_that_cannot_keep_the_study_s_promise_is_refused(write, method, said):
+    shares = TEXT.replace("delta = 1e-6", 'delta = 1e-6\nplacement = "shares"')
     with pytest.raises(hr.SpecError, match=said):
-        StudyFile.read(write(TEXT.replace("HistogramTreeClassifier", method, 1)))
+        StudyFile.read(write(shares.replace("HistogramTreeClassifier", method, 1)))
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):

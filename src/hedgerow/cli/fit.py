@@ -10,6 +10,7 @@ import typer
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say, say_json, tell, warnings_as_lines
 from hedgerow.cli.writing import Force, check_output
+from hedgerow.privacy.declaration import STUDY
 
 if TYPE_CHECKING:
     from hedgerow.methods.base import PrivateEstimator
@@ -75,15 +76,10 @@ def fit(
         ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The promise; 1 if left out.")] = None,
-    delta: Annotated[float | None, typer.Option(help="1e-6 if left out.")] = None,
-    hold_out: Annotated[
-        int | None,
-        typer.Option(
-            help="One record in so many is held out, by a secret draw; these tell under the same "
-            "promise how good the model is.",
-            min=2,
-        ),
+    delta: Annotated[
+        float | None, typer.Option(help="The method's or the paper's own if left out.")
     ] = None,
+    hold_out: Annotated[int | None, typer.Option(help=STUDY["hold_out"].brief, min=2)] = None,
     person: Annotated[
         str | None, typer.Option(help="The column that says whose record a row is.")
     ] = None,
@@ -158,9 +154,9 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
     if said:
         raise asked_for(f"the study says {said} already", "leave these flags out")
     read = StudyFile.read(path)
-    if len(data) != len(read.site):
+    if len(data) != len(read.names):
         raise asked_for(
-            f"the study has {len(read.site)} sites and {len(data)} files were given",
+            f"the study has {len(read.names)} sites and {len(data)} files were given",
             f"give one for each of {list(read.names)}, in this order",
         )
     model = read.estimator()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ import typer
 
 from hedgerow.cli.console import STOPPED, say, tell
 from hedgerow.cli.writing import Force, check_output
+from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, Entry
 
 if TYPE_CHECKING:
     from hedgerow.deployment.progress import Listen
@@ -40,9 +43,44 @@ Watching = Annotated[
 ADMIN = "admin@coordinator"
 
 
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds an option for each entry of a study's declaration; they reach it table by table."""
+
+    @wraps(command)
+    def typed(**given: Any) -> None:
+        declared: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
+        for (table, name), of in FIELD_OF.items():
+            if (text := given.pop(name)) is not None:
+                declared[table][name] = _typed(STUDY[of], text)
+        command(**given, declared={table: said for table, said in declared.items() if said})
+
+    options = {
+        name: Annotated[str | None, typer.Option(help=STUDY[of].brief)]
+        for (_, name), of in FIELD_OF.items()
+    }
+    own = signature(command, eval_str=True).parameters.values()
+    keyword = Parameter.KEYWORD_ONLY
+    typed.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            *(one.replace(kind=keyword) for one in own if one.name != "declared"),
+            *(Parameter(n, keyword, default=None, annotation=o) for n, o in options.items()),
+        ]
+    )
+    typed.__annotations__ = {n: o.annotation for n, o in signature(typed).parameters.items()}
+    return typed
+
+
+def _typed(one: Entry, text: str) -> Any:
+    from hedgerow.deployment import draft
+
+    return draft.typed_number(text) if one.is_rational else draft.typed_value(text)
+
+
 @app.command()
+@with_options
 def init(
     folder: Folder,
+    declared: dict[str, dict[str, Any]],
     name: Annotated[str | None, typer.Option(help="The study's name.")] = None,
     estimator: Annotated[
         str | None, typer.Option(help="Such as TreeClassifier, or papers.AUTHOR.METHOD.")
@@ -50,51 +88,34 @@ def init(
     schema: Annotated[
         Path | None, typer.Option(help="A schema file: public ranges, categories, classes.")
     ] = None,
-    epsilon: Annotated[str | None, typer.Option(help="The promise.")] = None,
-    delta: Annotated[str, typer.Option(help="0, or a very small number.")] = "1e-6",
     site: Annotated[
         list[str] | None, typer.Option(help="name=PUBLIC_KEY, once for each site.")
     ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(help="name=value of the estimator; may be repeated.")
     ] = None,
-    placement: Annotated[str, typer.Option(help="Where noise is added.")] = "shares",
-    unit: Annotated[str, typer.Option(help="record or person.")] = "record",
-    records_per_person: Annotated[int, typer.Option(help="How many are kept.")] = 1,
-    retry_reserve: Annotated[str, typer.Option(help="Kept for rounds that fail.")] = "0.05",
-    colluders: Annotated[int | None, typer.Option(help="Default: a third of the sites.")] = None,
-    threshold: Annotated[
-        int | None, typer.Option(help="Fewest sites whose sum is opened. Default: four of five.")
-    ] = None,
-    slot_seconds: Annotated[int, typer.Option(help="0 does not protect reply times.")] = 0,
-    hold_out: Annotated[
-        int | None, typer.Option(help="One record in so many tells how good the model is.")
-    ] = None,
     seed: Annotated[int | None, typer.Option(help="Public randomness; drawn if not given.")] = None,
 ) -> None:
-    """Writes a commented study.toml and a key for the coordinator; asks for what is missing."""
+    """Writes a commented study.toml and a key for the coordinator; asks for what is missing.
+
+    Where noise is added and how often the promise may fail are the method's own if not given.
+    """
     import secrets
 
     from hedgerow.deployment import draft
+    from hedgerow.deployment.study_file import PRINTED
 
-    epsilon = epsilon or _asked("epsilon", "The promise, epsilon")
-    sums = {"colluders": colluders, "threshold": threshold, "slot_seconds": slot_seconds}
+    parameters = dict(draft.typed_parameter(one) for one in parameter or ())
+    promise = declared.setdefault("privacy", {})
+    if "epsilon" not in promise and PRINTED not in parameters:
+        promise["epsilon"] = draft.typed_number(_asked("epsilon", "The promise, epsilon"))
     agreed = draft.draft(
         folder,
         name=name or _asked("name", "Name of the study"),
         estimator=estimator or _asked("estimator", "Estimator, for example TreeClassifier"),
-        parameters=dict(draft.typed_parameter(one) for one in parameter or ()),
+        parameters=parameters,
         schema=schema or Path(_asked("schema", "Schema file")),
-        privacy={
-            "epsilon": draft.typed_number(epsilon),
-            "delta": draft.typed_number(delta),
-            "unit": unit,
-            "placement": placement,
-            "records_per_person": records_per_person,
-            "retry_reserve": draft.typed_number(retry_reserve),
-        },
-        sums={key: value for key, value in sums.items() if value is not None},
-        evaluation=None if hold_out is None else {"hold_out": hold_out},
+        declared=declared,
         sites=dict(draft.site(one) for one in site or _asked_sites()),
         public_seed=secrets.randbelow(2**31) if seed is None else seed,
     )

@@ -30,6 +30,7 @@ from hedgerow.federation.policy import HOW_TO_OPEN
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.rounding import float_above, printed
+from hedgerow.privacy.declaration import approval
 from hedgerow.privacy.ledger.events import Approved, LifetimeSet, cost_text
 from hedgerow.privacy.ledger.file import open_ledger
 from hedgerow.privacy.ledger.rules import Books
@@ -86,6 +87,7 @@ def in_database(study: Study, place: DataPlace, draws: Draws | None = None) -> I
 def what_leaves(agreed: StudyFile) -> list[tuple[str, str]]:
     """For the person who says yes or no: one line for each thing, in plain words."""
     study = agreed.study
+    held_out = {_words(kind) for kind in study.asks_held_out}
     return [
         ("study", f"{study.name}, {study.account}"),
         ("coordinator", fingerprint(study.coordinator)),
@@ -93,19 +95,11 @@ def what_leaves(agreed: StudyFile) -> list[tuple[str, str]]:
         ("method", f"{agreed.model.estimator}: {study.recipe}"),
         ("columns", ", ".join(study.schema.names)),
         ("promise", promise_words(study)),
-        ("a sum opens", f"with {study.threshold} of {study.parties} sites at least"),
-        ("believed", f"that at most {study.colluders} site(s) work with the coordinator"),
+        *approval(study),
         *(("leaves", words) for words in sorted({_words(kind) for kind in study.admitted})),
-        *_held_out(study),
+        *(("leaves", f"{words}, of held-out records") for words in sorted(held_out)),
         ("never leaves", "a row, a label, a value, this site's own part of a sum"),
     ]
-
-
-def _held_out(study: Study) -> Iterator[tuple[str, str]]:
-    if study.hold_out:
-        yield "held out", f"one record in {study.hold_out}, by a secret draw of its own"
-    for words in sorted({_words(kind) for kind in study.asks_held_out}):
-        yield "leaves", f"{words}, of held-out records"
 
 
 def promise_words(study: Study) -> str:

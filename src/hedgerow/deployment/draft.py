@@ -21,9 +21,7 @@ def draft(
     estimator: str,
     parameters: Mapping[str, Any],
     schema: Path,
-    privacy: Mapping[str, Any],
-    sums: Mapping[str, Any],
-    evaluation: Mapping[str, Any] | None = None,
+    declared: Mapping[str, Mapping[str, Any]],
     sites: Mapping[str, str],
     public_seed: int,
 ) -> StudyFile:
@@ -38,9 +36,7 @@ def draft(
                 "public_seed": public_seed,
                 "model": {"estimator": estimator, "parameters": dict(parameters)},
                 "schema": public.to_dict(),
-                "privacy": dict(privacy),
-                "sum": dict(sums),
-                **({"evaluation": dict(evaluation)} if evaluation else {}),
+                **declared,
                 "coordinator": {"key": identity.public.hex()},
                 "site": [{"name": site, "key": key} for site, key in sites.items()],
             },
@@ -58,10 +54,14 @@ def typed_parameter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise SpecError(f"{text!r} is no parameter; write name=value.")
+    return name.strip(), typed_value(value)
+
+
+def typed_value(text: str) -> Any:
     try:
-        return name.strip(), json.loads(value)
+        return json.loads(text)
     except ValueError:
-        return name.strip(), value.strip()
+        return text.strip()
 
 
 def site(text: str) -> tuple[str, str]:

@@ -6,9 +6,10 @@ fitted when its model, its run record and its statement are set; nothing else se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -32,7 +33,6 @@ from hedgerow.report.evaluation import Evaluation
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema
 from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.parameters import Sparse
 
 if TYPE_CHECKING:
     from hedgerow.methods.base import PrivateEstimator
@@ -40,20 +40,6 @@ if TYPE_CHECKING:
 
 MANY_COLUMNS = 9
 """From here on a record takes part in so many sums that Gaussian noise is smaller."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What parties agree on beside an estimator's parameters; a simulation agrees on nothing."""
-
-    name: str = "fit"
-    retry_reserve: Fraction = Fraction(0)
-    sites: tuple[bytes, ...] = ()
-    coordinator: bytes = b""
-    names: tuple[str, ...] = ()
-    by_person: bool = False
-    graph: Sparse | None = None
-    slot: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +55,15 @@ class Circumstances:
 
 
 def agree(
-    estimator: PrivateEstimator, given: Schema, parties: int, terms: Terms | None = None
+    estimator: PrivateEstimator, given: Schema, parties: int, terms: Mapping[str, Any] | None = None
 ) -> tuple[Study, Recipe]:
-    """The study that an estimator's parameters mean for so many holders, and its recipe."""
+    """The study that an estimator's parameters mean for so many holders, and its recipe.
+
+    `terms` are fields of the study that parties agree on beside these; a simulation has none.
+    """
     read = checked(estimator)
     check_task(given, estimator._regression, type(estimator).__name__)
-    is_study, terms = terms is not None, terms or Terms()
-    placement: Placement | None = read.placement
+    is_study, placement = terms is not None, read.placement
     epsilon, delta = exact(estimator.epsilon, "epsilon"), exact(estimator.delta, "delta")
     if placement is Placement.LABEL and estimator.delta == DEFAULT_DELTA:
         delta = Fraction(0)  # labels are told under pure epsilon; the usual delta asks for no more
@@ -87,7 +75,6 @@ def agree(
     schema = recipe.grid(given.with_sorted_classes())
     colluders, threshold = _counts(read.colluders, read.threshold, parties)
     study = Study(
-        name=terms.name,
         schema=schema,
         recipe=recipe.name,
         asks=recipe.asks(schema),
@@ -100,16 +87,10 @@ def agree(
         colluders=colluders,
         threshold=threshold,
         records_per_person=read.records_per_person,
-        retry_reserve=terms.retry_reserve,
         label_reports=estimator._label_reports(schema, epsilon, placement),
         hold_out=read.hold_out or 0,
         asks_held_out=evaluation.asks(schema) if is_study and read.hold_out else frozenset(),
-        sites=terms.sites,
-        coordinator=terms.coordinator,
-        names=terms.names,
-        by_person=terms.by_person,
-        graph=terms.graph,
-        slot=terms.slot,
+        **{"name": "fit", **(terms or {})},
     )
     check_needs(recipe, schema, study.placement, study.parties)
     check_size(recipe, study)

@@ -1,67 +1,412 @@
-"""A study as plain values, and back: what is hashed, approved and sent are the same words."""
+"""A study is declared once: each entry with its place in the file, its rule and its words.
+
+`study.toml` is read and written by it; its JSON Schema, the options of `hedgerow study init` and
+what a person approves are made of it; estimators share its rules and words; and what is hashed and
+sent are its plain values. A new number of studies is one entry here, and its use.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+import re
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hedgerow.errors import HedgerowError, SpecError
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.models.validation import MOST_FOLDS
+from hedgerow.privacy.accounting.budget import WRITTEN, Placement
+from hedgerow.privacy.accounting.conversions import FAILURES, PROMISES, is_delta, is_epsilon
 from hedgerow.privacy.mechanisms.response import BloomReports
 from hedgerow.privacy.queries import QueryKind, QueryKinds
+from hedgerow.schema.rules import Rule, fraction, one_of, whole
 from hedgerow.schema.schema import Schema
 from hedgerow.secagg.parameters import PROTOCOL, Sparse
 
 if TYPE_CHECKING:
     from hedgerow.privacy.study import Study
 
+MOST = 10**12
+MOST_COUNTED = 10**6
+LONGEST_SLOT = 86_400
+"""Seconds of a day."""
+COMPLETE = "complete"
+
+# --------------------------------------------------------------------------------------------------
+# One entry: what it may be, and what people read about it.
+
+Problem = tuple[tuple[str | int, ...], str]
+"""Where something stands in a file, and what is wrong with it."""
+
+
+class _Plain(NamedTuple):
+    """A value in integers and texts, and back."""
+
+    write: Callable[[Any], Any] = lambda value: value
+    read: Callable[[Any], Any] = lambda value: value
+
+
+AS_IT_IS = _Plain()
+RATIONAL = _Plain(str, Fraction)
+
+
+def closed(properties: Mapping[str, Any], needed: list[str]) -> dict[str, Any]:
+    """A table of JSON that has these entries and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a table of a file."""
+
+    rule: Rule
+    words: str = ""
+    todo: str = ""
+    """What to do about another value; else what the rule allows is told."""
+    plain: _Plain = AS_IT_IS
+    needed: bool = False
+    usual: Any = None
+    """What a file means that does not say it; None is worked out from the rest."""
+    inside: Mapping[str, Entry] | None = None
+    """Of an entry that may be a table, or a list of them: what stands there."""
+    table: str = ""
+    name: str = ""
+    none: str = ""
+    """What None of an estimator's parameter means."""
+    approved: tuple[str, str] = ("", "")
+    """Title and words for the person who approves a study; its fields stand in braces."""
+
+    @property
+    def is_rational(self) -> bool:
+        """Whether a text such as "1/3" stands for a number."""
+        return self.plain is RATIONAL
+
+    def value_of(self, written: Any) -> Any:
+        """As a user of Python would have typed it."""
+        exact = self.is_rational and isinstance(written, str) and re.fullmatch(WRITTEN, written)
+        return Fraction(written) if exact else written
+
+    @property
+    def text(self) -> str:
+        """For the parameter of an estimator that it is."""
+        return f"{self.words} None {self.none}." if self.none else self.words
+
+    @property
+    def brief(self) -> str:
+        """The first sentence."""
+        return self.words.partition(". ")[0].rstrip(".") + "."
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        told = {"description": self.words} if self.words else {}
+        return {**self.rule.json, **told}
+
+
+Entries = Mapping[str, Entry]
+
+
+def table_schema(entries: Entries) -> dict[str, Any]:
+    needed = [name for name, one in entries.items() if one.needed]
+    return closed({name: one.json_schema for name, one in entries.items()}, needed)
+
+
+# --------------------------------------------------------------------------------------------------
+# Entries of the study itself. All of them are hashed.
+
+
+KEY = _Plain(bytes.hex, bytes.fromhex)
+KEYS = _Plain(lambda keys: [key.hex() for key in keys], lambda c: tuple(map(bytes.fromhex, c)))
+KINDS = _Plain(
+    lambda kinds: [[kind.query, kind.what, kind.by] for kind in sorted(kinds)],
+    lambda content: frozenset(QueryKind(*kind) for kind in content),
+)
+
+
+def _graph_of(content: Any) -> Sparse | None:
+    if content == COMPLETE:
+        return None
+    return Sparse(**{one.name: content[one.name] for one in fields(Sparse)})
+
+
+def _reports_content(reports: BloomReports | None) -> dict[str, str] | None:
+    if reports is None:
+        return None
+    return {one.name: str(getattr(reports, one.name)) for one in fields(reports)}
+
+
+def _reports_of(content: Mapping[str, str] | None) -> BloomReports | None:
+    if content is None:
+        return None
+    counts: dict[str, Any] = {name: int(content[name]) for name in ("classes", "bits", "hashes")}
+    return BloomReports(**{name: Fraction(text) for name, text in content.items()} | counts)
+
+
+def _read_graph(value: Any) -> Sparse | None:
+    return Sparse(**value) if isinstance(value, dict) else one_of({COMPLETE: None}).read(value)
+
+
+def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
+    """A number, or a text such as "1/3": plain decimals of bounded length, which nobody reads for
+    long or reads otherwise than another.
+    """
+    ends = {"exclusiveMinimum": -MOST, "exclusiveMaximum": MOST}
+    texts = {"type": "string", "pattern": f"^({WRITTEN})$"}
+    return replace(fraction(words, fits), json={"anyOf": [{"type": "number", **ends}, texts]})
+
+
+COUNT = whole(1, MOST_COUNTED)
+GRAPH = {one.name: Entry(COUNT, needed=True) for one in fields(Sparse)}
+GRAPHS = {"anyOf": [{"const": COMPLETE}, table_schema(GRAPH)]}
+SEVERAL = {"enum": [p.name.lower() for p in Placement if p is not Placement.CURATOR]}
+"""Placements of a study, which has several sites."""
+
+
+def entry(table: str, rule: Rule, words: str, *, default: Any = MISSING, **more: Any) -> Any:
+    """Declares a field of a study that its file says in a table; `default` is a simulation's."""
+    one = Entry(rule, words, table=table, **more)
+    return field(default=default, metadata={"entry": one, "plain": one.plain})
+
+
+def derived(plain: _Plain = AS_IT_IS, *, default: Any = MISSING) -> Any:
+    """Declares a field that follows from the model, the schema or the roster."""
+    return field(default=default, metadata={"plain": plain})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """All that is agreed on; `Study` says what follows from it."""
+
+    name: str = derived()
+    schema: Schema = derived(_Plain(Schema.to_dict, Schema.from_dict))
+    recipe: str = derived()
+    asks: QueryKinds = derived(KINDS)
+    """What the recipe says that it may ask; a site admits nothing else."""
+    epsilon: Fraction = entry(
+        "privacy",
+        _rational(PROMISES, is_epsilon),
+        "The promise: one record changes the probability of no outcome by more than a factor "
+        "of e to this power. Smaller is more private, and noisier.",
+        plain=RATIONAL,
+        needed=True,
+    )
+    delta: Fraction = entry(
+        "privacy",
+        _rational(FAILURES, is_delta),
+        "Probability with which the promise of epsilon may fail; well below 1 / (100 x the "
+        "largest number of records there could be). Above 0 noise is discrete Gaussian, which "
+        "is smaller as soon as a record takes part in about nine sums, as it does with nine "
+        "columns or a few levels. 0 is pure differential privacy (discrete Laplace noise); see "
+        "docs/accounting.md. Under placement 'label' the default stands for 0.",
+        plain=RATIONAL,
+    )
+    by_person: bool = entry(
+        "privacy",
+        one_of({"record": False, "person": True}),
+        "What is protected: a record, or a person, of whom each site then keeps "
+        "`records_per_person` records.",
+        name="unit",
+        usual="record",
+        default=False,
+    )
+    placement: Placement = entry(
+        "privacy",
+        replace(one_of({p.name.lower(): p for p in Placement}), json=SEVERAL),
+        "Where noise is added. 'curator': one holder has all rows and adds all the noise. "
+        "'shares': each of several sites adds a part, only the sum is opened, and only the sum "
+        "is private. 'silo': each site adds enough for itself, so that its sums would be "
+        "private even if they were seen; louder by the number of sites. 'label': each record's "
+        "label is told wrongly at random, once and for all; features are not protected. "
+        "'nowhere': no noise and no promise, to see what noise costs.",
+        none="is 'curator' for one holder and 'shares' for several",
+        plain=_Plain(lambda placement: placement.name, lambda name: Placement[name]),
+    )
+    records_per_person: int = entry(
+        "privacy",
+        COUNT,
+        "How many records one person may have; noise grows in proportion, and the promise is "
+        "then one to a person.",
+        default=1,
+    )
+    retry_reserve: Fraction = entry(
+        "privacy",
+        _rational("a part of the budget, 0 or more and below 1", lambda part: 0 <= part < 1),
+        "The part of the budget that no query may have: it pays for rounds that fail.",
+        plain=RATIONAL,
+        usual=0.05,
+        default=Fraction(0),
+    )
+    parties: int = derived()
+    threshold: int = entry(
+        "sum",
+        whole(2, MOST_COUNTED),
+        "The fewest sites whose sum may be opened; for several holders.",
+        none="allows a fifth of them to be lost, of two or three nobody",
+        approved=("a sum opens", "with {threshold} of {parties} sites at least"),
+    )
+    colluders: int = entry(
+        "sum",
+        COUNT,
+        "Sites that may put together what they know without breaking the promise; for several "
+        "holders.",
+        none="is a third of them",
+        approved=("believed", "that at most {colluders} site(s) work with the coordinator"),
+    )
+    graph: Sparse | None = entry(
+        "sum",
+        Rule("str or table", "complete, or a table", _read_graph, GRAPHS),
+        "Who shares masks with whom: everybody (complete), or neighbours on a sparse graph, "
+        "for more than 200 sites and paid for out of delta.",
+        todo='write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 }'
+        " with the rounds that the study may take",
+        inside=GRAPH,
+        plain=_Plain(read=_graph_of),
+        usual=COMPLETE,
+        default=None,
+    )
+    slot: int = entry(
+        "sum",
+        whole(0, LONGEST_SLOT),
+        "Seconds: a reply leaves at the end of a slot, so that its time does not tell how many "
+        "records a site has. 0 does not protect that.",
+        name="slot_seconds",
+        approved=("replies leave", "at the end of slots of {slot} seconds"),
+        default=0,
+    )
+    hold_out: int = entry(
+        "evaluation",
+        whole(2, MOST_FOLDS),
+        "One record in so many is left out of training, drawn by a secret of its holder; the "
+        "last round of a study, or hedgerow.evaluate, measures the model on these.",
+        none="leaves out nothing",
+        needed=True,
+        approved=("held out", "one record in {hold_out}, by a secret draw of its own"),
+        default=0,
+    )
+    asks_held_out: QueryKinds = derived(KINDS, default=frozenset())
+    """What may be asked of these records in the same run: how good the model is on them."""
+    label_reports: BloomReports | None = derived(
+        _Plain(_reports_content, _reports_of), default=None
+    )
+    """Under placement `label`: noisy bits instead of k-ary randomised response."""
+    recipe_parameters: str = derived(default="")
+    """The recipe in full, spelled out: two of equal content are one study."""
+    public_seed: int = derived(default=0)
+    sites: tuple[bytes, ...] = derived(KEYS, default=())
+    """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
+    coordinator: bytes = derived(KEY, default=b"")
+    names: tuple[str, ...] = derived(_Plain(list, tuple), default=())
+    """What the sites are called, by id; as often as there are keys."""
+
+
+STUDY: Entries = {
+    one.name: one.metadata["entry"] for one in fields(Declaration) if "entry" in one.metadata
+}
+"""The entries of a study's file by the names of their fields."""
+FIELD_OF = {(one.table, one.name or name): name for name, one in STUDY.items()}
+
+
+def table_entries(table: str) -> dict[str, Entry]:
+    """The entries of one table by the names that its file gives them."""
+    return {name: STUDY[of] for (where, name), of in FIELD_OF.items() if where == table}
+
+
+TABLES = {table: table_entries(table) for table, _ in FIELD_OF}
+
+
+def approval(study: Study) -> Iterator[tuple[str, str]]:
+    """What entries say to the person who approves; those at their defaults are silent."""
+    usual = {one.name: one.default for one in fields(Declaration)}
+    for name, one in STUDY.items():
+        title, words = one.approved
+        if title and getattr(study, name) != usual[name]:
+            yield title, words.format(**vars(study))
+
+
+# --------------------------------------------------------------------------------------------------
+# Tables of a file, read.
+
+
+def read_table(
+    entries: Entries, content: Any, place: tuple[str | int, ...], problems: list[Problem]
+) -> dict[str, Any]:
+    """What a table says, entry by entry, and what it means where it says nothing."""
+    if not isinstance(content, dict):
+        problems.append((place, f"{dotted(place)} is {short(content)}; write a table"))
+        return {}
+    for name in sorted(content.keys() - entries.keys()):
+        where = (*place, name)
+        problems.append((where, f"{dotted(where)} is no entry of a study; take it out"))
+    found = {name: one.usual for name, one in entries.items() if one.usual is not None}
+    for name, one in entries.items():
+        where = (*place, name)
+        if name in content:
+            found[name] = _read_entry(one, content[name], where, problems)
+        elif one.needed:
+            problems.append((where, f"{dotted(where)} is missing; add it"))
+    return found
+
+
+def _read_entry(
+    one: Entry, value: Any, where: tuple[str | int, ...], problems: list[Problem]
+) -> Any:
+    before = len(problems)
+    if one.inside is not None and isinstance(value, dict):
+        value = read_table(one.inside, value, where, problems)
+    elif one.inside is not None and isinstance(value, list):
+        rows = enumerate(value)
+        value = [read_table(one.inside, row, (*where, k), problems) for k, row in rows]
+    try:
+        if len(problems) == before:
+            one.rule.read(one.value_of(value))
+    except (TypeError, ValueError, ArithmeticError):
+        name = where[-1] if where[0] in TABLES else dotted(where)
+        todo = one.todo or f"use {one.rule.allowed}"
+        problems.append((where, f"{name} is {short(value)}; {todo}"))
+    return value
+
+
+def dotted(place: tuple[str | int, ...]) -> str:
+    return ".".join(map(str, place))
+
+
+def short(value: Any) -> str:
+    """Of a number of thousands of digits, or of a long text, its beginning."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return "a number that is too long to be shown"
+
+
+# --------------------------------------------------------------------------------------------------
+# A study as plain values, and back: what is hashed, approved and sent are the same words.
 
 NOISE_LAW_VERSION = 1
-COMPLETE = "complete"
 _DERIVED = {"lattice", "protocol", "noise_law"}
 """Said, and hashed, so that two releases of hedgerow that differ in them never join."""
 
 
 def content_of(study: Study) -> dict[str, Any]:
     """Everything that was approved: numbers as integers or texts, never as floats."""
-    return {
-        "name": study.name,
-        "schema": study.schema.to_dict(),
-        "recipe": study.recipe,
-        "recipe_parameters": study.recipe_parameters,
-        "asks": _kinds_content(study.asks),
-        "public_seed": study.public_seed,
-        "epsilon": str(study.epsilon),
-        "delta": str(study.delta),
-        "placement": study.placement.name,
-        "parties": study.parties,
-        "colluders": study.colluders,
-        "threshold": study.threshold,
-        "graph": _graph_content(study),
-        "hold_out": study.hold_out,
-        "asks_held_out": _kinds_content(study.asks_held_out),
-        "slot": study.slot,
-        "sites": [key.hex() for key in study.sites],
-        "names": list(study.names),
-        "coordinator": study.coordinator.hex(),
-        "records_per_person": study.records_per_person,
-        "by_person": study.by_person,
-        "retry_reserve": str(study.retry_reserve),
-        "label_reports": _reports_content(study.label_reports),
-        "lattice": study.lattice,
-        "protocol": PROTOCOL,
-        "noise_law": NOISE_LAW_VERSION,
-    }
+    declared = fields(Declaration)
+    plain = {one.name: one.metadata["plain"].write(getattr(study, one.name)) for one in declared}
+    versions = {"lattice": study.lattice, "protocol": PROTOCOL, "noise_law": NOISE_LAW_VERSION}
+    return {**plain, "graph": _graph_content(study), **versions}
 
 
 def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
     """The study of some content; what is derived in it is left for its hash to compare."""
+    read = {one.name: one.metadata["plain"].read for one in fields(Declaration)}
     try:
-        return make(**_fields(content))
+        given = {name: value for name, value in content.items() if name not in _DERIVED}
+        return make(**{name: read[name](value) for name, value in given.items()})
     except HedgerowError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -71,32 +416,6 @@ def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
         ) from None
 
 
-def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {name: value for name, value in content.items() if name not in _DERIVED}
-    rationals = {name: Fraction(plain[name]) for name in ("epsilon", "delta", "retry_reserve")}
-    return {
-        **plain,
-        **rationals,
-        "schema": Schema.from_dict(plain["schema"]),
-        "asks": _kinds_of(plain["asks"]),
-        "asks_held_out": _kinds_of(plain["asks_held_out"]),
-        "placement": Placement[plain["placement"]],
-        "graph": _graph_of(plain["graph"]),
-        "sites": tuple(bytes.fromhex(key) for key in plain["sites"]),
-        "names": tuple(str(name) for name in plain["names"]),
-        "coordinator": bytes.fromhex(plain["coordinator"]),
-        "label_reports": _reports_of(plain["label_reports"]),
-    }
-
-
-def _kinds_content(kinds: QueryKinds) -> list[list[str]]:
-    return [[kind.query, kind.what, kind.by] for kind in sorted(kinds)]
-
-
-def _kinds_of(content: Any) -> QueryKinds:
-    return frozenset(QueryKind(*kind) for kind in content)
-
-
 def _graph_content(study: Study) -> str | dict[str, int]:
     """A sparse graph with its degree, which follows from the other numbers."""
     if study.graph is None:
@@ -104,32 +423,6 @@ def _graph_content(study: Study) -> str | dict[str, int]:
     return {**asdict(study.graph), **asdict(study.parameters.neighbourhood)}
 
 
-def _graph_of(content: Any) -> Sparse | None:
-    if content == COMPLETE:
-        return None
-    return Sparse(**{field.name: content[field.name] for field in fields(Sparse)})
-
-
-def _reports_content(reports: BloomReports | None) -> dict[str, str] | None:
-    if reports is None:
-        return None
-    return {field.name: str(getattr(reports, field.name)) for field in fields(BloomReports)}
-
-
-def _reports_of(content: Mapping[str, str] | None) -> BloomReports | None:
-    if content is None:
-        return None
-    return BloomReports(
-        classes=int(content["classes"]),
-        bits=int(content["bits"]),
-        hashes=int(content["hashes"]),
-        keep=Fraction(content["keep"]),
-        one_if_set=Fraction(content["one_if_set"]),
-        one_if_clear=Fraction(content["one_if_clear"]),
-    )
-
-
-# --------------------------------------------------------------------------------------------------
 # The one hash of a study's content: headers, accounts and approvals all use it.
 
 

@@ -18,7 +18,7 @@ from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.accounting.coalition import Release
-from hedgerow.privacy.declaration import content_hash, content_of, rebuilt
+from hedgerow.privacy.declaration import Declaration, content_hash, content_of, rebuilt
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.mechanisms.mechanisms import (
@@ -27,7 +27,7 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     NoNoise,
     gaussian_share_tau,
 )
-from hedgerow.privacy.mechanisms.response import BloomReports, RandomisedResponse
+from hedgerow.privacy.mechanisms.response import RandomisedResponse
 from hedgerow.privacy.queries import (
     LATTICE,
     BoundQuery,
@@ -43,8 +43,7 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.privacy.study_checks import check_study
 from hedgerow.schema.regions import EVERYONE, HeldOut, Region, Step
-from hedgerow.schema.schema import Schema
-from hedgerow.secagg.parameters import Consortium, Sparse
+from hedgerow.secagg.parameters import Consortium
 
 COUNTS = ClassCounts.__name__
 
@@ -71,41 +70,8 @@ class _Noise(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
-    name: str
-    schema: Schema
-    recipe: str
-    asks: QueryKinds
-    """What the recipe says that it may ask; a site admits nothing else."""
-    epsilon: Fraction
-    delta: Fraction
-    placement: Placement
-    parties: int
-    colluders: int
-    threshold: int
-    records_per_person: int = 1
-    retry_reserve: Fraction = Fraction(0)
-    """The part of the budget that no query may have: it pays for rounds that fail."""
-    label_reports: BloomReports | None = None
-    """Under placement `label`: noisy bits instead of k-ary randomised response."""
-    recipe_parameters: str = ""
-    """The recipe in full, spelled out: two of equal content are one study."""
-    public_seed: int = 0
-    sites: tuple[bytes, ...] = ()
-    """Public keys of the sites, by id; none in a simulation, where one process is all of them."""
-    coordinator: bytes = b""
-    names: tuple[str, ...] = ()
-    """What the sites are called, by id; as often as there are keys."""
-    by_person: bool = False
-    """Whether each site counts whose a record is, and keeps `records_per_person` of a person."""
-    graph: Sparse | None = None
-    """Who shares masks with whom: everybody, or neighbours on a sparse graph."""
-    hold_out: int = 0
-    """One record in so many is kept out of training, by a secret draw of its own; 0: none is."""
-    asks_held_out: QueryKinds = frozenset()
-    """What may be asked of these records in the same run: how good the model is on them."""
-    slot: int = 0
-    """Seconds: a reply leaves at the end of a slot, whatever the rows. 0 does not protect time."""
+class Study(Declaration):
+    """What is declared, and the budget, noise and regions that follow from it."""
 
     def __post_init__(self) -> None:
         check_study(self)

@@ -8,17 +8,17 @@ from hedgerow.errors import SpecError
 from hedgerow.models.validation import MOST_FOLDS
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.declaration import STUDY
 from hedgerow.secagg.parameters import check_counts
 
 if TYPE_CHECKING:
     from hedgerow.privacy.study import Study
 
-LONGEST_SLOT = 86_400
-"""Seconds of a day."""
-
 
 def check_study(study: Study) -> None:
     check_counts(study.parties, study.colluders, study.threshold)
+    for name in ("records_per_person", "retry_reserve", "slot"):
+        STUDY[name].rule.check(name, getattr(study, name))
     _check_keys(study)
     _check_slot(study)
     _check_held_out(study)
@@ -28,13 +28,6 @@ def check_study(study: Study) -> None:
         return
     conversions.check_promise(study.epsilon, study.delta)
     _check_placement(study)
-    if study.records_per_person < 1:
-        raise SpecError(f"records_per_person is {study.records_per_person}; use 1 or more.")
-    if not 0 <= study.retry_reserve < 1:
-        raise SpecError(
-            f"retry_reserve is {study.retry_reserve}; use a part of the budget, 0 or more and "
-            "below 1."
-        )
     _check_graph(study)
     _check_reports(study)
 
@@ -55,11 +48,6 @@ def _check_keys(study: Study) -> None:
 
 
 def _check_slot(study: Study) -> None:
-    if type(study.slot) is not int or not 0 <= study.slot <= LONGEST_SLOT:
-        raise SpecError(
-            f"slot is {study.slot!r}; use a whole number of seconds, 0 (reply times are not "
-            f"protected) to {LONGEST_SLOT}."
-        )
     if study.slot and study.parties == 1:
         raise SpecError(
             f"slot is {study.slot}, but one holder has all rows and replies to nobody; use 0."

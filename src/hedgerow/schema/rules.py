@@ -1,7 +1,8 @@
 """What a parameter may be: the one place where users' values are checked and put in our types.
 
-A rule names itself three times: `kind` for the documentation, `allowed` for the message of an
-error, `read` as code. NumPy's numbers are numbers; a bool is not.
+A rule names itself four times: `kind` for the documentation, `allowed` for the message of an
+error, `read` as code, `json` for the JSON Schema of a file. NumPy's numbers are numbers; a bool is
+not.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from numbers import Rational, Real
@@ -55,6 +56,7 @@ class Rule:
     kind: str
     allowed: str
     read: Callable[[Any], Any]
+    json: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def check(self, name: str, value: Any) -> Any:
         try:
@@ -63,12 +65,14 @@ class Rule:
             raise SpecError(f"{name} is {shown_value(value)}; use {self.allowed}.") from None
 
 
-def whole(least: int) -> Rule:
+def whole(least: int, most: float = math.inf) -> Rule:
     def read(value: Any) -> int:
         number = operator.index(_no_bool(value))
-        return number if number >= least else _refuse()
+        return number if least <= number <= most else _refuse()
 
-    return Rule("int", f"a whole number of {least} or more", read)
+    ends = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
+    shape = {"type": "integer", "minimum": least, "maximum": most}
+    return Rule("int", f"a whole number {ends}", read, shape)
 
 
 def _threads(value: Any) -> int:
@@ -78,16 +82,18 @@ def _threads(value: Any) -> int:
 THREADS = Rule("int", "a whole number: how many, or -1 for all processors", _threads)
 
 
-def number(*, least: float = -math.inf, above: float = -math.inf) -> Rule:
+def number(*, least: float = -math.inf, above: float = -math.inf, below: float = math.inf) -> Rule:
     """A finite number."""
 
     def read(value: Any) -> float:
         given = float(_real(value))
-        return given if math.isfinite(given) and given >= least and given > above else _refuse()
+        return given if given >= least and above < given < below else _refuse()
 
     ends = [("of {} or more", least), ("above {}", above)]
     where = "".join(f" {words.format(end)}" for words, end in ends if end > -math.inf)
-    return Rule("float", f"a finite number{where}", read)
+    limits = {"minimum": least, "exclusiveMinimum": above, "exclusiveMaximum": below}
+    finite = {name: end for name, end in limits.items() if math.isfinite(end)}
+    return Rule("float", f"a finite number{where}", read, {"type": "number", **finite})
 
 
 def fraction(words: str, fits: Callable[[Fraction], bool]) -> Rule:
@@ -119,7 +125,7 @@ def one_of(choices: Mapping[str, Any] | type[Enum]) -> Rule:
     def read(value: Any) -> Any:
         return table[value] if isinstance(value, str) and value in table else _refuse()
 
-    return Rule(f"{{{words}}}", f"one of {words}", read)
+    return Rule(f"{{{words}}}", f"one of {words}", read, {"enum": list(table)})
 
 
 def a(kind: type) -> Rule:
