@@ -52,7 +52,7 @@ def rows_asked(action):
 
     def watching(study, rows, *rest):
         opened = real(study, rows, *rest)
-        ends = getattr(opened.sites, "endpoints", [opened.sites])
+        ends = getattr(opened.sites, "clients", [opened.sites])
         seen.append([end.rows.sums.rows for end in ends])
         return opened
 

@@ -68,6 +68,22 @@ def rows_of(sites):
 
 
 # --------------------------------------------------------------------------------- the slow path
+def test_sites_that_lack_a_definition_get_all_of_them_in_a_second_exchange(link, monkeypatch):
+    """Two of five: without them there are too few, and nobody is asked to wait for them."""
+    asked, plain = [], link.ask
+    monkeypatch.setattr(
+        link, "ask", lambda letters, s: asked.append(set(letters)) or plain(letters, s)
+    )
+    round_of(link, 1, [CHOICE])
+    for client in link.clients[:2]:
+        client.receiver.forget()
+    before = len(asked)
+    got = round_of(link, 2, [CHOICE])
+    assert got.members == tuple(range(PARTIES))
+    assert {"0", "1"} in asked[before + 1 :]
+    assert all(client.receiver.known for client in link.clients)
+
+
 def test_a_site_that_never_gets_the_question_is_left_out_of_the_sum(link):
     link.deaf[MessageKind.ROUND] = [4]
     assert round_of(link, 1, [COUNT]).total.tolist() == [rows_of([0, 1, 2, 3])]
