@@ -147,9 +147,11 @@ def test_a_holder_without_budget_touches_no_row(monkeypatch):
     """Charged first: whether a refused question would have met any row cannot be told."""
     X, y = sample(50, TWO)
     fed = federation(study(TWO, 1), holders(X, y, np.zeros(50), 1, TWO))
-    touched = []
-    monkeypatch.setattr(response, "respond", lambda *asked: touched.append(asked))
+    touched, plain = [], response.respond
+    monkeypatch.setattr(response, "respond", lambda *a: touched.append(a) or plain(*a))
     greedy = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1))
     with pytest.raises(BudgetExceeded):
         round_of(fed.sites, 1, [greedy, greedy])
     assert not touched
+    round_of(fed.sites, 2, [greedy])
+    assert touched  # twin: with budget it does
