@@ -23,11 +23,10 @@ import hedgerow as hr
 from benchmarks.sizes import sized
 from benchmarks.timing import Row
 from hedgerow.data import sums
+from hedgerow.data.prepared import StudyRows
 from hedgerow.data.rows import Rows
 from hedgerow.federation import client
-from hedgerow.federation.client import Endpoint
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.federation.client import Client
 from hedgerow.federation.store.vault import Vault
 from hedgerow.federation.transports import in_process
 from hedgerow.privacy.accounting.budget import Measure
@@ -139,15 +138,12 @@ def with_vaults() -> Iterator[None]:
             vault.ledger.approve(study.account, study.measure, study.total)
             return vault
 
-        def served(
-            study: Study, rows: Rows, identity: Identity, roster: Roster, me: int
-        ) -> Endpoint:
+        def served(study: Study, rows: Rows, identity: Identity, roster: Roster, me: int) -> Client:
             vault = vault_of(study, identity, me)
             memory, numbers = vault.memory(study.account), Parameters.of(study.parameters)
             pins = roster.fingerprints
             site = Site(identity, roster, me, numbers, study.hash, memory, pins=pins)
-            member = Member(study, rows, Policy.open())
-            return Endpoint(member, site, vault, lambda: vault.head(study.account))
+            return Client(StudyRows(study, rows), site, memory)
 
         opened.enter_context(patch.object(in_process, "_endpoint", served))
         yield

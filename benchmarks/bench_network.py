@@ -34,12 +34,13 @@ from benchmarks.network_world import (
     rows_of,
     study_of,
 )
-from hedgerow.federation.link import SecureLink
-from hedgerow.federation.server import Federation
+from hedgerow.federation.exchange import Quorum
+from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports.in_process import open_federation
 from hedgerow.methods.training import Circumstances, train
-from hedgerow.privacy.bundles import length_of
 from hedgerow.privacy.ledger.charges import MemoryLedger
+from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.study import Study
 
 PART = "network"
@@ -94,8 +95,9 @@ def rounds(carrier: str, parties: int) -> list[dict[str, Any]]:
         return [{"carrier": carrier, **measured(link, consortium, n)} for n in REPEATS]
 
 
-def measured(link: SecureLink, consortium: Consortium, integers: int) -> dict[str, Any]:
-    bundle, first = bundle_of(integers), integers  # larger than any number of a round before
+def measured(link: SecureSites, consortium: Consortium, integers: int) -> dict[str, Any]:
+    bundle = [priced(link.study, query) for query in bundle_of(integers)]
+    first = integers  # larger than any number of a round before
     link.round(first, bundle)  # pays for names and for pages of memory
     got = link.round(first + 1, bundle)
     turns, echoes = Laps(consortium.pids()), Laps(consortium.pids())
@@ -104,7 +106,7 @@ def measured(link: SecureLink, consortium: Consortium, integers: int) -> dict[st
         echoes.lap(partial(echo, link, got.bytes_out, got.bytes_in))
     return {
         "sites": consortium.parties,
-        "integers": length_of(bundle),
+        "integers": sum(one.size for one in bundle),
         "bytes_out": got.bytes_out,
         "bytes_in": got.bytes_in,
         "round": turns.median,
@@ -115,12 +117,16 @@ def measured(link: SecureLink, consortium: Consortium, integers: int) -> dict[st
     }
 
 
-def echo(link: SecureLink, bytes_out: int, bytes_in: int) -> None:
+def echo(link: SecureSites, bytes_out: int, bytes_in: int) -> None:
     """Two exchanges, of which the first carries nearly all that a site sends."""
     for answer, question in ((bytes_out - 500, bytes_in // 2), (500, bytes_in // 2)):
         letter = MARK + answer.to_bytes(8, "big") + bytes(max(question - 12, 0))
-        arrived = link.post.once(dict.fromkeys(range(link.study.parties), letter))
-        assert len(arrived) == link.study.parties
+        arrived, parties = set[int](), link.study.parties
+        everybody = Quorum(lambda more, a=arrived, n=parties: len(a) + more >= n, asks=1)
+        link.exchange(
+            dict.fromkeys(range(parties), letter), lambda site, _, a=arrived: a.add(site), everybody
+        )
+        assert len(arrived) == parties
 
 
 # ---------------------------------------------------------------------------------------- boosting
@@ -134,7 +140,7 @@ def whole_model() -> dict[str, Any]:
         study, recipe = boosted_study(BOOSTING_SITES)
         alone, together = Laps([]), Laps(consortium.pids())
         alone.lap(lambda: trained(open_federation(_of_nobody(study), _rows(study)), recipe))
-        federation = Federation(study, link, MemoryLedger(study.limit))
+        federation = Server(study, link, MemoryLedger(study.limit))
         together.lap(lambda: trained(federation, recipe))
         record = federation.record.rounds
         echoes = Laps(consortium.pids())
@@ -151,7 +157,7 @@ def whole_model() -> dict[str, Any]:
     }
 
 
-def trained(federation: Federation, recipe: Any) -> None:
+def trained(federation: Server, recipe: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         train(boosting(), federation.study, recipe, federation, Circumstances())

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.network_world import identities
-from hedgerow.federation.exchange import Carrier, Post
+from hedgerow.federation.exchange import Carrier, Patience, patient
 from hedgerow.federation.journal import FileJournal
-from hedgerow.federation.link import SecureLink
+from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
@@ -38,14 +38,16 @@ class Consortium:
     pids: Callable[[], list[int]]
 
     @contextmanager
-    def link(self, study: Study) -> Iterator[SecureLink]:
+    def link(self, study: Study) -> Iterator[SecureSites]:
         *sites, own = identities(self.parties)
         roster = Roster(tuple(one.public for one in sites), own.public)
         hub = Coordinator(own, roster, Parameters.of(study.parameters), study.hash)
         place = self.folder / study.name
         place.mkdir()
         with closing(FileJournal(place)) as journal:
-            link = SecureLink(study, hub, Post(self.carrier, names_of(self.parties)), journal)
+            patience = Patience(names_of(self.parties))
+            exchange = patient(self.carrier, patience)
+            link = SecureSites(study, hub, exchange, patience, journal)
             link.enter()
             yield link
 

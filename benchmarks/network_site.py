@@ -15,9 +15,8 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.network_world import MARK, boosted_study, identities, rows_of, study_of
-from hedgerow.federation.client import Endpoint
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.data.prepared import StudyRows
+from hedgerow.federation.client import Client
 from hedgerow.federation.store.vault import Vault
 from hedgerow.federation.transports.certificates import client_context
 from hedgerow.federation.transports.https import Caller
@@ -40,7 +39,7 @@ def opened_vault(parties: int, place: int, folder: Path) -> Vault:
     return vault
 
 
-def endpoint(vault: Vault, study: Study, place: int) -> Endpoint:
+def endpoint(vault: Vault, study: Study, place: int) -> Client:
     *sites, coordinator = identities(study.parties)
     roster = Roster(tuple(one.public for one in sites), coordinator.public)
     vault.ledger.approve(study.account, study.measure, study.limit, study.name)
@@ -48,8 +47,7 @@ def endpoint(vault: Vault, study: Study, place: int) -> Endpoint:
     parameters = Parameters.of(study.parameters)
     pins = roster.fingerprints
     site = Site(sites[place], roster, place, parameters, study.hash, memory, pins=pins)
-    member = Member(study, rows_of(study, place), Policy.open())
-    return Endpoint(member, site, vault, lambda: vault.head(study.account))
+    return Client(StudyRows(study, rows_of(study, place)), site, memory)
 
 
 def main(parties: int, place: int, folder: Path, where: str) -> None:

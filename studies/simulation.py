@@ -15,13 +15,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading import encoding
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.sums import Answering
 from hedgerow.federation.exchange import Collected
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
-from hedgerow.federation.server import Federation
+from hedgerow.federation.response import respond
+from hedgerow.federation.server import Server
 from hedgerow.kernels.noise import invert
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.method import Recipe, Trained
@@ -29,7 +29,8 @@ from hedgerow.privacy.accounting.budget import Cost, Placement
 from hedgerow.privacy.ledger.charges import ChargeLedger, MemoryLedger
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
-from hedgerow.privacy.queries import BoundQuery, LocalChoice, Query, SelectQuery, Summed, SumQuery
+from hedgerow.privacy.pricing import Priced
+from hedgerow.privacy.queries import Summed, SumQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import Fold
 from hedgerow.schema.rules import exact
@@ -78,18 +79,19 @@ class InTheClear:
 
     def __init__(self, study: Study, sites: Answers, ledger: ChargeLedger) -> None:
         self.study, self.sites, self.ledger = study, sites, ledger
-        self.members = [Member(study, site.rows, Policy.open()) for site in sites.each]
+        self.rows = [StudyRows(study, site.rows) for site in sites.each]
 
-    def round(self, number: int, bundle: Sequence[Query]) -> Collected:
-        summed = [q for q in bundle if isinstance(q, SumQuery | BoundQuery)]
-        selecting = [q for q in bundle if isinstance(q, SelectQuery | LocalChoice)]
+    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
+        summed = [one.noise for one in asked if one.noise is not None]
+        selecting = [one for one in asked if one.noise is None]
         secret = SecretRandomness()
         parts = [
-            self.sites.integers(q, self.study.unit(q)) * self.study.refinement(q)
-            + self._noise(q, secret)
-            for q in summed
+            self.sites.integers(one.query, one.unit) * one.refinement
+            + self._noise(one.query, secret)
+            for one in summed
         ]
-        picks = tuple(m.respond(selecting, secret).picks for m in self.members if selecting)
+        rows = self.rows if selecting else []
+        picks = tuple(respond(one, selecting, secret).picks for one in rows)
         total = np.concatenate(parts or [np.zeros(0, np.int64)])
         return Collected(total, picks, 0, 0, tuple(range(self.study.parties)))
 
@@ -137,7 +139,7 @@ def train(
 ) -> tuple[Trained, Cost]:
     """The trained model and what its worst path cost, in units of the study's measure."""
     ledger = MemoryLedger(study.limit if limit is None else limit)
-    federation = Federation(study, InTheClear(study, sites, ledger), ledger)
+    federation = Server(study, InTheClear(study, sites, ledger), ledger)
     trained = run(recipe.flow(study.schema, federation, np.random.default_rng(seed)), federation)
     return trained, ledger.spent(study.account)
 

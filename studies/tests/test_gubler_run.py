@@ -14,6 +14,7 @@ from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.privacy.accounting.budget import Measure, Placement
 from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, worst_total
+from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import Answer, Binning, BoundQuery, ClassCounts, SumQuery, Whole
 from studies.gubler.fits import WithoutBounds
 from studies.gubler.methods import (
@@ -51,7 +52,8 @@ def test_the_simulated_noise_has_the_variance_that_the_study_declares(colluders,
     the_study = study_of(recipe, world, 1.0, colluders=colluders, threshold=threshold)
     (query,) = next(recipe.flow(TWO, _Quote(the_study), np.random.default_rng(0)))
     link = InTheClear(the_study, world, MemoryLedger(the_study.limit))
-    draws = np.concatenate([link.round(1, [query]).total for _ in range(60)]).astype(float)
+    asked = [priced(the_study, query)]
+    draws = np.concatenate([link.round(1, asked).total for _ in range(60)]).astype(float)
     spread = draws - np.tile(world.integers(query, the_study.unit(query)), 60)
     assert the_study.variance(query) == pytest.approx(
         factor * the_study.sum_law(query).variance, rel=1e-9

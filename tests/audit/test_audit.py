@@ -21,7 +21,7 @@ from hedgerow.audit.measuring import _ratio
 from hedgerow.audit.running import audited, estimators_named, lines
 from hedgerow.cli.main import app
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.federation.member import Member
+from hedgerow.federation import response
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.mechanisms import sampling
@@ -45,7 +45,7 @@ def test_a_sound_tree_is_below_its_claim_and_not_far_below(placement, delta):
 def a_tenth_less_noise(monkeypatch):
     draw = sampling.draw
     less = lambda law, size, *rest, **how: np.rint(0.9 * draw(law, size, *rest, **how)).astype(int)  # noqa: E731
-    monkeypatch.setattr("hedgerow.federation.member.sampling.draw", less)
+    monkeypatch.setattr("hedgerow.federation.response.sampling.draw", less)
 
 
 def columns_not_counted(monkeypatch):
@@ -53,14 +53,18 @@ def columns_not_counted(monkeypatch):
 
 
 def one_site_is_silent(monkeypatch):
-    noise, first = Member._noise, []
+    respond, first = response.respond, []
 
-    def some(member, queries, secret):
-        first.append(member)
-        drawn = noise(member, queries, secret)
-        return [0 * part for part in drawn] if member is first[0] else drawn
+    def some(rows, asked, secret):
+        first.append(rows)
+        if rows is not first[0]:
+            return respond(rows, asked, secret)
+        with pytest.MonkeyPatch.context() as silent:
+            drawn = response.drawn
+            silent.setattr(response, "drawn", lambda *a: [0 * part for part in drawn(*a)])
+            return respond(rows, asked, secret)
 
-    monkeypatch.setattr(Member, "_noise", some)
+    monkeypatch.setattr(response, "respond", some)
 
 
 def colluders_not_subtracted(monkeypatch):
@@ -74,7 +78,7 @@ def tails_cut_off(monkeypatch):
         width = max(int(math.sqrt(law.variance)), 1)
         return np.clip(draw(law, size, *rest, **how), -width, width)
 
-    monkeypatch.setattr("hedgerow.federation.member.sampling.draw", cut)
+    monkeypatch.setattr("hedgerow.federation.response.sampling.draw", cut)
 
 
 SLIPS = [

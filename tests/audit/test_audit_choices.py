@@ -27,7 +27,7 @@ from hedgerow.audit.measuring import ERROR, ROUNDING
 from hedgerow.audit.running import audited, lines
 from hedgerow.cli.main import app
 from hedgerow.data.rows import Draws
-from hedgerow.federation import member
+from hedgerow.federation import response
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.mechanisms.response import BloomReports, RandomisedResponse
@@ -86,9 +86,9 @@ MECHANISMS = sorted({(mechanism, delta) for mechanism, delta, _ in CASES}, key=s
 
 
 def sharpened(monkeypatch, factor: float) -> None:
-    for mechanism, right in list(member.MECHANISMS.items()):
+    for mechanism, right in list(response.MECHANISMS.items()):
         monkeypatch.setitem(
-            member.MECHANISMS, mechanism, lambda s, c, z, right=right: right(s, factor * c, z)
+            response.MECHANISMS, mechanism, lambda s, c, z, right=right: right(s, factor * c, z)
         )
 
 

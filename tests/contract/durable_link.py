@@ -7,13 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from contract.lossy import unhurried_post
+from contract.lossy import unhurried
+from hedgerow.data.prepared import StudyRows
 from hedgerow.data.rows import Rows
-from hedgerow.federation.client import Endpoint
-from hedgerow.federation.exchange import Timing
-from hedgerow.federation.link import SecureLink
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.federation.client import Client
+from hedgerow.federation.exchange import Timing, patient
+from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Cost, Measure
 from hedgerow.privacy.study import Study
@@ -27,7 +26,7 @@ IMPATIENT = Timing(answer_seconds=1, asks=1, patience_seconds=0, return_seconds=
 """Nobody is waited for: a silent site of these tests stays silent."""
 
 
-class DurableLink(SecureLink):
+class DurableLink(SecureSites):
     """Sites that serve from vaults; `restart` stops all of them and lets them join again.
 
     `deaf` sites never get letters of a kind; of `mute` ones the answers to it are lost.
@@ -59,7 +58,7 @@ class DurableLink(SecureLink):
         coordinator = Coordinator(
             self.own_identity, self.roster, self.parameters, self.study.hash, self.heads
         )
-        self.endpoints = [self._served(k) for k in range(len(self.vaults))]
+        self.clients = [self._served(k) for k in range(len(self.vaults))]
         self.link_to(coordinator)
         self.enter()
 
@@ -69,20 +68,15 @@ class DurableLink(SecureLink):
         Its clock is not the machine's: how long a site has been silent is for tests to say.
         """
         names = [str(k) for k in range(len(self.rows))]
-        post = unhurried_post(self, names, IMPATIENT)
-        SecureLink.__init__(self, self.study, coordinator, post)
+        patience = unhurried(names, IMPATIENT)
+        SecureSites.__init__(self, self.study, coordinator, patient(self, patience), patience)
 
-    def _served(self, k: int) -> Endpoint:
+    def _served(self, k: int) -> Client:
         memory, pins = self.vaults[k].memory(self.study.account), self.roster.fingerprints
         site = Site(
             self.identities[k], self.roster, k, self.parameters, self.study.hash, memory, pins=pins
         )
-        return Endpoint(
-            Member(self.study, self.rows[k], Policy.open()),
-            site,
-            self.vaults[k],
-            lambda: self.vaults[k].head(self.study.account),
-        )
+        return Client(StudyRows(self.study, self.rows[k]), site, memory)
 
     def restart(self) -> None:
         self.heads = dict(self.coordinator.heads)
@@ -97,12 +91,13 @@ class DurableLink(SecureLink):
         deaf = {k for kind in kinds for k in self.deaf.get(kind, ())}
         mute = {k for kind in kinds for k in self.mute.get(kind, ())}
         heard = {k: m for k, m in letters.items() if int(k) not in deaf}
-        answers = {k: self.endpoints[int(k)].handle(m) for k, m in heard.items()}
+        answers = {k: self.clients[int(k)].handle(m) for k, m in heard.items()}
         return {k: answer for k, answer in answers.items() if int(k) not in mute}
 
     def send(self, letters: Mapping[int, bytes]) -> dict[int, bytes]:
         """Letters that a test wrote itself."""
-        return self.post.once(letters)
+        answers = self.ask({str(k): letter for k, letter in letters.items()}, 1.0)
+        return {int(k): answer for k, answer in answers.items()}
 
     def spent_at_sites(self) -> list[Cost]:
         return [vault.ledger.spent(self.study.account) for vault in self.vaults]

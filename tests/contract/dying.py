@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 
 from hedgerow.cli.main import entry
-from hedgerow.federation.client import Endpoint
-from hedgerow.federation.exchange import Post
+from hedgerow.federation.client import STEPS
+from hedgerow.federation.exchange import _Gathering
 from hedgerow.secagg.envelope import Envelope
 
 
@@ -34,7 +34,7 @@ class Moment:
 
 def dying(step, letter_of, moment, when):
     def killed(self, *given):
-        here = moment.has_come(letter_of(*given))
+        here = moment.has_come(letter_of(self, *given))
         if here and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         if here and when == "full":
@@ -58,10 +58,11 @@ def with_full_disk(step, *given):
 
 def main(kind: str, number: str, when: str, *words: str) -> None:
     moment = Moment(kind, int(number))
-    Endpoint.step = dying(Endpoint.step, lambda kind, message: message, moment, when)
+    for kind_of_letter, step in STEPS.items():
+        STEPS[kind_of_letter] = dying(step, lambda client, message: message, moment, when)
     if words[0] == "study":
-        first = lambda letters, *seconds: next(iter(letters.values()))  # noqa: E731
-        Post.once = dying(Post.once, first, moment, when)
+        first = lambda asked: next(iter(asked.waiting.values()))  # noqa: E731
+        _Gathering._once = dying(_Gathering._once, first, moment, when)
     sys.argv = ["hedgerow", *words]
     entry()
 

@@ -187,7 +187,7 @@ def bundles() -> dict[str, Bundle]:
 def measured(asked: Mapping[str, Bundle]) -> dict[str, Any]:
     """What a fresh process says to each, and the most memory that one of them took."""
     X, y = sample(60, TWO)
-    link = federation(study(TWO, 2), holders(X, y, np.arange(60) % 2, 2, TWO)).link
+    link = federation(study(TWO, 2), holders(X, y, np.arange(60) % 2, 2, TWO)).sites
     letters = {
         name: link.coordinator.start(bundle.questions, 1).requests({0: bundle.definitions})[0]
         for name, bundle in asked.items()
@@ -195,10 +195,10 @@ def measured(asked: Mapping[str, Bundle]) -> dict[str, Any]:
     answers, most = {}, 0
     for name, letter in letters.items():
         before, began = memory_from_now_on(), time.process_time()
-        reply = link.endpoints[0].handle(letter)
+        reply = link.clients[0].handle(letter)
         answers[name] = (reply.hex(), time.process_time() - began)
         most = max(most, peak_memory() - before)
-    charged = len(link.endpoints[0].safe.ledger.entries)
+    charged = len(link.clients[0].store.ledger.entries)
     return {"answers": answers, "charged": charged, "memory": most}
 
 

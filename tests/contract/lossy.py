@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from hedgerow.federation.exchange import Post, Timing
+from hedgerow.federation.exchange import Patience, Timing
 
 PATIENT = Timing(answer_seconds=1, asks=10_000, patience_seconds=1e9, return_seconds=1e9)
 
@@ -65,7 +65,7 @@ class Clock:
         self.now += seconds
 
 
-def unhurried_post(carrier, names: Sequence[str], timing: Timing = PATIENT) -> Post:
+def unhurried(names: Sequence[str], timing: Timing = PATIENT) -> Patience:
     """By a clock of its own, so that a slow machine changes nothing."""
     clock = Clock()
-    return Post(carrier, names, timing, clock=clock, wait=clock.wait)
+    return Patience(names, timing, clock=clock, wait=clock.wait)

@@ -18,6 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from contract.durable_link import DurableLink
+from contract.worlds import round_of
 from hedgerow.data.rows import Rows
 from hedgerow.errors import HedgerowError
 from hedgerow.federation import client
@@ -100,7 +101,7 @@ def answered(study: Study, rows: Rows, nobody: Rows, bundle: Sequence[Query]) ->
 
 def _seen(link: Any, bundle: Sequence[Query]) -> Seen:
     try:
-        got = link.round(1, bundle)
+        got = round_of(link, 1, bundle)
     except HedgerowError as error:
         return Seen(f"{type(error).__name__} {error}")
     return Seen("answered", picks=sum(map(len, got.picks)), total=got.total)

@@ -20,9 +20,9 @@ from hedgerow.deployment.approve import approve
 from hedgerow.deployment.site_state import DataPlace, StateFolder
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.federation.audit_log import Audit, lines_of
-from hedgerow.federation.exchange import Carrier, Post, Timing
-from hedgerow.federation.link import SecureLink
-from hedgerow.federation.server import Federation
+from hedgerow.federation.exchange import Carrier, Patience, Timing, patient
+from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
@@ -147,12 +147,13 @@ class World:
         agreed = StudyFile.read(study or self.study_file)
         parameters = Parameters.of(agreed.study.parameters)
         hub = Coordinator(self.coordinator, agreed.roster, parameters, agreed.study.hash)
-        return SecureLink(agreed.study, hub, Post(carrier, agreed.names, timing))
+        patience = Patience(agreed.names, timing)
+        return SecureSites(agreed.study, hub, patient(carrier, patience), patience)
 
     def train(self, carrier: Carrier, study: Path | None = None) -> PrivateEstimator:
         agreed = StudyFile.read(study or self.study_file)
         link = self.link(carrier, study)
-        federation = Federation(agreed.study, link, MemoryLedger(agreed.study.limit))
+        federation = Server(agreed.study, link, MemoryLedger(agreed.study.limit))
         model = agreed.estimator()
         train(model, agreed.study, agreed.recipe, federation, Circumstances(simulated=False))
         return model

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from contract.worlds import TWO, sample
+from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows, public_draws
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.federation.client import Endpoint
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.federation.client import Client
 from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.ledger.events import Charged
@@ -86,14 +85,14 @@ class World:
             vault.ledger.approve(
                 self.study.account, self.study.measure, caps or self.study.limit, "wards"
             )
-        self.endpoints = [self._served(k) for k in range(parties)]
+        self.clients = [self._served(k) for k in range(parties)]
         self.away: set[str] = set()
 
     def _vault(self, k: int) -> Vault:
         place = self.place / f"site{k}" / "vault.sqlite"
         return Vault.open(place, self.identities[k], self.place / f"anchor{k}")
 
-    def _served(self, k: int) -> Endpoint:
+    def _served(self, k: int) -> Client:
         study, roster = self.study, self.agreed.roster
         X, y = sample(ROWS, TWO)
         mine = np.arange(ROWS) % study.parties == k
@@ -104,19 +103,17 @@ class World:
         memory, pins = self.vaults[k].memory(study.account), roster.fingerprints
         parameters = Parameters.of(study.parameters)
         site = Site(self.identities[k], roster, k, parameters, study.hash, memory, pins=pins)
-        member = Member(study, rows, Policy.open())
-        vault = self.vaults[k]
-        return Endpoint(member, site, vault, lambda: vault.head(study.account))
+        return Client(StudyRows(study, rows), site, memory)
 
     def start_anew(self, k: int) -> None:
         """The site's process ends, and another one starts."""
         self.vaults[k].close()
         self.vaults[k] = self._vault(k)
-        self.endpoints[k] = self._served(k)
+        self.clients[k] = self._served(k)
 
     def ask(self, letters, timeout):
         return {
-            name: self.endpoints[int(name[5:]) - 1].handle(letter)
+            name: self.clients[int(name[5:]) - 1].handle(letter)
             for name, letter in letters.items()
             if name not in self.away
         }

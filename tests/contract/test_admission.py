@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 
 from contract.hostile import RAW
-from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study
+from contract.worlds import THREE, TWO, VALUE, federation, holders, sample, study, tap
+from hedgerow.data.prepared import StudyRows
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.federation import client as endpoints
-from hedgerow.federation.client import REFUSAL_BYTES, Endpoint, code_of, refusal, refused_with
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.federation.client import REFUSAL_BYTES, Client, code_of, refusal, refused_with
 from hedgerow.federation.wire import Bundle, Receiver, Sender
 from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Curve
@@ -199,11 +198,11 @@ def test_a_record_s_vector_must_fit_the_clamp(monkeypatch):
 # ---------------------------------------------------------------------------- over real endpoints
 def test_an_endpoint_serves_the_study_that_its_site_speaks_for_and_no_other():
     link = linked()
-    end = link.endpoints[0]
+    end = link.clients[0]
     other = replace(link.study, name="another")
-    stranger = Member(other, end.member.answering.rows, Policy.open())
+    stranger = StudyRows(other, end.rows.sums.rows)
     with pytest.raises(SpecError, match="another study"):
-        Endpoint(stranger, end.site, end.safe, end._head)
+        Client(stranger, end.site, end.store)
     keys = tuple(bytes([k]) * 32 for k in range(3))
     named = replace(link.study, sites=keys, coordinator=b"c" * 32)
     assert named.hash != link.study.hash
@@ -214,22 +213,22 @@ def linked(schema=TWO, n=90, parties=3, **options):
     fed = federation(
         study(schema, parties, **options), holders(X, y, np.arange(n) % parties, parties, schema)
     )
-    return fed.link
+    return fed.sites
 
 
 def round_letters(link, bundle):
     """ROUND for each site, signed by the true coordinator."""
     return link.coordinator.start(bundle.questions, 1).requests(
-        dict.fromkeys(range(len(link.endpoints)), bundle.definitions)
+        dict.fromkeys(range(len(link.clients)), bundle.definitions)
     )
 
 
 def spent(link):
-    return [e.safe.ledger.spent(link.study.account) for e in link.endpoints]
+    return [e.store.ledger.spent(link.study.account) for e in link.clients]
 
 
 def replies(link, bundle):
-    return [link.endpoints[k].handle(letter) for k, letter in round_letters(link, bundle).items()]
+    return [link.clients[k].handle(letter) for k, letter in round_letters(link, bundle).items()]
 
 
 @pytest.mark.parametrize("attack", FALSE_BOUNDS | ODD)
@@ -244,7 +243,7 @@ def test_a_hostile_query_gets_a_constant_code_and_costs_nothing(attack):
     allowed = {refusal(Code.POLICY_REFUSED), refusal(Code.BAD_MESSAGE)}
     assert set(found) <= allowed
     assert spent(link) == [0, 0, 0]
-    assert not any(e.receiver.known for e in link.endpoints)
+    assert not any(e.receiver.known for e in link.clients)
 
 
 @pytest.mark.parametrize(
@@ -253,11 +252,10 @@ def test_a_hostile_query_gets_a_constant_code_and_costs_nothing(attack):
 def test_without_admission_the_clamp_still_holds(attack, monkeypatch):
     """The second lock: a record beyond its declared bound adds nothing."""
     schema, query = FALSE_BOUNDS[attack]
-    monkeypatch.setattr(endpoints, "why_not", lambda study, bundle: None)
+    monkeypatch.setattr(admission, "why_not", lambda study, bundle: None)
     link = linked(schema, placement=Placement.SHARES)
-    member = link.endpoints[0].member
     unit = link.study.unit(query)
-    vector = member.answering.contributions(query.statistic, unit).astype(object)
+    vector = link.clients[0].rows.sums.contributions(query.statistic, unit).astype(object)
     bound = query.statistic.bound(unit)
     assert all(sum(abs(v) for v in row) <= bound.l1 for row in vector)
     assert all(sum(v * v for v in row) <= bound.l2_squared for row in vector)
@@ -281,7 +279,7 @@ def test_definitions_that_are_none_are_a_bad_message(definitions):
 @pytest.mark.parametrize("message", [b"", b"x", bytes(136), bytes(400)])
 def test_bytes_that_are_no_letter_are_refused(message):
     link = linked()
-    reply = link.endpoints[0].handle(message)
+    reply = link.clients[0].handle(message)
     assert len(reply) == REFUSAL_BYTES
     assert reply.startswith(endpoints.REFUSED)
 
@@ -313,10 +311,10 @@ def test_what_a_refused_round_taught_is_forgotten():
     for _ in range(2):
         bundle = Sender().encode([greedy])
         replies(link, bundle)
-    known = [len(e.receiver.known) for e in link.endpoints]
+    known = [len(e.receiver.known) for e in link.clients]
     later = asked(ClassCounts(2), Cells((1,), MERGED), share=Fraction(1))
     assert set(replies(link, Sender().encode([later]))) == {refusal(Code.BUDGET_REFUSED)}
-    assert [len(e.receiver.known) for e in link.endpoints] == known
+    assert [len(e.receiver.known) for e in link.clients] == known
 
 
 def test_a_site_that_lacks_a_name_says_so_and_gets_the_same_questions_again():
@@ -333,17 +331,17 @@ def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
     link = linked()
     first = link.coordinator.attempt
     replies(link, Sender().encode([asked(ClassCounts(2), Cells((0,), BINNING))]))
-    assert all(end.receiver.known for end in link.endpoints)
+    assert all(end.receiver.known for end in link.clients)
     link.coordinator.attempt = first - 1
     again = link.coordinator.join()
     keys = Open(link.coordinator.keys).to_bytes()
-    for place, end in enumerate(link.endpoints):
+    for place, end in enumerate(link.clients):
         assert not end.handle(again[place]).startswith(endpoints.REFUSED)
         assert end.handle(link.coordinator.letter(MessageKind.OPEN, place, 0, keys)) == b""
         end.handle(again[place][:-1] + b"?")  # nobody signed that
         assert end.receiver.known
     link.enter()
-    assert not any(end.receiver.known for end in link.endpoints)
+    assert not any(end.receiver.known for end in link.clients)
 
 
 # --------------------------------------------------------------------------------- order and rows
@@ -367,18 +365,18 @@ def inside(cells):
 def test_314_existence_probes_are_refused_or_charged_alike(share):
     """Free and exact when rows were read before the charge: answering or not told of a record."""
     link = linked(n=60, parties=2)
-    probed, end = CELLS[:314], link.endpoints[0]
-    held = {tuple(map(int, codes)) for codes in end.member.answering.rows.codes.T}
+    probed, end = CELLS[:314], link.clients[0]
+    held = {tuple(map(int, codes)) for codes in end.rows.sums.rows.codes.T}
     assert 0 < len(held & set(probed)) < 100
     if share == 1:
         replies(link, Sender().encode([asked(Count(), share=share)]))
-    seen, before = set(), len(end.safe.ledger.entries)
+    seen, before = set(), len(end.store.ledger.entries)
     for cells in probed:
         bundle = Sender().encode([asked(ClassCounts(2), share=share, region=inside(cells))])
         reply = end.handle(round_letters(link, bundle)[0])
         left = not reply.startswith(endpoints.REFUSED)
         seen.add((left, len(reply) if left else reply))
-    charged = len(end.safe.ledger.entries) - before
+    charged = len(end.store.ledger.entries) - before
     if share == 1:
         assert (seen, charged) == ({(False, refusal(Code.BUDGET_REFUSED))}, 0)
     else:
@@ -387,14 +385,12 @@ def test_314_existence_probes_are_refused_or_charged_alike(share):
 
 def test_a_budget_that_says_no_says_so_before_any_row_is_touched(monkeypatch):
     link, probe = linked(), Probe()
-    member = link.endpoints[0].member
-    respond = member.respond
 
-    def watched(*given):
+    def watched(make):
         probe.times += 1
-        return respond(*given)
+        return make()
 
-    monkeypatch.setattr(member, "respond", watched)
+    tap(monkeypatch, link.clients[0].rows, watched)
     greedy = Sender().encode([asked(Count(), share=Fraction(1))])
     first, second = replies(link, greedy)[0], replies(link, greedy)[0]
     assert not first.startswith(endpoints.REFUSED)
@@ -411,8 +407,8 @@ def test_a_computation_that_fails_is_charged_and_refused_alike_whatever_failed(q
     def broken(*given):
         raise ValueError("row 7 is strange")
 
-    for endpoint in ill.endpoints:
-        monkeypatch.setattr(endpoint.member.answering, "integers_of_all", broken)
+    for endpoint in ill.clients:
+        monkeypatch.setattr(endpoint.rows.sums, "integers_of_all", broken)
     bundle = Sender().encode([query])
     assert not any(reply.startswith(endpoints.REFUSED) for reply in replies(well, bundle))
     assert replies(ill, bundle) == [refusal(Code.STUDY_CLOSED)] * 3
@@ -425,6 +421,6 @@ def test_replies_are_as_long_for_one_row_more_and_for_none():
     for n in (0, 1, 2, 90):
         X, y = sample(90, TWO)
         parts = holders(X[:n], y[:n], np.zeros(n, int), 3, TWO)
-        link = federation(study(TWO, 3), parts).link
+        link = federation(study(TWO, 3), parts).sites
         lengths |= {len(reply) for reply in replies(link, Sender().encode([query]))}
     assert len(lengths) == 1

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from contract.carriers import https
-from contract.lossy import Lossy, unhurried_post
+from contract.lossy import Lossy, unhurried
 from contract.test_recipes import CASES, IDS
 from contract.worlds import TWO, holders, sample, study
 from hedgerow.errors import HedgerowError
-from hedgerow.federation.exchange import Gathering, Post
-from hedgerow.federation.link import SecureLink
-from hedgerow.federation.server import Federation
+from hedgerow.federation import exchange
+from hedgerow.federation.exchange import Patience, patient
+from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports.in_process import InProcess
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
@@ -42,16 +43,17 @@ def world(recipe, schema, **terms):
 
 
 def handles(link):
-    return dict(zip(NAMES, (end.handle for end in link.endpoints), strict=True))
+    return dict(zip(NAMES, (end.handle for end in link.clients), strict=True))
 
 
 def over(carrier, inner):
     """The same sites and coordinator, with another way between them."""
-    return SecureLink(inner.study, inner.coordinator, unhurried_post(carrier, NAMES))
+    patience = unhurried(NAMES)
+    return SecureSites(inner.study, inner.coordinator, patient(carrier, patience), patience)
 
 
 def grown(recipe, link):
-    fed = Federation(link.study, link, MemoryLedger(link.study.limit))
+    fed = Server(link.study, link, MemoryLedger(link.study.limit))
     return run(recipe.flow(link.study.schema, fed, np.random.default_rng(7)), fed), fed
 
 
@@ -84,7 +86,8 @@ def test_over_https(recipe, schema, door):
     carrier, behind = door
     inner = world(recipe, schema, placement=Placement.NOWHERE)
     behind.update(handles(inner))
-    link = SecureLink(inner.study, inner.coordinator, Post(carrier, NAMES))
+    patience = Patience(NAMES)
+    link = SecureSites(inner.study, inner.coordinator, patient(carrier, patience), patience)
     assert grown(recipe, link)[0].model.to_dict() == directly(recipe, schema)
 
 
@@ -99,7 +102,7 @@ def test_a_link_that_takes_whatever_comes_would_be_seen(monkeypatch):
     """Twin: an answer that does not fit is counted as one."""
     recipe = HistogramTree(max_depth=3)
     inner = world(recipe, TWO, placement=Placement.NOWHERE)
-    monkeypatch.setattr(Gathering, "_fits", lambda self, site, answer: True)
+    monkeypatch.setattr(exchange._Gathering, "_fits", lambda self, site, answer: True)
     with pytest.raises((HedgerowError, ValueError)):
         grown(recipe, over(Lossy(handles(inner), seed=1), inner))
 
@@ -115,7 +118,7 @@ def test_with_noise_the_statement_is_the_same_but_for_simulated(delta):
         _, fed = grown(recipe, link)
         here = statement(link.study, link.spent(), fed.asked, simulated=not lossy)
         said.append(here.to_dict())
-        assert {e.safe.ledger.spent(link.study.account) for e in inner.endpoints} == {link.spent()}
+        assert {e.store.ledger.spent(link.study.account) for e in inner.clients} == {link.spent()}
     assert constant(said[0]) == constant(said[1])
 
 

@@ -52,8 +52,8 @@ def rows_asked(action):
 
     def watching(study, rows, *rest):
         opened = real(study, rows, *rest)
-        ends = getattr(opened.link, "endpoints", [opened.link])
-        seen.append([end.member.answering.rows for end in ends])
+        ends = getattr(opened.sites, "clients", [opened.sites])
+        seen.append([end.rows.sums.rows for end in ends])
         return opened
 
     with pytest.MonkeyPatch.context() as patched:

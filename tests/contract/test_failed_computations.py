@@ -16,7 +16,7 @@ import hedgerow as hr
 from contract.durable_link import DurableLink
 from contract.network_world import World
 from contract.test_site_service import Served, charged
-from contract.worlds import TWO, federation, holders, sample, study
+from contract.worlds import TWO, federation, holders, round_of, sample, study
 from hedgerow.data.sums import Answering
 from hedgerow.deployment.serve import Serving
 from hedgerow.deployment.study_file import StudyFile
@@ -28,6 +28,7 @@ from hedgerow.models import model as models
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
+from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import (
     Binning,
     Cells,
@@ -111,24 +112,24 @@ def rows_of(parties: int, n: int = 90):
     return holders(X, y, np.arange(n) % parties, parties, TWO)
 
 
-def fails(monkeypatch, member, error, query=COUNTED):
+def fails(monkeypatch, rows, error, query=COUNTED):
     name = "tables" if query is CHOSEN else "integers_of_all"
-    monkeypatch.setattr(member.answering, name, broken_by(error))
+    monkeypatch.setattr(rows.sums, name, broken_by(error))
 
 
 @pytest.mark.parametrize("query", [COUNTED, CHOSEN], ids=["a sum", "a choice"])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_one_holder_whose_computation_fails_ends_charged_and_closed(query, error, monkeypatch):
     fed = federation(study(TWO, 1), rows_of(1))
-    fails(monkeypatch, fed.link.member, error, query)
+    fails(monkeypatch, fed.sites.rows, error, query)
     with pytest.raises(ComputationFailed, match=type(error).__name__) as caught:
         fed.ask([query])
     assert caught.value.__cause__ is error
-    assert fed.link.spent() == SHARE * fed.study.total
+    assert fed.sites.spent() == SHARE * fed.study.total
     monkeypatch.undo()
     with pytest.raises(ComputationFailed, match="is closed at this site"):
-        fed.link.round(2, [COUNTED])
-    assert fed.link.spent() == SHARE * fed.study.total
+        round_of(fed.sites, 2, [COUNTED])
+    assert fed.sites.spent() == SHARE * fed.study.total
     assert not fed.record.rounds
 
 
@@ -145,18 +146,18 @@ def test_a_fit_whose_computation_fails_is_no_model(monkeypatch):
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_site_in_one_process_that_fails_refuses_everything_from_then_on(part, error, monkeypatch):
     fed = federation(study(TWO, 3), rows_of(3))
-    first = fed.link.endpoints[0]
+    first = fed.sites.clients[0]
     if part == "rows":
-        fails(monkeypatch, first.member, error)
+        fails(monkeypatch, first.rows, error)
     else:
         monkeypatch.setattr(first.site, "mask", broken_by(error))
     with pytest.raises(PartyRefused, match="StudyClosed"):
         fed.ask([COUNTED])
-    spent = [end.safe.ledger.spent(fed.study.account) for end in fed.link.endpoints]
+    spent = [end.store.ledger.spent(fed.study.account) for end in fed.sites.clients]
     assert spent == [SHARE * fed.study.total] * 3
-    assert not first.safe._records
+    assert not first.store._records
     monkeypatch.undo()
-    assert first.handle(fed.link.coordinator.join()[0]) == refusal(Code.STUDY_CLOSED)
+    assert first.handle(fed.sites.coordinator.join()[0]) == refusal(Code.STUDY_CLOSED)
     assert first.handle(b"") == refusal(Code.STUDY_CLOSED)
 
 
@@ -170,10 +171,10 @@ def test_a_vault_keeps_the_charge_of_a_failure_and_closes_the_study_for_good(
 ):
     link = vaults(tmp_path)
     account = link.study.account
-    link.round(1, [COUNTED])
-    fails(monkeypatch, link.endpoints[0].member, error)
+    round_of(link, 1, [COUNTED])
+    fails(monkeypatch, link.clients[0].rows, error)
     with pytest.raises(PartyRefused, match="site 0 refused with code StudyClosed"):
-        link.round(2, [COUNTED])
+        round_of(link, 2, [COUNTED])
     assert link.vaults[0].ledger.spent(account) == 2 * SHARE * link.study.total
     assert [vault.ledger.is_open(account) for vault in link.vaults] == [False, True, True]
     assert not link.vaults[0]._tables.outbox.rows(study=account)
@@ -182,7 +183,7 @@ def test_a_vault_keeps_the_charge_of_a_failure_and_closes_the_study_for_good(
     with vaults_again(link) as vault:
         assert not vault.ledger.is_open(account)
         with pytest.raises(SpecError, match="is closed"):
-            vault.release(link.endpoints[0].member.charges([COUNTED]), bytes(16), 3, lambda _: None)
+            vault.release([priced(link.study, COUNTED).charge], bytes(16), 3, lambda _: None)
         assert vault.ledger.spent(account) == 2 * SHARE * link.study.total
 
 
@@ -203,7 +204,7 @@ class vaults_again:  # noqa: N801
 def test_a_failure_after_the_charge_leaves_nothing_that_a_disk_or_a_stranger_could_send(tmp_path):
     """A disk that fails is no computation: nothing is charged and the study goes on."""
     link = vaults(tmp_path)
-    charges = link.endpoints[0].member.charges([COUNTED])
+    charges = [priced(link.study, COUNTED).charge]
     with pytest.raises(OSError, match="full"):
         link.vaults[0].release(charges, bytes(16), 1, broken_by(OSError("the disk is full")))
     assert link.vaults[0].ledger.is_open(link.study.account)
@@ -218,8 +219,8 @@ def test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_kee
     world.approve(world.study_file)
     agreed = StudyFile.read(world.study_file).study
     with Served(world) as served:
-        endpoint = served.all[0].service._endpoints[agreed.hash]
-        fails(monkeypatch, endpoint.member, MemoryError())
+        endpoint = served.all[0].daemon._clients[agreed.hash]
+        fails(monkeypatch, endpoint.rows, MemoryError())
         with pytest.raises(PartyRefused, match="site site-1 refused with code StudyClosed"):
             world.train(served.carrier)
         monkeypatch.undo()
@@ -229,11 +230,11 @@ def test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_kee
         assert {line["code"] for line in world.lines(0, "refused")} == {"StudyClosed"}
         assert not world.lines(0, "round")
         join = world.link(served.carrier).coordinator.join()[0]
-        assert refused_with(served.all[0].service.handle(join)) == "StudyClosed"
+        assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
         served.all[0].close()
         served.all[0] = Serving(world.sites[0])
-        assert agreed.hash not in served.all[0].service.studies
-        assert refused_with(served.all[0].service.handle(join)) == "StudyClosed"
+        assert agreed.hash not in served.all[0].daemon.studies
+        assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
         (told,) = world.lines(0, "cannot serve")
         assert "is closed in this site's ledger" in told["what"]
         assert charged(world.sites[0], agreed.account) == 1

@@ -26,7 +26,7 @@ def opened(failing=(), **terms):
     X, y = sample(90, TWO)
     the_study = study(TWO, 3, **terms)
     fed = federation(the_study, holders(X, y, np.arange(90) % 3, 3, TWO))
-    plain = fed.link.round
+    plain = fed.sites.round
 
     def round(number, bundle):
         collected = plain(number, bundle)
@@ -34,19 +34,19 @@ def opened(failing=(), **terms):
             raise TooFewParties(f"round {number}: nobody came.")
         return collected
 
-    fed.link.round = round
+    fed.sites.round = round
     return fed
 
 
 def said_of(fed):
-    return statement(fed.study, fed.link.spent(), fed.asked, simulated=True)
+    return statement(fed.study, fed.sites.spent(), fed.asked, simulated=True)
 
 
 def test_a_failed_round_is_asked_again_under_a_new_number_and_paid_twice():
     fed = opened(failing={1}, retry_reserve=TENTH)
     fed.ask([COUNTS])
     price = TENTH * Fraction(9, 10)
-    assert fed.link.spent() == fed.ledger.spent(fed.study.account) == 2 * price
+    assert fed.sites.spent() == fed.ledger.spent(fed.study.account) == 2 * price
     assert [(r.number, r.void) for r in fed.record.rounds] == [(1, True), (2, False)]
 
 
@@ -55,15 +55,15 @@ def test_the_reserve_is_no_query_s_and_a_plan_still_ends_after_rounds_have_faile
     fed = opened(failing={4}, retry_reserve=TENTH)
     for _ in range(10):
         fed.ask([COUNTS])
-    assert fed.link.spent() == Fraction(9, 10) * Fraction(11, 10)
-    assert fed.link.spent() <= fed.study.total
+    assert fed.sites.spent() == Fraction(9, 10) * Fraction(11, 10)
+    assert fed.sites.spent() <= fed.study.total
 
 
 def test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget():
     fed = opened(failing={1, 2}, retry_reserve=TENTH)
     with pytest.raises(TooFewParties, match="round 2"):
         fed.ask([COUNTS])
-    assert fed.link.spent() == 2 * TENTH * Fraction(9, 10)
+    assert fed.sites.spent() == 2 * TENTH * Fraction(9, 10)
     without = opened(failing={1})
     with pytest.raises(TooFewParties, match="round 1"):
         without.ask([COUNTS])

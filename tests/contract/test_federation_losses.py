@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from contract.durable_link import DurableLink
-from contract.worlds import TWO, holders, sample, study
+from contract.worlds import TWO, holders, round_of, sample, study, tap
 from effort import LONG
+from hedgerow.data.prepared import StudyRows
 from hedgerow.errors import (
     ComputationFailed,
     HedgerowError,
@@ -21,16 +22,14 @@ from hedgerow.errors import (
     RunEnded,
     SpecError,
 )
-from hedgerow.federation.client import Endpoint, refused_with
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
-from hedgerow.federation.server import Federation
+from hedgerow.federation.client import Client, refused_with
+from hedgerow.federation.server import Server
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.queries import Count, LocalChoice, Score, Scoring, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE, Split, cells
 from hedgerow.secagg.client import Site, one_at_a_time
-from hedgerow.secagg.envelope import EMPTY_LEDGER, MessageKind
+from hedgerow.secagg.envelope import MessageKind
 from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.server import Coordinator
 
@@ -69,45 +68,61 @@ def rows_of(sites):
 
 
 # --------------------------------------------------------------------------------- the slow path
+def test_sites_that_lack_a_definition_get_all_of_them_in_a_second_exchange(link, monkeypatch):
+    """Two of five: without them there are too few, and nobody is asked to wait for them."""
+    asked, plain = [], link.ask
+    monkeypatch.setattr(
+        link, "ask", lambda letters, s: asked.append(set(letters)) or plain(letters, s)
+    )
+    round_of(link, 1, [CHOICE])
+    for client in link.clients[:2]:
+        client.receiver.forget()
+    before = len(asked)
+    got = round_of(link, 2, [CHOICE])
+    assert got.members == tuple(range(PARTIES))
+    assert {"0", "1"} in asked[before + 1 :]
+    assert all(client.receiver.known for client in link.clients)
+
+
 def test_a_site_that_never_gets_the_question_is_left_out_of_the_sum(link):
     link.deaf[MessageKind.ROUND] = [4]
-    assert link.round(1, [COUNT]).total.tolist() == [rows_of([0, 1, 2, 3])]
+    assert round_of(link, 1, [COUNT]).total.tolist() == [rows_of([0, 1, 2, 3])]
 
 
 def test_a_vector_that_is_lost_on_its_way_is_left_out_and_stays_charged(link):
     link.mute[MessageKind.ROUND] = [2]
-    assert link.round(1, [COUNT]).total.tolist() == [rows_of([0, 1, 3, 4])]
+    assert round_of(link, 1, [COUNT]).total.tolist() == [rows_of([0, 1, 3, 4])]
     assert link.vaults[2].ledger.spent(link.study.account) == float("inf")
 
 
 def test_a_site_that_falls_silent_after_its_vector_arrived_counts(link):
     link.deaf[MessageKind.UNMASK] = [1]
-    assert link.round(1, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
+    assert round_of(link, 1, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
 
 
 def test_a_site_that_was_lost_in_one_round_is_there_in_the_next(link):
     link.deaf[MessageKind.ROUND] = [4]
-    link.round(1, [COUNT])
+    round_of(link, 1, [COUNT])
     link.deaf.clear()
-    assert link.round(2, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
+    assert round_of(link, 2, [COUNT]).total.tolist() == [rows_of(range(PARTIES))]
 
 
 def test_picks_are_those_of_the_members_in_their_order(link):
-    every = link.round(1, [CHOICE, COUNT])
+    every = round_of(link, 1, [CHOICE, COUNT])
     assert len(every.picks) == PARTIES
     link.deaf[MessageKind.ROUND] = [0]
-    some = link.round(2, [CHOICE, COUNT])
+    some = round_of(link, 2, [CHOICE, COUNT])
     assert some.picks == every.picks[1:]  # without noise each site picks its best split
     assert some.total.tolist() == [rows_of([1, 2, 3, 4])]
 
 
 def test_a_round_of_choices_alone_is_opened_like_any_other(link):
-    got = link.round(1, [CHOICE])
+    got = round_of(link, 1, [CHOICE])
     assert (len(got.picks), got.total.tolist()) == (PARTIES, [0])
 
 
 def test_the_variance_is_that_of_the_members(noisy):
-    federation = Federation(noisy.study, noisy, MemoryLedger(noisy.study.limit))
+    federation = Server(noisy.study, noisy, MemoryLedger(noisy.study.limit))
     (every,) = federation.ask([COUNT])
     noisy.deaf[MessageKind.ROUND] = [4]
     (some,) = federation.ask([COUNT])
@@ -120,14 +135,14 @@ def test_the_variance_is_that_of_the_members(noisy):
 def test_a_run_with_too_few_sites_ends_and_goes_on_with_the_same_round(noisy):
     noisy.mute[MessageKind.ROUND] = [3, 4]
     with pytest.raises(RunEnded, match="3, 4 did not answer") as ended:
-        noisy.round(1, [COUNT])
+        round_of(noisy, 1, [COUNT])
     assert "3 of 5 sites are there and 4 are needed" in str(ended.value)
     cost = SHARE * noisy.study.total
     assert noisy.spent_at_sites() == [cost] * PARTIES
     noisy.mute.clear()
-    noisy.round(1, [COUNT])
+    round_of(noisy, 1, [COUNT])
     assert noisy.spent_at_sites() == [cost] * PARTIES
-    noisy.round(2, [COUNT])
+    round_of(noisy, 2, [COUNT])
     assert noisy.spent_at_sites() == [2 * cost] * PARTIES
 
 
@@ -135,9 +150,9 @@ def test_a_lost_site_and_a_lost_answer_are_waited_for(noisy):
     """Whoever was to open a set must open that one; the lost stay outside it."""
     noisy.deaf = {MessageKind.ROUND: [4], MessageKind.UNMASK: [0]}
     with pytest.raises(RunEnded, match="0 did not answer"):
-        noisy.round(1, [COUNT])
+        round_of(noisy, 1, [COUNT])
     noisy.deaf.clear()
-    assert noisy.round(1, [COUNT]).members == (0, 1, 2, 3)
+    assert round_of(noisy, 1, [COUNT]).members == (0, 1, 2, 3)
     cost = SHARE * noisy.study.total
     assert noisy.spent_at_sites() == [cost] * 4 + [0]
 
@@ -145,21 +160,21 @@ def test_a_lost_site_and_a_lost_answer_are_waited_for(noisy):
 def test_a_set_that_too_few_sign_is_not_opened(noisy):
     noisy.deaf = {MessageKind.ROUND: [4], MessageKind.SURVIVORS: [0]}
     with pytest.raises(RunEnded, match="0 did not answer"):
-        noisy.round(1, [COUNT])
+        round_of(noisy, 1, [COUNT])
 
 
 # ------------------------------------------------------------------ sites that are started anew
 def started_anew(link, k):
     link.vaults[k].close()
     link.vaults[k] = link._vault(k)
-    link.endpoints[k] = link._served(k)
+    link.clients[k] = link._served(k)
 
 
 def test_a_site_that_is_started_anew_misses_one_round_and_is_back_in_the_next(link):
-    link.round(1, [COUNT])
+    round_of(link, 1, [COUNT])
     started_anew(link, 2)
-    assert link.round(2, [COUNT]).members == (0, 1, 3, 4)
-    assert link.round(3, [COUNT]).members == (0, 1, 2, 3, 4)
+    assert round_of(link, 2, [COUNT]).members == (0, 1, 3, 4)
+    assert round_of(link, 3, [COUNT]).members == (0, 1, 2, 3, 4)
     assert link.coordinator.attempt == 2
 
 
@@ -167,7 +182,7 @@ def test_sites_that_are_started_anew_make_a_round_void_and_it_is_asked_once_more
     X, y = sample(150, TWO)
     the_study = study(TWO, PARTIES, retry_reserve=Fraction(1, 5))
     link = DurableLink(the_study, holders(X, y, OWNERS, PARTIES, TWO), tmp_path)
-    federation = Federation(the_study, link, MemoryLedger(the_study.limit))
+    federation = Server(the_study, link, MemoryLedger(the_study.limit))
     started_anew(link, 2)
     started_anew(link, 3)
     federation.ask([COUNT])
@@ -180,21 +195,21 @@ def test_sites_that_are_started_anew_make_a_round_void_and_it_is_asked_once_more
 
 def test_before_a_round_that_the_reserve_could_not_pay_twice_all_are_asked_who_they_are(noisy):
     """After a pause, which is when a process may have been started anew."""
-    noisy.round(1, [COUNT])
+    round_of(noisy, 1, [COUNT])
     for k in (1, 2, 3):
         started_anew(noisy, k)
-    noisy._heard -= 10.0
-    assert noisy.round(2, [COUNT]).members == (0, 1, 2, 3, 4)
+    noisy.attendance._heard -= 10.0
+    assert round_of(noisy, 2, [COUNT]).members == (0, 1, 2, 3, 4)
     assert noisy.spent_at_sites() == [2 * SHARE * noisy.study.total] * PARTIES
 
 
 def test_without_that_question_the_round_would_be_lost(noisy):
     """Twin."""
-    noisy.round(1, [COUNT])
+    round_of(noisy, 1, [COUNT])
     for k in (1, 2, 3):
         started_anew(noisy, k)
     with pytest.raises(RoundFailed, match="the charge stays"):
-        noisy.round(2, [COUNT])
+        round_of(noisy, 2, [COUNT])
 
 
 def test_a_site_whose_disk_is_full_is_left_out_and_charged_nothing(noisy, monkeypatch):
@@ -202,7 +217,7 @@ def test_a_site_whose_disk_is_full_is_left_out_and_charged_nothing(noisy, monkey
         raise LedgerUnavailable("disk full")
 
     monkeypatch.setattr(noisy.vaults[1], "release", full)
-    assert noisy.round(1, [COUNT]).members == (0, 2, 3, 4)
+    assert round_of(noisy, 1, [COUNT]).members == (0, 2, 3, 4)
     assert noisy.spent_at_sites()[1] == 0
 
 
@@ -245,7 +260,7 @@ def test_a_new_run_would_pay_for_the_round_again(noisy):
     stopped_after_masked(noisy)
     once = noisy.spent_at_sites()
     noisy.restart()
-    noisy.round(1, [COUNT])
+    round_of(noisy, 1, [COUNT])
     assert noisy.spent_at_sites() == [2 * spent for spent in once]
 
 
@@ -261,18 +276,18 @@ def test_a_run_is_resumed_with_its_own_keys_only(noisy):
 def answered_by_two_threads(link, monkeypatch):
     """Both threads hold the same ROUND; each waits a while for the other inside the site."""
     both, got, failed = threading.Barrier(2), [], []
-    endpoint, respond = link.endpoints[0], link.endpoints[0].member.respond
+    client = link.clients[0]
 
-    def meet_and_respond(*given):
+    def meet_and_respond(make):
         with suppress(threading.BrokenBarrierError):
             both.wait(timeout=0.3)
-        return respond(*given)
+        return make()
 
     def answer(letter):
-        answer = endpoint.handle(letter)
+        answer = client.handle(letter)
         (got if refused_with(answer) is None else failed).append(answer)
 
-    monkeypatch.setattr(endpoint.member, "respond", meet_and_respond)
+    tap(monkeypatch, client.rows, meet_and_respond)
     letter = first_letters(link)[0]
     threads = [threading.Thread(target=answer, args=(letter,)) for _ in range(2)]
     for thread in threads:
@@ -292,7 +307,7 @@ def test_two_threads_that_ask_one_site_get_the_same_bytes_for_one_charge(noisy, 
 
 def test_without_the_lock_the_vault_still_decides(noisy, monkeypatch):
     """Rows are read inside the vault's transaction, so a second thread finds the first's answer."""
-    noisy.endpoints[0]._lock = nullcontext()
+    noisy.clients[0]._lock = nullcontext()
     got, failed = answered_by_two_threads(noisy, monkeypatch)
     assert (len(set(got)), failed) == (1, [])
     assert noisy.spent_at_sites()[0] == SHARE * noisy.study.total
@@ -323,7 +338,7 @@ def opened_while_the_next_is_masked(link, monkeypatch, mask, seconds=LONG):
         first.accept_masked(answer)
     first.close()
     opening, asking = first.unmask()[0], link.coordinator.start(questions, 1).requests()[0]
-    site, failed = link.endpoints[0].site, []
+    site, failed = link.clients[0].site, []
     masking, opening_now = threading.Event(), threading.Event()
     site.lock, received = Impatient(seconds), site._received
 
@@ -347,7 +362,7 @@ def opened_while_the_next_is_masked(link, monkeypatch, mask, seconds=LONG):
 
     monkeypatch.setattr(Site, "mask", mask_once_the_other_has_begun)
     monkeypatch.setattr(site, "_received", receive)
-    thread = threading.Thread(target=attempt, args=(link.endpoints[0]._answer, asking))
+    thread = threading.Thread(target=attempt, args=(link.clients[0]._round, asking))
     thread.start()
     masking.wait(LONG)
     attempt(site.unmask, opening)
@@ -368,29 +383,23 @@ def test_a_mask_that_waited_for_other_steps_would_stop_both(noisy, monkeypatch):
 
 # ----------------------------------------------------------------------------- one study for all
 def test_a_site_does_not_speak_for_another_study_or_other_sites(noisy):
-    endpoint = noisy.endpoints[0]
+    endpoint = noisy.clients[0]
     other = study(TWO, PARTIES, Placement.SHARES, epsilon="2")
-    endpoint.member.study = other
+    endpoint.rows.study = other
     with pytest.raises(SpecError, match="speaks for another study"):
-        Endpoint(endpoint.member, endpoint.site, noisy.vaults[0], lambda: EMPTY_LEDGER)
+        Client(endpoint.rows, endpoint.site, endpoint.store)
 
 
 def test_a_site_keeps_to_the_roster_that_the_study_names(noisy):
     keys = {"sites": noisy.roster.sites, "coordinator": noisy.roster.coordinator}
     named = study(TWO, PARTIES, Placement.SHARES, **keys)
     site = site_of(noisy, named)
-    member = Member(named, noisy.rows[0], Policy.open())
-    assert Endpoint(member, site, noisy.vaults[0], lambda: EMPTY_LEDGER)
+    assert Client(StudyRows(named, noisy.rows[0]), site, noisy.clients[0].store)
     others = tuple(Identity.generate().public for _ in range(PARTIES))
     strange = study(TWO, PARTIES, Placement.SHARES, **(keys | {"sites": others}))
     site = site_of(noisy, strange)
     with pytest.raises(SpecError, match="other sites"):
-        Endpoint(
-            Member(strange, noisy.rows[0], Policy.open()),
-            site,
-            noisy.vaults[0],
-            lambda: EMPTY_LEDGER,
-        )
+        Client(StudyRows(strange, noisy.rows[0]), site, noisy.clients[0].store)
 
 
 def site_of(link, the_study):
@@ -411,5 +420,5 @@ def test_a_site_that_is_started_anew_while_an_epoch_forms_is_in_the_next_one(lin
 
     monkeypatch.setattr(link.coordinator, "open", opened)
     link.enter()
-    assert link.present == frozenset(range(PARTIES))
-    assert link.round(1, [COUNT]).members == tuple(range(PARTIES))
+    assert link.attendance.present == frozenset(range(PARTIES))
+    assert round_of(link, 1, [COUNT]).members == tuple(range(PARTIES))

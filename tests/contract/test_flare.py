@@ -22,8 +22,8 @@ from contract.network_world import tree_of
 from contract.test_carriers import NAMES, SEVERAL, directly, grown, handles, world
 from examples.network.flare_network import ADMIN, FlareNetwork, flare_network
 from hedgerow.errors import SpecError
-from hedgerow.federation.exchange import Post
-from hedgerow.federation.link import SecureLink
+from hedgerow.federation.exchange import Patience, patient
+from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.transports.flare import FlareCarrier, write_job
 from hedgerow.federation.transports.flare_locks import EXECUTOR, lock
 from hedgerow.federation.transports.socket import SocketDoor
@@ -77,7 +77,8 @@ def test_every_recipe_over_flare_is_what_it_is_in_one_process(recipe, schema, pi
     carrier, behind = pipe
     inner = world(recipe, schema, placement=Placement.NOWHERE)
     behind.update(handles(inner))
-    link = SecureLink(inner.study, inner.coordinator, Post(carrier, NAMES))
+    patience = Patience(NAMES)
+    link = SecureSites(inner.study, inner.coordinator, patient(carrier, patience), patience)
     assert grown(recipe, link)[0].model.to_dict() == directly(recipe, schema)
     assert carrier.jobs == 1
 

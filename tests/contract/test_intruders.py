@@ -44,7 +44,7 @@ class Scene:
         return " ".join(record.getMessage() for record in self._log.records)
 
     def refuses(self, letter: bytes) -> str | None:
-        return refused_with(self.served.all[0].service.handle(letter))
+        return refused_with(self.served.all[0].daemon.handle(letter))
 
     def stranger(self) -> Authority:
         folder = self.world.folder / "stranger"
@@ -124,7 +124,7 @@ def a_study_file_changed_at_the_site(scene: Scene) -> str:
     folder.study_file.write_text(text)
     scene.served.all[0].close()
     scene.served.all[0] = Serving(scene.world.sites[0])
-    assert not scene.served.all[0].service.studies
+    assert not scene.served.all[0].daemon.studies
     return scene.site_says("cannot serve")
 
 

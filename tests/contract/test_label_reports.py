@@ -14,11 +14,12 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
+from hedgerow.data import prepared
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.federation import member
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 from hedgerow.privacy.mechanisms.response import ALL_WORDS, BloomReports
+from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import ClassCounts, Count, LabelReports, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
 
@@ -46,25 +47,25 @@ def test_the_entry_is_charged_for_any_number_of_reports():
         fed.ask([COUNTS])
     spent = Fraction(REPORTS.epsilon_forever)
     assert fed.ledger.spent(fed.study.account) == spent
-    assert {e.safe.ledger.spent(fed.study.account) for e in fed.link.endpoints} == {spent}
+    assert {e.store.ledger.spent(fed.study.account) for e in fed.sites.clients} == {spent}
 
 
 def test_a_site_refuses_class_counts_and_keeps_no_labels():
     fed, _ = opened(parties=2)
-    member = fed.link.endpoints[0].member
     with pytest.raises(UnsupportedQuery, match="true labels"):
-        member.charges([COUNTS])
-    assert not member.answering.rows.labels.any()
+        priced(fed.study, COUNTS)
+    assert not fed.sites.clients[0].rows.sums.rows.labels.any()
     told = SumQuery(EVERYONE, LabelReports(6), Whole(), Fraction(1, 4))
-    assert member.charges([told])[0].cost == 0
-    assert member.charges([SumQuery(EVERYONE, Count(), Whole(), Fraction(1, 4))])[0].cost == 0
+    assert priced(fed.study, told).charge.cost == 0
+    counted = SumQuery(EVERYONE, Count(), Whole(), Fraction(1, 4))
+    assert priced(fed.study, counted).charge.cost == 0
 
 
 def test_permanent_bits_stay_and_instant_bits_do_not():
     fed, _ = opened(parties=1)
-    member = fed.link.member
+    rows = fed.sites.rows
     again, _ = opened(parties=1)
-    np.testing.assert_array_equal(member._permanent, again.link.member._permanent)
+    np.testing.assert_array_equal(rows.permanent, again.sites.rows.permanent)
     (one,), (two,) = fed.ask([COUNTS]), fed.ask([COUNTS])
     assert not np.array_equal(one.values, two.values)
 
@@ -130,7 +131,7 @@ def test_redrawing_the_permanent_string_for_each_tree_turns_the_gate_red():
 
 def test_a_site_that_redraws_for_each_query_is_seen(monkeypatch):
     """Twin in the code itself: draws named by the query give a record new permanent bits."""
-    kept = member.permanent_bits
+    kept = prepared.permanent_bits
     X, y = sample(200, THREE)
     (rows,) = holders(X, y, np.zeros(200, int), 1, THREE)
     np.testing.assert_array_equal(kept(rows, REPORTS), kept(rows, REPORTS))
@@ -196,7 +197,7 @@ def test_permanent_bits_have_draws_of_their_own():
     """With one draw for all bits a record's string would be its code or the opposite of it."""
     fed, y = opened(parties=1)
     code = REPORTS.code[np.searchsorted(THREE.classes, y.astype(str))]
-    flipped = fed.link.member._permanent ^ code
+    flipped = fed.sites.rows.permanent ^ code
     pairs = np.corrcoef(flipped.T.astype(float))[np.triu_indices(REPORTS.bits, 1)]
     assert np.abs(pairs).max() < 6.0 / math.sqrt(len(y))
 

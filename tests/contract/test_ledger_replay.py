@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from contract.worlds import TWO, federation, holders, sample, study
+from contract.worlds import TWO, federation, holders, round_of, sample, study
 from hedgerow.errors import BudgetExceeded
+from hedgerow.federation import response
 from hedgerow.federation.wire import Receiver
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
@@ -30,29 +32,32 @@ class Tap:
 
     def __init__(self, link):
         self.bundles, self.lengths = [], []
-        encode, respond = link.sender.encode, link.endpoints[0].member.respond
+        encode, respond = link.sender.encode, response.respond
 
         def kept_encode(bundle):
             self.bundles.append(encode(bundle))
             return self.bundles[-1]
 
-        def kept_respond(bundle, secret):
-            response = respond(bundle, secret)
-            self.lengths.append(len(response.vector))
-            return response
+        def kept_respond(rows, asked, secret):
+            made = respond(rows, asked, secret)
+            if rows is link.clients[0].rows:
+                self.lengths.append(len(made.vector))
+            return made
 
         link.sender.encode = kept_encode
-        link.endpoints[0].member.respond = kept_respond
+        self.respond = kept_respond
 
 
 def taped_run(delta="0", save_budget=False, records_per_person=1):
     X, y = sample(200, TWO)
     the_study = study(TWO, 3, delta=delta, records_per_person=records_per_person)
     fed = federation(the_study, holders(X, y, np.arange(200) % 3, 3, TWO))
-    tap = Tap(fed.link)
+    tap = Tap(fed.sites)
     recipe = HistogramTree(max_depth=2, save_budget=save_budget)
-    run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
-    return the_study, tap, fed.link.endpoints[0].safe.ledger
+    with patch.object(response, "respond", tap.respond):
+        run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    assert len(tap.bundles) == len(tap.lengths) > 0
+    return the_study, tap, fed.sites.clients[0].store.ledger
 
 
 def independent_sensitivity(query, unit: int, m: int) -> Sensitivity:
@@ -142,9 +147,11 @@ def test_a_holder_without_budget_touches_no_row(monkeypatch):
     """Charged first: whether a refused question would have met any row cannot be told."""
     X, y = sample(50, TWO)
     fed = federation(study(TWO, 1), holders(X, y, np.zeros(50), 1, TWO))
-    touched = []
-    monkeypatch.setattr(fed.link.member, "respond", lambda *asked: touched.append(asked))
+    touched, plain = [], response.respond
+    monkeypatch.setattr(response, "respond", lambda *a: touched.append(a) or plain(*a))
     greedy = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1))
     with pytest.raises(BudgetExceeded):
-        fed.link.round(1, [greedy, greedy])
+        round_of(fed.sites, 1, [greedy, greedy])
     assert not touched
+    round_of(fed.sites, 2, [greedy])
+    assert touched  # twin: with budget it does

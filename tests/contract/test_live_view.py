@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from contract.browser import Watched, chromium
+from contract.carriers import Direct
 from contract.network_world import World as Consortium
 from contract.study_world import World
 from effort import LONG
@@ -21,7 +22,6 @@ from hedgerow.deployment.live import RunTeller, SiteTeller, live_view
 from hedgerow.deployment.run import run_study
 from hedgerow.deployment.serve import Serving
 from hedgerow.federation.audit_log import untold
-from hedgerow.federation.exchange import Direct
 from hedgerow.report.view import words_on
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -155,10 +155,10 @@ def test_a_site_s_own_people_see_what_it_answers(tmp_path):
             for site, tell in zip(world.sites, tells, strict=True)
         ]
         carrier = Direct(
-            {s.name: one.service.handle for s, one in zip(world.sites, serving, strict=True)}
+            {s.name: one.daemon.handle for s, one in zip(world.sites, serving, strict=True)}
         )
         world.train(carrier)
-        serving[0].service.handle(b"no letter")
+        serving[0].daemon.handle(b"no letter")
         answered = len(world.lines(0, "round"))
         page.wait_for_function("document.querySelector('#live-refused').textContent == '1'")
         assert page.locator("#live-answered").inner_text() == str(answered)

@@ -11,7 +11,7 @@ import pytest
 
 import hedgerow as hr
 from contract.test_estimators import EACH_OF_SEVERAL, small, world
-from contract.worlds import TWO, sample
+from contract.worlds import TWO, sample, tap
 from hedgerow.data.holders import declared_parties, split_by_party
 from hedgerow.errors import DataError, SpecError
 from hedgerow.federation.transports import in_process
@@ -90,9 +90,8 @@ def test_an_empty_party_answers_with_noise_alone(monkeypatch):
 
     def watched(*arguments):
         federation = opened(*arguments)
-        member = federation.link.endpoints[3].member
-        respond = member.respond
-        member.respond = lambda *a: kept.append(respond(*a)) or kept[-1]
+        rows = federation.sites.clients[3].rows
+        tap(monkeypatch, rows, lambda make: kept.append(make()) or kept[-1])
         return federation
 
     monkeypatch.setattr(in_process, "open_federation", watched)

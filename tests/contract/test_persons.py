@@ -11,8 +11,8 @@ from sklearn.model_selection import GridSearchCV
 import hedgerow as hr
 from contract.test_estimators import EACH, small, world
 from contract.worlds import TWO, sample
+from hedgerow.data.prepared import StudyRows
 from hedgerow.errors import DataError
-from hedgerow.federation.member import Member
 
 X, Y = sample(60, TWO)
 WHO = np.arange(60) // 6
@@ -28,12 +28,12 @@ def taken(monkeypatch):
     """How many records each holder answers from."""
     found = []
 
-    class Watched(Member):
+    class Watched(StudyRows):
         def __init__(self, *given):
             super().__init__(*given)
-            found.append(self.answering.rows.n)
+            found.append(self.sums.rows.n)
 
-    monkeypatch.setattr("hedgerow.federation.transports.in_process.Member", Watched)
+    monkeypatch.setattr("hedgerow.federation.transports.in_process.StudyRows", Watched)
     return found
 
 

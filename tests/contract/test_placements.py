@@ -9,8 +9,8 @@ import pytest
 
 import hedgerow as hr
 from contract.worlds import THREE, TWO, federation, holders, sample, study
+from hedgerow.data.prepared import told_once
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.federation.member import told_once
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.queries import Binning, BoundQuery, Cells, ClassCounts, Count, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE, Fold
@@ -84,7 +84,7 @@ def test_labels_are_paid_for_once_on_entering():
     fed.ask([COUNTS])
     fed.ask([COUNTS])
     assert fed.ledger.spent(fed.study.account) == 2
-    assert {e.safe.ledger.spent(fed.study.account) for e in fed.link.endpoints} == {Fraction(2)}
+    assert {e.store.ledger.spent(fed.study.account) for e in fed.sites.clients} == {Fraction(2)}
 
 
 def test_told_labels_stay_the_same_for_the_whole_run():
@@ -95,8 +95,8 @@ def test_told_labels_stay_the_same_for_the_whole_run():
 
 def test_a_site_that_starts_again_tells_the_same_labels():
     """Another coin would be a second release of the same label."""
-    one, two = (opened(Placement.LABEL, 1, epsilon="1")[0].link.member for _ in range(2))
-    assert np.array_equal(one.answering.rows.labels, two.answering.rows.labels)
+    one, two = (opened(Placement.LABEL, 1, epsilon="1")[0].sites.rows for _ in range(2))
+    assert np.array_equal(one.sums.rows.labels, two.sums.rows.labels)
 
 
 def test_the_coin_of_a_label_is_no_other_coin_and_told_labels_move_no_fold():

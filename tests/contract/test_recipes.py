@@ -118,7 +118,7 @@ def test_a_run_spends_what_it_reserved_and_never_more(recipe, schema, parties, d
     assert 0 < spent <= fed.study.total
     charges = [c for _, entry in fed.ledger.entries for c in entry]
     assert worst_total(charges) == spent
-    sites = [fed.link] if parties == 1 else [e.safe for e in fed.link.endpoints]
+    sites = [fed.sites] if parties == 1 else [e.safe for e in fed.sites.clients]
     assert {site.ledger.spent(fed.study.account) for site in sites} == {spent}
 
 
@@ -163,7 +163,7 @@ def test_a_run_stops_before_it_would_spend_too_much(recipe, schema):
     with pytest.raises(BudgetExceeded):
         run(recipe.flow(fed.study.schema, fed, np.random.default_rng(0)), fed)
     assert fed.ledger.spent(fed.study.account) <= fed.study.total / 2
-    assert len(fed.link.ledger.entries) == len(fed.record.rounds)
+    assert len(fed.sites.ledger.entries) == len(fed.record.rounds)
 
 
 @RECIPES
@@ -239,6 +239,6 @@ def test_a_recipe_is_refused_before_anything_is_asked_where_it_cannot_run(recipe
 @pytest.mark.parametrize("recipe", [r for r in catalog.ALL if Task.CLASSES in r.needs.tasks])
 def test_three_classes_are_as_good_as_two(recipe):
     model, fed = trained(recipe, THREE, 1, placement=Placement.NOWHERE)
-    p = model.model.predict(fed.link.member.answering.rows.codes)
+    p = model.model.predict(fed.sites.rows.sums.rows.codes)
     assert p.shape == (300, 3)
     assert np.allclose(p.sum(axis=1), 1.0)

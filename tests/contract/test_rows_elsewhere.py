@@ -17,14 +17,15 @@ from contract.places import DRAWS
 from hedgerow.data.engines.dask import OnCluster
 from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import AnsweringElsewhere
+from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import Answering
 from hedgerow.errors import ComputationFailed, DataError, SpecError
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.federation.response import respond
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import Cells, ClassCounts, Count, SumQuery, Whole
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import EVERYONE
@@ -201,14 +202,15 @@ def test_an_engine_that_fails_after_the_charge_closes_the_study(connection):
     model = hr.TreeClassifier(SCHEMA, epsilon=1.0)
     study, _ = agree(model, SCHEMA, 1)
     held = InDatabase(Selected(connection, SELECT), study.schema, "y", DRAWS)
-    member = Member(study, held, Policy.open())
+    rows = StudyRows(study, held)
     query = SumQuery(EVERYONE, Count(), Whole(), SHARE)
-    assert len(member.respond([query], SecretRandomness()).vector) == 1
+    asked = [priced(study, query)]
+    assert len(respond(rows, asked, SecretRandomness()).vector) == 1
     connection.close()
     with pytest.raises(ComputationFailed, match="Nothing was released and the charge stays"):
-        member.respond([query], SecretRandomness())
+        respond(rows, asked, SecretRandomness())
     with pytest.raises(ComputationFailed, match="is closed at this site"):
-        member.require_open()
+        rows.require_open()
 
 
 def test_wide_sums_do_not_overflow(connection):

@@ -16,8 +16,8 @@ from scipy.stats import binomtest
 
 import hedgerow as hr
 from contract.worlds import TWO, holders, opened_by, sample, study
+from hedgerow.data.prepared import permanent_bits, told_once
 from hedgerow.data.rows import Draws
-from hedgerow.federation.member import permanent_bits, told_once
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.mechanisms.response import ALL_WORDS, BloomReports
 from hedgerow.privacy.queries import Count, SumQuery, Whole

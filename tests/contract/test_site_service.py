@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contract.carriers import Direct
 from contract.network_world import World, tree_of
 from effort import LONG
 from hedgerow.deployment.approve import approve, find_study, ledger_of, revoke
@@ -21,7 +22,6 @@ from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import BudgetExceeded, HedgerowError, LedgerUnavailable, SpecError
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.client import refusal, refused_with
-from hedgerow.federation.exchange import Direct
 from hedgerow.federation.policy import SitePolicy
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.secagg.codes import Code
@@ -36,7 +36,7 @@ class Served:
     def __init__(self, world: World) -> None:
         self.world, self.all = world, [Serving(site) for site in world.sites]
         self.carrier = Direct(
-            {s.name: one.service.handle for s, one in zip(world.sites, self.all, strict=True)}
+            {s.name: one.daemon.handle for s, one in zip(world.sites, self.all, strict=True)}
         )
 
     def __enter__(self) -> Served:
@@ -92,7 +92,7 @@ class Restarting:
         if self.asked == 4:
             self.served.all[0].close()
             again = self.served.all[0] = Serving(self.served.world.sites[0])
-            self.served.carrier._sites["site-1"] = again.service.handle
+            self.served.carrier._sites["site-1"] = again.daemon.handle
         return self.served.carrier.ask(letters, timeout)
 
 
@@ -114,7 +114,7 @@ def test_two_processes_cannot_serve_one_folder(world, served):
 def test_a_study_that_nobody_approved_is_refused_and_written_down(world, served):
     other = world.write_study("other")
     letter = world.link(served.carrier, other).coordinator.join()[0]
-    assert served.all[0].service.handle(letter) == refusal(Code.NOT_APPROVED)
+    assert served.all[0].daemon.handle(letter) == refusal(Code.NOT_APPROVED)
     (line,) = world.lines(0, "refused")
     assert (line["code"], line["reason"].endswith("not approved here")) == ("NotApproved", True)
     assert served.charges(world.study_file) == [0, 0, 0]
@@ -122,7 +122,7 @@ def test_a_study_that_nobody_approved_is_refused_and_written_down(world, served)
 
 @pytest.mark.parametrize("junk", [b"", b"\0" * 200, b"x" * 5000])
 def test_bytes_that_are_no_letter_are_refused_and_written_down(world, served, junk):
-    assert served.all[0].service.handle(junk) == refusal(Code.BAD_MESSAGE)
+    assert served.all[0].daemon.handle(junk) == refusal(Code.BAD_MESSAGE)
     assert world.lines(0, "refused")[0]["code"] == "BadMessage"
 
 
@@ -133,10 +133,10 @@ def test_a_flipped_bit_anywhere_is_refused_and_costs_nothing(world, served):
     for at in rng.choice(8 * len(letter), 60, replace=False):
         flipped = bytearray(letter)
         flipped[at // 8] ^= 1 << (at % 8)
-        assert refused_with(served.all[0].service.handle(bytes(flipped))) is not None
+        assert refused_with(served.all[0].daemon.handle(bytes(flipped))) is not None
     assert served.charges(world.study_file) == [0, 0, 0]
     assert len(world.lines(0, "refused")) == 60
-    assert refused_with(served.all[0].service.handle(letter)) is None
+    assert refused_with(served.all[0].daemon.handle(letter)) is None
 
 
 class Kept:
@@ -166,7 +166,7 @@ def test_a_second_coordinator_is_refused(world, served):
     roster = Roster(agreed.roster.sites, liar.public)
     parameters = Parameters.of(agreed.study.parameters)
     letter = Coordinator(liar, roster, parameters, agreed.study.hash).join()[0]
-    assert served.all[0].service.handle(letter) == refusal(Code.BAD_SIGNATURE)
+    assert served.all[0].daemon.handle(letter) == refusal(Code.BAD_SIGNATURE)
     assert world.lines(0, "refused")[0]["code"] == "BadSignature"
     assert served.charges(world.study_file) == [0, 0, 0]
 
@@ -178,7 +178,7 @@ def test_a_study_file_changed_after_approval_is_not_served(world):
     folder.study_file.write_text(text)
     one = Serving(world.sites[0])
     try:
-        assert not one.service.studies
+        assert not one.daemon.studies
         assert "changed after it was approved" in world.lines(0, "cannot serve")[0]["what"]
     finally:
         one.close()
@@ -267,9 +267,9 @@ def test_a_service_ends_without_waiting_for_a_coordinator_that_is_silent(world):
 
 def test_a_service_ends_after_the_letter_that_it_is_answering(world, served):
     """Whoever ends it is kept waiting; what comes later is refused."""
-    service, happened, waits = served.all[0].service, list[str](), threading.Event()
-    (endpoint,) = service._endpoints.values()
-    endpoint._lock, head = Watched(waits.set), endpoint._head
+    service, happened, waits = served.all[0].daemon, list[str](), threading.Event()
+    (endpoint,) = service._clients.values()
+    endpoint._lock, head = Watched(waits.set), endpoint.store.head
 
     def end() -> None:
         service.end()
@@ -283,7 +283,7 @@ def test_a_service_ends_after_the_letter_that_it_is_answering(world, served):
         happened.append("answered")
         return head()
 
-    endpoint._head = while_somebody_ends_it
+    endpoint.store.head = while_somebody_ends_it
     letter = world.link(served.carrier).coordinator.join()[0]
     assert refused_with(service.handle(letter)) is None
     ending.join()
@@ -327,9 +327,9 @@ def test_of_two_studies_with_little_budget_left_one_gets_it(tmp_path):
         world.approve_at(world.sites[0], second)
     with Served(world) as served:
         model = world.train(served.carrier, first)
-        assert served.all[0].service.studies == {StudyFile.read(first).study.hash}
+        assert served.all[0].daemon.studies == {StudyFile.read(first).study.hash}
         letter = world.link(served.carrier, second).coordinator.join()[0]
-        assert served.all[0].service.handle(letter) == refusal(Code.NOT_APPROVED)
+        assert served.all[0].daemon.handle(letter) == refusal(Code.NOT_APPROVED)
         assert served.charges(second) == [0, 0, 0]
     assert model.privacy_.epsilon <= 1.0
     assert "simulated" not in str(model.privacy_)
@@ -354,7 +354,7 @@ def test_a_revoked_study_is_let_go_at_once_and_its_budget_is_free(tmp_path):
         revoke(site, "study", Audit(site.audit_file))
         letters = world.link(served.carrier).coordinator.join()
         served.all[0].look()
-        assert served.all[0].service.handle(letters[0]) == refusal(Code.NOT_APPROVED)
+        assert served.all[0].daemon.handle(letters[0]) == refusal(Code.NOT_APPROVED)
         with pytest.raises(SpecError, match="0 approved"):
             find_study(site, "study")
         world.approve_at(site, world.write_study("another"))
@@ -421,11 +421,11 @@ def test_a_new_key_keeps_what_the_old_one_gave_away(tmp_path):
 
 def test_a_refused_code_never_says_why(world, served):
     """The reason is in the audit log; outside there is a code of constant length."""
-    answers = {served.all[0].service.handle(junk) for junk in (b"", b"x" * 300)}
+    answers = {served.all[0].daemon.handle(junk) for junk in (b"", b"x" * 300)}
     assert {len(answer) for answer in answers} == {48}
 
 
 def test_a_letter_for_another_site_is_refused(world, served):
     letters = world.link(served.carrier).coordinator.join()
-    assert refused_with(served.all[0].service.handle(letters[1])) == "BadMessage"
+    assert refused_with(served.all[0].daemon.handle(letters[1])) == "BadMessage"
     assert world.lines(0, "refused")[0]["code"] == "BadMessage"

@@ -53,7 +53,7 @@ def asking(parties=3, failing=(), **terms):
     X, y = sample(90, TWO)
     parts = holders(X, y, np.arange(90) % parties, parties, TWO)
     fed = federation(study(TWO, parties, **terms), parts)
-    plain = fed.link.round
+    plain = fed.sites.round
 
     def round(number, bundle):
         collected = plain(number, bundle)
@@ -61,7 +61,7 @@ def asking(parties=3, failing=(), **terms):
             raise TooFewParties(f"round {number}: nobody came.")
         return collected
 
-    fed.link.round = round
+    fed.sites.round = round
     return fed
 
 
@@ -76,12 +76,12 @@ def test_a_list_longer_than_a_bundle_is_asked_in_rounds_and_costs_the_same(monke
     fed.ask(FIVE)
     assert [len(r.manifest) for r in fed.record.rounds] == [2, 2, 1]
     assert [len(entry) for _, entry in fed.ledger.entries] == [2, 2, 1]
-    assert fed.link.spent() == fed.ledger.spent(fed.study.account) == price.link.spent()
+    assert fed.sites.spent() == fed.ledger.spent(fed.study.account) == price.sites.spent()
     assert fed.slack == price.slack
     parts = asking(parties, placement=Placement.NOWHERE).ask(FIVE)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one.values, other.values)
-    said = statement(fed.study, fed.link.spent(), fed.asked, simulated=True)
+    said = statement(fed.study, fed.sites.spent(), fed.asked, simulated=True)
     assert sum(line.part for line in said.spending) == pytest.approx(said.spent_fraction)
 
 
@@ -105,11 +105,11 @@ def test_a_query_too_large_by_itself_is_refused_before_any_of_its_list_is_charge
     table = SumQuery(EVERYONE, ClassCounts(2), Cells((0, 1), Binning.of_cells(TWO)), SHARE)
     fed = asking()
     fed.ask(COUNTS[:1])
-    before, most = fed.link.spent(), {"MOST_INTEGERS": 35, "MOST_BYTES": weight_of([table]) - 1}
+    before, most = fed.sites.spent(), {"MOST_INTEGERS": 35, "MOST_BYTES": weight_of([table]) - 1}
     monkeypatch.setattr(bundles, limit, most[limit])
     with pytest.raises(UnsupportedQuery, match="what earlier rounds charged stays"):
         fed.ask([*COUNTS, table])
-    assert fed.link.spent() == fed.ledger.spent(fed.study.account) == before > 0
+    assert fed.sites.spent() == fed.ledger.spent(fed.study.account) == before > 0
     assert len(fed.record.rounds) == 1
 
 
@@ -119,7 +119,7 @@ def test_a_part_that_fails_is_repeated_alone_and_paid_from_the_reserve(monkeypat
     fed.ask(FIVE)
     rounds = [(r.number, len(r.manifest), r.void) for r in fed.record.rounds]
     assert rounds == [(1, 2, False), (2, 2, True), (3, 2, False), (4, 1, False)]
-    assert fed.link.spent() == Fraction(4, 5) * SHARE * (len(FIVE) + 2)
+    assert fed.sites.spent() == Fraction(4, 5) * SHARE * (len(FIVE) + 2)
 
 
 def test_a_list_that_breaks_off_halfway_keeps_what_was_charged(monkeypatch):
@@ -130,7 +130,7 @@ def test_a_list_that_breaks_off_halfway_keeps_what_was_charged(monkeypatch):
         fed.ask(FIVE)
     done = fed.record.rounds
     assert [len(r.manifest) for r in done] == [2]
-    assert fed.link.spent() == fed.ledger.spent(fed.study.account) == 2 * SHARE * fed.study.total
+    assert fed.sites.spent() == fed.ledger.spent(fed.study.account) == 2 * SHARE * fed.study.total
 
 
 @RECIPES
@@ -269,10 +269,10 @@ def test_an_epoch_ends_before_a_site_would_have_to_remember_too_many_names(monke
     """Each of these asks for a region of its own, which is two names."""
     monkeypatch.setattr(wire, "MOST_NAMES", 8)
     fed = asking(placement=Placement.NOWHERE)
-    first = fed.link.coordinator.attempt
+    first = fed.sites.coordinator.attempt
     answers = [fed.ask([query])[0].values for query in REGIONS]
-    assert fed.link.coordinator.attempt == first + 2
-    assert max(len(end.receiver.known) for end in fed.link.endpoints) <= 8
+    assert fed.sites.coordinator.attempt == first + 2
+    assert max(len(end.receiver.known) for end in fed.sites.clients) <= 8
     plain = asking(1, placement=Placement.NOWHERE)
     np.testing.assert_array_equal(answers, [plain.ask([query])[0].values for query in REGIONS])
 

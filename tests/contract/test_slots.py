@@ -8,12 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from contract.worlds import TWO, federation, holders, sample, study
+from contract.worlds import TWO, federation, holders, sample, study, tap
 from hedgerow.errors import SpecError
-from hedgerow.federation.client import REFUSED
+from hedgerow.federation.client import REFUSED, STEPS
 from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
 from hedgerow.privacy.statement.statement import statement
 from hedgerow.schema.regions import EVERYONE
+from hedgerow.secagg.envelope import MessageKind
 
 SLOT = 10
 COUNTS = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 10))
@@ -37,66 +38,65 @@ class Clock:
 def opened(clock, n=60, slot=SLOT):
     X, y = sample(n, TWO)
     fed = federation(study(TWO, 3, slot=slot), holders(X, y, np.arange(n) % 3, 3, TWO))
-    for end in fed.link.endpoints:
+    for end in fed.sites.clients:
         end._clock, end._wait = clock.read, clock.wait
     return fed
 
 
 def asked(fed):
     """A round's letter to the first site."""
-    encoded = fed.link.sender.encode([COUNTS])
-    return fed.link.coordinator.start(encoded.questions, 2).requests()[0]
+    encoded = fed.sites.sender.encode([COUNTS])
+    return fed.sites.coordinator.start(encoded.questions, 2).requests()[0]
 
 
-def working(end, clock, seconds):
+def working(patched, end, clock, seconds):
     """The site's rows now take so long."""
-    plain = end.member.respond
 
-    def slowly(bundle, secret):
+    def slowly(make):
         clock.now += seconds
-        return plain(bundle, secret)
+        return make()
 
-    end.member.respond = slowly
+    tap(patched, end.rows, slowly)
 
 
 @pytest.mark.parametrize(
     ("seconds", "left"), [(0.0, 0), (0.25, 10), (9.75, 10), (10.0, 10), (10.25, 20), (34.5, 40)]
 )
-def test_a_reply_leaves_at_the_end_of_a_slot_counted_from_its_request(seconds, left):
+def test_a_reply_leaves_at_the_end_of_a_slot_counted_from_its_request(seconds, left, monkeypatch):
     clock = Clock()
     fed = opened(clock)
     letter, arrived = asked(fed), clock.now
-    working(fed.link.endpoints[0], clock, seconds)
-    reply = fed.link.endpoints[0].handle(letter)
+    working(monkeypatch, fed.sites.clients[0], clock, seconds)
+    reply = fed.sites.clients[0].handle(letter)
     assert not reply.startswith(REFUSED)
     assert clock.now - arrived == left
     assert 0 <= clock.waited[0] < SLOT
 
 
-def test_the_time_of_a_reply_does_not_depend_on_how_many_rows_there_are():
+def test_the_time_of_a_reply_does_not_depend_on_how_many_rows_there_are(monkeypatch):
     def time_of(per_row, slot):
         clock, rows = Clock(), 90
         fed = opened(clock, rows, slot)
         letter, arrived = asked(fed), clock.now
-        working(fed.link.endpoints[0], clock, per_row * rows)
-        fed.link.endpoints[0].handle(letter)
+        working(monkeypatch, fed.sites.clients[0], clock, per_row * rows)
+        fed.sites.clients[0].handle(letter)
         return clock.now - arrived
 
     assert time_of(0.01, SLOT) == time_of(0.1, SLOT) == SLOT
     assert time_of(0.01, 0) != time_of(0.1, 0)  # twin: without a slot it does
 
 
-def test_a_refusal_and_bytes_sent_again_keep_the_slot_as_well():
+def test_a_refusal_and_bytes_sent_again_keep_the_slot_as_well(monkeypatch):
     clock = Clock()
     fed = opened(clock)
-    end, letter = fed.link.endpoints[0], asked(fed)
-    plain = end.step
+    end, letter = fed.sites.clients[0], asked(fed)
+    plain = STEPS[MessageKind.ROUND]
 
-    def slowly(kind, message):
+    def slowly(client, message):
         clock.now += 3.0
-        return plain(kind, message)
+        return plain(client, message)
 
-    end.step = slowly
+    monkeypatch.setitem(STEPS, MessageKind.ROUND, slowly)
     forged = letter[:-1] + bytes([letter[-1] ^ 1])
     replies = [end.handle(message) for message in (letter, letter, forged)]
     assert replies[0] == replies[1] != replies[2]
@@ -108,7 +108,7 @@ def test_a_refusal_and_bytes_sent_again_keep_the_slot_as_well():
 def test_the_lock_is_not_held_while_a_reply_waits():
     clock = Clock()
     fed = opened(clock)
-    end, letter = fed.link.endpoints[0], asked(fed)
+    end, letter = fed.sites.clients[0], asked(fed)
     free: list[bool] = []
     end._wait = lambda seconds: free.append(not end._lock.locked())
     end.handle(letter)

@@ -40,7 +40,7 @@ def opened(remembered):  # noqa: F811
 def test_a_study_on_a_sparse_graph_runs_for_the_rounds_it_paid_for(opened):
     fed, y = opened
     degree = fed.study.to_dict()["graph"]["degree"]
-    joined = [end.site._membership.joined for end in fed.link.endpoints]
+    joined = [end.site._membership.joined for end in fed.sites.clients]
     assert degree == 14
     assert {len(one.roots) for one in joined} == {degree}
     for _ in range(2):
@@ -49,11 +49,11 @@ def test_a_study_on_a_sparse_graph_runs_for_the_rounds_it_paid_for(opened):
         assert np.abs(answer.values.ravel() - truth).max() < 8 * np.sqrt(answer.variance)
     with pytest.raises(BudgetExceeded, match="more than 2 rounds"):
         fed.ask([COUNTS])
-    encoded = fed.link.sender.encode([COUNTS])
-    letters = fed.link.coordinator.start(encoded.questions, 2).requests()
+    encoded = fed.sites.sender.encode([COUNTS])
+    letters = fed.sites.coordinator.start(encoded.questions, 2).requests()
     # and sites do not rely on the coordinator's count
-    assert refused_with(fed.link.endpoints[0].handle(letters[0])) == Code.BUDGET_REFUSED.value
-    said = statement(fed.study, fed.link.spent(), fed.asked, simulated=True)
+    assert refused_with(fed.sites.clients[0].handle(letters[0])) == Code.BUDGET_REFUSED.value
+    said = statement(fed.study, fed.sites.spent(), fed.asked, simulated=True)
     assert "1.9e-12 of delta" in str(said)
 
 

@@ -32,8 +32,8 @@ def quick(monkeypatch):
         now[0] += 0.2
         return now[0]
 
-    patched = partial(posts.Post, clock=clock, wait=lambda seconds: clock())
-    monkeypatch.setattr("hedgerow.deployment.run.Post", patched)
+    patched = partial(posts.Patience, clock=clock, wait=lambda seconds: clock())
+    monkeypatch.setattr("hedgerow.deployment.run.Patience", patched)
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from contract.worlds import TWO, federation, holders, sample, study
+from contract.worlds import TWO, federation, holders, round_of, sample, study, tap
 from hedgerow.errors import HedgerowError, PartyRefused
+from hedgerow.federation.transports.in_process import RamStore
 from hedgerow.methods import base
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
@@ -107,33 +108,32 @@ def test_the_length_of_a_message_depends_on_study_and_query_only():
     assert wire_lengths(1, 30) == wire_lengths(2, 3000) == wire_lengths(3, 0)
 
 
-def test_a_choice_leaves_a_site_as_an_index_and_nothing_else():
+def test_a_choice_leaves_a_site_as_an_index_and_nothing_else(monkeypatch):
     X, y = sample(90, TWO)
     fed = federation(study(TWO, 3), holders(X, y, np.arange(90) % 3, 3, TWO))
-    replies = []
-    for endpoint in fed.link.endpoints:
-        answer = endpoint._answer
-        endpoint._answer = lambda ask, answer=answer: replies.append(answer(ask)) or replies[-1]
+    replies, transact = [], RamStore.transact
+    monkeypatch.setattr(
+        RamStore, "transact", lambda *a: replies.append(transact(*a)) or replies[-1]
+    )
     splits = tuple(TWO.grids[0].split_values(range(k)) for k in (2, 4, 6))
     (chosen,) = fed.ask([LocalChoice(EVERYONE, splits, Scoring(Score.GINI), Fraction(1, 4))])
     # One masked zero and one index each; a byte more would not be read.
     masked = [Masked.read(Envelope.parse(reply).body, dim=1, picks=1) for reply in replies]
+    assert len(masked) == 3
     assert chosen.indices == tuple(one.picks[0] for one in masked)
     assert all(one.picks[0] in range(3) for one in masked)
     assert fed.record.rounds[0].integers == 1  # one zero, so that the round opens like any other
 
 
-def test_an_empty_site_answers_with_noise():
+def test_an_empty_site_answers_with_noise(monkeypatch):
     X, y = sample(100, TWO)
     owner = np.zeros(100, int)
     wide = study(TWO, 3, epsilon=str(FAINT), delta=str(FAINT))  # no draw of it is zero by chance
     fed = federation(wide, holders(X, y, owner, 3, TWO))
     kept = []
-    member = fed.link.endpoints[2].member
-    respond = member.respond
-    member.respond = lambda bundle, secret: kept.append(respond(bundle, secret)) or kept[-1]
+    tap(monkeypatch, fed.sites.clients[2].rows, lambda make: kept.append(make()) or kept[-1])
     run(HistogramTree(max_depth=1).flow(TWO, fed, np.random.default_rng(0)), fed)
-    assert len(kept) == len(fed.record.rounds)
+    assert len(kept) == len(fed.record.rounds) > 0
     assert all(response.vector.any() for response in kept)
 
 
@@ -141,7 +141,7 @@ def test_a_site_without_budget_refuses_with_a_constant_code():
     X, y = sample(100, TWO)
     fed = federation(study(TWO, 3), holders(X, y, np.arange(100) % 3, 3, TWO))
     poor = MemoryLedger(fed.study.total / 100)
-    fed.link.endpoints[1].safe.ledger = poor
+    fed.sites.clients[1].store.ledger = poor
     with pytest.raises(PartyRefused, match="BudgetRefused") as refused:
         run(HistogramTree(max_depth=2).flow(TWO, fed, np.random.default_rng(0)), fed)
     assert refused.value.code == "BudgetRefused"
@@ -163,9 +163,10 @@ def test_a_round_message_names_queries_and_never_its_own_noise():
     X, y = sample(60, TWO)
     fed = federation(study(TWO, 3), holders(X, y, np.arange(60) % 3, 3, TWO))
     sent = []
-    encode = fed.link.sender.encode
-    fed.link.sender.encode = lambda bundle: sent.append(encode(bundle)) or sent[-1]
+    encode = fed.sites.sender.encode
+    fed.sites.sender.encode = lambda bundle: sent.append(encode(bundle)) or sent[-1]
     run(HistogramTree(max_depth=2).flow(TWO, fed, np.random.default_rng(0)), fed)
+    assert sent
     names = set(
         re.findall(
             r'"([a-z_]+)":', b"".join(b.questions + b.definitions for b in sent).decode("latin-1")
@@ -182,7 +183,7 @@ def test_a_lying_coordinator_pays_for_a_larger_share():
     the_study = study(TWO, 3)
     fed = federation(the_study, holders(X, y, np.arange(60) % 3, 3, TWO))
     greedy = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1))
-    fed.link.round(1, [greedy])
-    assert fed.link.spent() == the_study.total
+    round_of(fed.sites, 1, [greedy])
+    assert fed.sites.spent() == the_study.total
     with pytest.raises(PartyRefused, match="BudgetRefused"):
-        fed.link.round(2, [greedy])
+        round_of(fed.sites, 2, [greedy])

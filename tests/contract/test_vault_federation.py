@@ -11,7 +11,7 @@ from contract.durable_link import DurableLink
 from contract.worlds import TWO, holders, sample, study
 from hedgerow.errors import PartyRefused
 from hedgerow.federation.client import REFUSED
-from hedgerow.federation.server import Federation
+from hedgerow.federation.server import Server
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.privacy.accounting.budget import Measure, Placement
@@ -34,7 +34,7 @@ def opened(tmp_path, caps=None, the_study=GAUSSIAN):
         tmp_path,
         caps,
     )
-    return Federation(the_study, link, MemoryLedger(the_study.limit)), link
+    return Server(the_study, link, MemoryLedger(the_study.limit)), link
 
 
 def finish(flow, federation, replies):
@@ -114,7 +114,7 @@ def test_an_invitation_that_nobody_signed_charges_nothing(tmp_path, monkeypatch)
     monkeypatch.setattr(DurableLink, "enter", lambda self: None)
     _, link = opened(tmp_path, the_study=TOLD)
     letter = link.coordinator.join()[0]
-    assert link.endpoints[0].handle(letter[:-1] + bytes([letter[-1] ^ 1])).startswith(REFUSED)
+    assert link.clients[0].handle(letter[:-1] + bytes([letter[-1] ^ 1])).startswith(REFUSED)
     assert entries(link)[0] == []
-    assert not link.endpoints[0].handle(letter).startswith(REFUSED)
+    assert not link.clients[0].handle(letter).startswith(REFUSED)
     assert entries(link)[0] == [ENTRY_ID]

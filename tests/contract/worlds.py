@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
@@ -11,14 +11,19 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.rows import Draws, Rows
-from hedgerow.federation.server import Federation
+from hedgerow.federation import response
+from hedgerow.federation.exchange import Collected
+from hedgerow.federation.response import Response
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
 from hedgerow.methods.blocks import builder
 from hedgerow.methods.blocks.builder import Node
 from hedgerow.privacy.accounting.budget import Placement
-from hedgerow.privacy.queries import GROUPINGS, STATISTICS, QueryKind, Score
+from hedgerow.privacy.pricing import priced
+from hedgerow.privacy.queries import GROUPINGS, STATISTICS, Query, QueryKind, Score
 from hedgerow.privacy.study import Study
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Target
 from hedgerow.secagg.graph import Parameters
@@ -114,8 +119,23 @@ def watched_ends() -> Iterator[list[Node]]:
         yield seen
 
 
-def federation(the_study: Study, parts: Sequence[Rows]) -> Federation:
+def federation(the_study: Study, parts: Sequence[Rows]) -> Server:
     return in_process.open_federation(the_study, parts)
+
+
+def round_of(sites: Any, number: int, queries: Sequence[Query]) -> Collected:
+    """One round, as a server asks it."""
+    return sites.round(number, [priced(sites.study, query) for query in queries])
+
+
+def tap(patched: pytest.MonkeyPatch, rows: StudyRows, around: Callable[..., Response]) -> None:
+    """`around` gets the way to make a site's own responses; other sites are left alone."""
+    plain = response.respond
+
+    def tapped(of: StudyRows, *given: Any) -> Response:
+        return around(lambda: plain(of, *given)) if of is rows else plain(of, *given)
+
+    patched.setattr(response, "respond", tapped)
 
 
 class Opened(Exception):

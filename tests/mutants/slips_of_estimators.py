@@ -217,12 +217,11 @@ HOLDING: Final = (
     Slip(
         "a fit that fails leaves its draws with the model before it",
         "methods/base.py",
-        """            train(self, study, recipe, federation, circumstances)
-        self._held_out_draws = kept
-""",
+        """            train(self, study, recipe, server, around)
+        self._held_out_draws = kept  # with""",
         """            self._held_out_draws = kept
-            train(self, study, recipe, federation, circumstances)
-""",
+            train(self, study, recipe, server, around)
+        # with""",
         f"{EVALUATION}::test_a_fit_that_fails_leaves_model_and_held_out_records_as_they_were",
     ),
     Slip(

@@ -25,30 +25,30 @@ BEYOND: Final = f"{IN_DATABASE}::test_a_record_beyond_its_bound_adds_nothing_in_
 FAILURES: Final = (
     Slip(
         "a site that failed is asked again",
-        "federation/member.py",
+        "data/prepared.py",
         "        if self._closed_because:\n",
         "        if self._closed_because is None:\n",
         f"{ONE_HOLDER}[MemoryError-a sum]",
     ),
     Slip(
         "a memory that is full closes nothing",
-        "federation/member.py",
-        "        except Exception as error:\n            raise self.closed_by",
-        "        except ValueError as error:\n            raise self.closed_by",
+        "federation/response.py",
+        "    except Exception as error:\n        raise rows.closed_by",
+        "    except ValueError as error:\n        raise rows.closed_by",
         f"{VAULT}[MemoryError]",
     ),
     Slip(
         "masks that fail close nothing",
         "federation/client.py",
-        "                raise self.member.closed_by(error) from error\n",
+        "                raise self.rows.closed_by(error) from error\n",
         "                raise\n",
         f"{ONE_PROCESS}[MemoryError-masks]",
     ),
     Slip(
         "a closed study is closed to rounds alone",
         "federation/client.py",
-        "        self.member.require_open()\n        match kind:\n",
-        "        match kind:\n",
+        "                self.rows.require_open()\n",
+        "",
         f"{ONE_PROCESS}[MemoryError-rows]",
     ),
     Slip(
@@ -61,7 +61,7 @@ FAILURES: Final = (
     Slip(
         "one holder charges again once it has failed",
         "federation/transports/in_process.py",
-        "        self.member.require_open()\n",
+        "        self.rows.require_open()\n",
         "",
         f"{ONE_HOLDER}[MemoryError-a sum]",
     ),
@@ -97,15 +97,15 @@ FAILURES: Final = (
     Slip(
         "letters of a closed study hear that nobody approved it yet",
         "federation/daemon.py",
-        "if endpoint is None and study in self._closed:",
-        "if endpoint is None and study in self._endpoints:",
+        "if client is None and study in self._closed:",
+        "if client is None and study in self._clients:",
         SERVICE,
     ),
     Slip(
         "the audit log does not say that a study was closed",
         "federation/daemon.py",
-        'note_quietly(self._audit, "closed", **named, round=round, what=reason_of(error))',
-        "named.clear()",
+        'self._note("closed", round=Envelope.parse(message).header.round, what=reason)',
+        "pass",
         SERVICE,
     ),
     Slip(
@@ -247,14 +247,14 @@ CHOICES: Final = (
 COINS: Final = (
     Slip(
         "labels are told by other coins after a restart",
-        "federation/member.py",
+        "data/prepared.py",
         'rows.draw("label"))',
-        "SecretRandomness().words(rows.n))",
+        'np.frombuffer(__import__("os").urandom(8 * rows.n), np.uint64))',
         "contract/test_placements.py::test_a_site_that_starts_again_tells_the_same_labels",
     ),
     Slip(
         "one coin tells all labels",
-        "federation/member.py",
+        "data/prepared.py",
         'rows.draw("label"))',
         'rows.draw("label")[:1])',
         "contract/test_placements.py::test_as_many_labels_are_told_wrong_as_the_response_says",
@@ -277,9 +277,9 @@ COINS: Final = (
     ),
     Slip(
         "permanent bits are reported as they are",
-        "federation/member.py",
-        "self.study.label_reports.instant(self._permanent, secret).astype(np.int64)",
-        "self._permanent.astype(np.int64)",
+        "federation/response.py",
+        "rows.study.label_reports.instant(rows.permanent, secret).astype(np.int64)",
+        "rows.permanent.astype(np.int64)",
         "contract/test_label_reports.py::test_permanent_bits_stay_and_instant_bits_do_not",
     ),
     Slip(
@@ -291,9 +291,10 @@ COINS: Final = (
     ),
     Slip(
         "permanent bits are drawn anew at every start",
-        "federation/member.py",
+        "data/prepared.py",
         'words = np.stack([rows.draw(f"label bit {b}") for b in range(reports.bits)], axis=1)',
-        "words = SecretRandomness().words(rows.n * reports.bits).reshape(rows.n, reports.bits)",
+        'words = np.frombuffer(__import__("os").urandom(8 * rows.n * reports.bits), np.uint64)'
+        ".reshape(rows.n, reports.bits)",
         "contract/test_label_reports.py::test_permanent_bits_stay_and_instant_bits_do_not",
     ),
 )

@@ -9,80 +9,80 @@ from mutants.slip import Slip
 SITE: Final = (
     Slip(
         "the finer units of Gaussian shares are forgotten",
-        "federation/member.py",
-        "x * self.study.refinement(q) + z for q,",
-        "x + z for q,",
+        "federation/response.py",
+        "x * one.refinement + z for one,",
+        "x + z for one,",
         "contract/test_placements.py"
         "::test_counts_of_a_gaussian_study_come_back_from_its_finer_units",
     ),
     Slip(
         "noise is left out where the answer is zero",
-        "federation/member.py",
-        "x * self.study.refinement(q) + z for q,",
-        "x * self.study.refinement(q) + z * bool(x.any()) for q,",
+        "federation/response.py",
+        "x * one.refinement + z for one,",
+        "x * one.refinement + z * bool(x.any()) for one,",
         "statistical/test_pipeline_noise.py::test_an_answer_of_nothing_but_zeros_carries_its_noise",
     ),
     Slip(
         "noise is drawn once and used again",
-        "federation/member.py",
-        "            drawn = sampling.draw(law, ends[-1], secret, invert=invert)\n",
-        "            kept = self.__dict__.setdefault('kept', {})\n"
-        "            key = law, ends[-1]\n"
-        "            drawn = kept.setdefault(key, sampling.draw(*key, secret))\n",
+        "federation/response.py",
+        "        together = sampling.draw(law, ends[-1], secret, invert=invert)\n",
+        "        kept = sampling.__dict__.setdefault('kept', {})\n"
+        "        key = law, ends[-1]\n"
+        "        together = kept.setdefault(key, sampling.draw(*key, secret))\n",
         "statistical/test_pipeline_noise.py::test_equal_queries_of_one_run_have_noise_of_their_own",
     ),
     Slip(
         "queries of one bundle share their noise",
-        "federation/member.py",
-        "found += np.split(drawn, ends[:-1])",
-        "found += [drawn[: ends[0]]] * len(ends)",
+        "federation/response.py",
+        "found += np.split(together, ends[:-1])",
+        "found += [together[: ends[0]]] * len(ends)",
         "statistical/test_pipeline_noise.py::test_equal_queries_of_one_bundle_have_noise_of_their_own",
     ),
     Slip(
         "one site adds the noise of the sum instead of its own",
-        "federation/member.py",
-        "drawn = sampling.draw(law, ends[-1], secret, invert=invert)",
-        "drawn = sampling.draw(law.share(2), ends[-1], secret, invert=invert)",
+        "federation/response.py",
+        "together = sampling.draw(law, ends[-1], secret, invert=invert)",
+        "together = sampling.draw(law.share(2), ends[-1], secret, invert=invert)",
         "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Slip(
         "the coefficient of a choice is doubled",
-        "federation/member.py",
-        "coefficient = epsilon / (",
-        "coefficient = 2 * epsilon / (",
+        "federation/response.py",
+        "coefficient = study.selection_epsilon(query) / (",
+        "coefficient = 2 * study.selection_epsilon(query) / (",
         "statistical/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
     ),
     Slip(
         "a person's records are ignored in a choice",
-        "federation/member.py",
-        "(query.scoring.reach * self.study.records_per_person)",
+        "federation/response.py",
+        "(query.scoring.reach * study.records_per_person)",
         "query.scoring.reach",
         "statistical/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
     ),
     Slip(
         "the best candidate is picked without any draw",
-        "federation/member.py",
-        "if self.study.placement is Placement.NOWHERE:",
-        "if self.study.placement is not Placement.LABEL:",
+        "federation/response.py",
+        "if study.placement is Placement.NOWHERE:",
+        "if study.placement is not Placement.LABEL:",
         "statistical/test_member_choices.py::test_a_sites_own_picks_follow_it_too",
     ),
     Slip(
         "labels are told as they are",
-        "federation/member.py",
+        "data/prepared.py",
         "return rows.with_labels(told.astype(np.uint8))",
         "return rows",
         "contract/test_placements.py::test_as_many_labels_are_told_wrong_as_the_response_says",
     ),
     Slip(
         "true labels stay beside the permanent bits",
-        "federation/member.py",
+        "data/prepared.py",
         "            return without_labels(rows)\n",
         "            return rows\n",
         "contract/test_label_reports.py::test_a_site_refuses_class_counts_and_keeps_no_labels",
     ),
     Slip(
         "records that are held out are trained on as well",
-        "federation/member.py",
+        "data/prepared.py",
         "rows, held_out = rows.part(test, TRAINED_ON), rows.part(test, 0)",
         "rows, held_out = rows, rows.part(test, 0)",
         "contract/test_evaluation.py::test_no_record_is_both_trained_on_and_evaluated",
@@ -96,7 +96,7 @@ SITE: Final = (
     ),
     Slip(
         "all permanent bits of a record hang on one draw",
-        "federation/member.py",
+        "data/prepared.py",
         'rows.draw(f"label bit {b}")',
         'rows.draw("label bit")',
         "contract/test_label_reports.py::test_permanent_bits_have_draws_of_their_own",
@@ -292,10 +292,10 @@ SITE: Final = (
     Slip(
         "a holder computes before it charges",
         "federation/transports/in_process.py",
-        '        self.ledger.reserve(self.member.charges(bundle), f"round {number}")\n'
-        "        response = self.member.respond(bundle, SecretRandomness())\n",
-        "        response = self.member.respond(bundle, SecretRandomness())\n"
-        '        self.ledger.reserve(self.member.charges(bundle), f"round {number}")\n',
+        '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n'
+        "        left = response.respond(self.rows, asked, SecretRandomness())\n",
+        "        left = response.respond(self.rows, asked, SecretRandomness())\n"
+        '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n',
         "contract/test_ledger_replay.py::test_a_holder_without_budget_touches_no_row",
     ),
 )

@@ -20,15 +20,15 @@ LARGE: Final = (
     Slip(
         "a list longer than a bundle is sent whole",
         "federation/server.py",
-        "parts = cut(queries, travels=self.study.parties > 1)",
-        "parts = [queries]",
+        "for part in cut(queries, travels=self.study.parties > 1):",
+        "for part in [queries]:",
         f"{SIZES}::test_a_list_longer_than_a_bundle_is_asked_in_rounds_and_costs_the_same",
     ),
     Slip(
         "a part that failed is not asked again",
         "federation/server.py",
-        "for reply in self._asked_until_answered(part)]",
-        "for reply in self._round(part)]",
+        "if tries == MOST_TRIES or not self._reserve_pays():",
+        "if tries:",
         f"{SIZES}::test_a_part_that_fails_is_repeated_alone_and_paid_from_the_reserve",
     ),
     Slip(
@@ -152,9 +152,9 @@ LARGE: Final = (
     ),
     Slip(
         "an epoch names more than a site may remember",
-        "federation/link.py",
-        "self._needs_epoch |= self.sender.is_full",
-        "self._needs_epoch |= False",
+        "federation/secure_sites.py",
+        "self.attendance.needs_epoch |= self.sender.is_full",
+        "self.attendance.needs_epoch |= False",
         f"{SIZES}::test_an_epoch_ends_before_a_site_would_have_to_remember_too_many_names",
     ),
     Slip(

@@ -164,22 +164,22 @@ COORDINATOR: Final = (
     Slip(
         "the coordinator asks and does not charge",
         "federation/server.py",
-        '        self.ledger.reserve(charges, f"round {number}")\n',
+        '        self.ledger.reserve([one.charge for one in bundle], f"round {number}")\n',
         "",
         "contract/test_recipes.py::test_a_run_stops_before_it_would_spend_too_much",
     ),
     Slip(
         "failed rounds are asked again without end of the budget",
         "federation/server.py",
-        "if not paid(worst_path(self._failed())) <= self.study.reserve:",
-        "if not paid(worst_path(self._failed())) <= self.study.total:",
+        "return bool(paid(worst_path(failed)) <= self.study.reserve)",
+        "return bool(paid(worst_path(failed)) <= self.study.total)",
         "contract/test_failed_rounds.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),
     Slip(
         "a failed round is not told",
         "federation/server.py",
-        "            self.asked += [replace(query, void=True) for query in asked]\n",
+        "        self.asked += [replace(asked_in(number, one), void=True) for one in bundle]\n",
         "",
         "contract/test_failed_rounds.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
@@ -187,8 +187,8 @@ COORDINATOR: Final = (
     Slip(
         "the sampler's slack is dropped",
         "federation/server.py",
-        "        self._note_slack(queries)\n",
-        "",
+        "self.slack += sum((one.noise.slack for one in bundle if one.noise), Fraction(0))",
+        "pass",
         SLACK,
     ),
     Slip(

@@ -144,7 +144,7 @@ def stated(the_study: Study, bundles) -> float:
     fed = federation(the_study, holders(X, y, np.empty(0, int), PARTIES, CLASSES))
     for bundle in bundles:
         fed.ask(bundle)
-    said = statement(the_study, fed.link.spent(), fed.asked, simulated=True)
+    said = statement(the_study, fed.sites.spent(), fed.asked, simulated=True)
     words = dict(said.trust)["coalition"]
     return float(words.split("colluding; ")[1].split(" with one more")[0])
 

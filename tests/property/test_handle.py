@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contract.worlds import TWO, federation, holders, sample, study
-from hedgerow.federation.client import REFUSED, Endpoint, refusal
+from hedgerow.federation.client import REFUSED, Client, refusal
 from hedgerow.federation.wire import Bundle, Sender
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import Cells, ClassCounts, Count, Leaves, SumQuery, Whole
@@ -43,7 +43,7 @@ def links(kind: str):
     other = np.full((7, X.shape[1]), None, dtype=object)
     other[4:] = X[:3]
     tables = [(X, y, np.arange(30) % 2), (other, y[:7][::-1], (np.arange(7) > 3).astype(int))]
-    return [federation(study(TWO, 2), holders(*table, 2, TWO)).link for table in tables]
+    return [federation(study(TWO, 2), holders(*table, 2, TWO)).sites for table in tables]
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Seen:
 
 
 def seen(the_link, letter: bytes) -> Seen:
-    endpoint = the_link.endpoints[0]
-    ledger, known = endpoint.safe.ledger, dict(endpoint.receiver.known)
+    endpoint = the_link.clients[0]
+    ledger, known = endpoint.store.ledger, dict(endpoint.receiver.known)
     before = len(ledger.entries)
     reply = endpoint.handle(letter)
     refused = reply if reply.startswith(REFUSED) else None
@@ -243,14 +243,14 @@ def test_signed_letters_with_a_fitting_body_are_answered(kind, body):
 
 def test_a_reply_whose_length_tells_of_rows_is_seen(monkeypatch):
     """Twin: a site that leaves out what it does not have."""
-    handle = Endpoint.handle
+    handle = Client.handle
 
     def telling(endpoint, message):
-        rows = endpoint.member.answering.rows.n
+        rows = endpoint.rows.sums.rows.n
         return handle(endpoint, message) + b" " * rows
 
     links("rounds")  # joined before anything is wrong
-    monkeypatch.setattr(Endpoint, "handle", telling)
+    monkeypatch.setattr(Client, "handle", telling)
     with pytest.raises(AssertionError):
         check_one(b"[]", b"")
 

@@ -23,7 +23,6 @@ from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.errors import BudgetExceeded
 from hedgerow.federation import client
-from hedgerow.federation.member import Member
 from hedgerow.kernels.units import quantised
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.admission import why_not
@@ -43,6 +42,7 @@ from hedgerow.privacy.queries import (
     Whole,
 )
 from hedgerow.schema.regions import EVERYONE
+from hedgerow.secagg.envelope import MessageKind
 from property.examples import BY_CLASS, BY_TWO, BY_VALUE, SHARE, SPLIT, records, rows_of
 from property.test_sensitivity import SUMS
 
@@ -218,14 +218,14 @@ def test_a_length_a_code_or_a_write_that_depends_on_a_record_is_seen(monkeypatch
     query = SumQuery(EVERYONE, ClassCounts(2), Whole(), SHARE)
     the_study, nobody = study(TWO, 2), nobodys_rows(TWO)
     pair = some_rows(TWO), some_rows(TWO, 1)
-    plain = Member.charges
+    plain = client.Client._round
 
-    def shy(self, bundle):
-        if self.answering.rows.n == RECORDS - 1:
+    def shy(self, message):
+        if self.rows.sums.rows.n == RECORDS - 1:
             raise BudgetExceeded("one record too few")
-        return plain(self, bundle)
+        return plain(self, message)
 
-    monkeypatch.setattr(Member, "charges", shy)
+    monkeypatch.setitem(client.STEPS, MessageKind.ROUND, shy)
     seen = [answered(the_study, rows, nobody, [query]) for rows in pair]
     assert len(differences(the_study, [query], *seen)) == 1
     assert [one.code.split()[0] for one in seen] == ["answered", "PartyRefused"]

@@ -1,4 +1,4 @@
-"""Gate 3: what a site picks, at the end of `Member.respond`, follows the law that was paid for.
+"""Gate 3: what a site picks, at the end of `respond`, follows the law that was paid for.
 
 Scores and coefficient are written down again from the rows and the study; picks are compared with
 the exact probabilities, by a binomial test for each candidate, at 1e-9 together. Twins sharpen the
@@ -17,11 +17,12 @@ from scipy.stats import binomtest
 
 from contract.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 from contract.worlds import holders, study
-from hedgerow.federation import member
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.data.prepared import StudyRows
+from hedgerow.federation import response
+from hedgerow.federation.response import respond
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import LATTICE, LocalChoice, Mechanism, Score, Scoring, SelectQuery
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Numeric, Schema
@@ -85,8 +86,8 @@ def follows(kind, candidates: int, mechanism: Mechanism, delta: str, m: int) -> 
     X, y = np.array([[float(x)] for x, _ in RECORDS]), np.array([y for _, y in RECORDS], object)
     (rows,) = holders(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
     query = kind(EVERYONE, SPLITS[:candidates], Scoring(Score.GINI), SHARE, mechanism)
-    member = Member(the_study, rows, Policy.open())
-    picks = member.respond([query] * DRAWS, SecretRandomness()).picks
+    asked = [priced(the_study, query)] * DRAWS
+    picks = respond(StudyRows(the_study, rows), asked, SecretRandomness()).picks
     exact = PMFS[mechanism](gini_scores(candidates), coefficient(the_study, mechanism, m))
     found = np.bincount(picks, minlength=candidates)
     tests = (binomtest(int(k), DRAWS, float(p)) for k, p in zip(found, exact, strict=True))
@@ -106,9 +107,9 @@ def test_a_sites_own_picks_follow_it_too(mechanism, m):
 
 
 def sharpened(monkeypatch, factor: int) -> None:
-    for mechanism, right in list(member.MECHANISMS.items()):
+    for mechanism, right in list(response.MECHANISMS.items()):
         monkeypatch.setitem(
-            member.MECHANISMS,
+            response.MECHANISMS,
             mechanism,
             lambda s, c, secret, right=right: right(s, factor * c, secret),
         )
@@ -134,5 +135,6 @@ def test_without_noise_the_best_is_picked():
     X, y = np.array([[float(x)] for x, _ in RECORDS]), np.array([y for _, y in RECORDS], object)
     (rows,) = holders(X, y, np.zeros(len(RECORDS), int), 1, SCHEMA)
     query = SelectQuery(EVERYONE, SPLITS, Scoring(Score.GINI), SHARE)
-    (pick,) = Member(nowhere, rows, Policy.open()).respond([query], SecretRandomness()).picks
+    asked = [priced(nowhere, query)]
+    (pick,) = respond(StudyRows(nowhere, rows), asked, SecretRandomness()).picks
     assert pick == int(np.argmax(gini_scores(8)))

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 
-from contract.worlds import federation, holders, study
-from hedgerow.federation.member import Member, Response
+from contract.worlds import federation, holders, study, tap
+from hedgerow.federation import response
+from hedgerow.federation.response import Response
 from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.mechanisms.mechanisms import (
@@ -72,37 +74,35 @@ class Noise:
     def __init__(self, the_study: Study, query=QUERY, change=lambda party, vector: vector):
         parts = rows_of(the_study.parties)
         self.fed = federation(the_study, parts)
-        self.query, self.change = query, change
+        self.query, self.change = replace(query), change  # a price stays with its query
         self.unit, self.scale = the_study.unit(query), the_study.refinement(query)
         self.exact = [self.scale * counted(rows, query) for rows in parts]
         self.vectors = []
-        for party, member in enumerate(members_of(self.fed)):
-            member.respond = self._kept(party, member)
         self.opened, self.declared_variance = self.asked_once_more()
         self.law = law_by_hand(the_study, query)
         self.honest = sum(self.vectors[: honest_shares(the_study)])
 
     def asked_once_more(self) -> tuple[np.ndarray, float]:
         """The noise of the sum, opened by a round of its own, and the variance it declares."""
-        (answer,) = self.fed.ask([self.query])
+        kept = len(self.vectors)
+        with pytest.MonkeyPatch.context() as patched:
+            for party, rows in enumerate(rows_in(self.fed)):
+                tap(patched, rows, partial(self._kept, party))
+            (answer,) = self.fed.ask([self.query])
+        assert len(self.vectors) > kept
         units = np.rint(answer.values * self.unit * self.scale)
         return units.astype(np.int64).reshape(-1) - sum(self.exact), answer.variance
 
-    def _kept(self, party, member: Member):
-        plain = member.respond
-
-        def respond(bundle, secret):
-            response = plain(bundle, secret)
-            vector = self.change(party, response.vector)
-            self.vectors.append(vector - self.exact[party])
-            return Response(vector, response.picks)
-
-        return respond
+    def _kept(self, party, make):
+        made = make()
+        vector = self.change(party, made.vector)
+        self.vectors.append(vector - self.exact[party])
+        return Response(vector, made.picks)
 
 
-def members_of(fed) -> list[Member]:
-    link = fed.link
-    return [e.member for e in link.endpoints] if hasattr(link, "endpoints") else [link.member]
+def rows_in(fed):
+    sites = fed.sites
+    return [client.rows for client in sites.clients] if hasattr(sites, "clients") else [sites.rows]
 
 
 def honest_shares(the_study: Study) -> int:
@@ -246,14 +246,15 @@ def test_an_answer_of_nothing_but_zeros_carries_its_noise(the_study):
 
 @BOTH
 def test_noise_left_out_where_the_answer_is_zero_is_seen(the_study, monkeypatch):
-    right = Member._noise
+    right = response.respond
 
-    def noise(self, queries, secret):
-        exact = self._integers(queries, secret)
-        drawn = right(self, queries, secret)
-        return [part * bool(sums.any()) for part, sums in zip(drawn, exact, strict=True)]
+    def respond(rows, asked, secret):
+        exact = rows.sums.integers_of_all([one.query for one in asked], rows.study.unit)
+        if any(sums.any() for sums in exact):
+            return right(rows, asked, secret)
+        return Response(np.concatenate(exact), ())
 
-    monkeypatch.setattr(Member, "_noise", noise)
+    monkeypatch.setattr(response, "respond", respond)
     assert is_declared(the_study, QUERY)  # where rows answer, this slip adds its noise
     assert not is_declared(the_study, EMPTY_HALF)
 
@@ -289,13 +290,13 @@ def test_equal_queries_of_one_run_have_noise_of_their_own(the_study):
 @BOTH
 def test_noise_that_is_drawn_once_and_used_again_is_seen(the_study, monkeypatch):
     """Twin: kept by law and size, as a cache might."""
-    right, kept = Member._noise, {}
+    right, kept = response.respond, {}
 
-    def noise(self, queries, secret):
-        key = (id(self), *((self.study.site_law(query), query.shape) for query in queries))
-        return kept.setdefault(key, right(self, queries, secret))
+    def respond(rows, asked, secret):
+        key = (id(rows), *((one.noise.of_site, one.size) for one in asked))
+        return kept.setdefault(key, right(rows, asked, secret))
 
-    monkeypatch.setattr(Member, "_noise", noise)
+    monkeypatch.setattr(response, "respond", respond)
     assert is_declared(the_study)  # the law of one round is right
     assert not two_rounds_are_unrelated(the_study)
 

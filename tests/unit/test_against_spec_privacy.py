@@ -21,7 +21,7 @@ from hedgerow.privacy.mechanisms import sampling, selection
 from hedgerow.privacy.mechanisms.inversion import table_of
 from hedgerow.privacy.mechanisms.laws import LAW_BITS, Polya
 from hedgerow.privacy.mechanisms.mechanisms import DiscreteLaplace, PolyaDifference
-from hedgerow.privacy.pricing import charges_of
+from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.keys import Identity
 from spec import make_vectors, one_choice
@@ -196,7 +196,7 @@ def test_lines_of_the_ledger_are_the_spec_s_and_so_is_the_last_that_fits():
     """Charges of two fifths: the third is refused by both, with nothing written."""
     theirs = usual(max_depth=1, leaf_share=Q(3, 5), retry_reserve=Q(0))
     ours = Study.from_dict(spec.content(theirs))
-    charges = charges_of([asked(theirs)], ours)
+    charges = [priced(ours, asked(theirs)).charge]
     words = spec.histogram_question(theirs)[2]
     assert [(c.what, c.cost, c.region) for c in charges] == [(words, spec.cost(theirs), ())]
     ledger, kept = MemoryLedger(ours.limit), make_vectors.approved(theirs, bytes([1]) * 32)

@@ -51,7 +51,7 @@ def _ask_again(replay, stored):
     """A round that was answered gets the same bytes again, at no charge and with no noise."""
     letters = {(kind, site): bytes.fromhex(text) for kind, site, text in stored["messages"]}
     before = replay.vaults[0].ledger.head()
-    assert replay.endpoints[0].handle(letters["ROUND", 0]) == letters["MASKED", 0]
+    assert replay.clients[0].handle(letters["ROUND", 0]) == letters["MASKED", 0]
     assert replay.vaults[0].ledger.head() == before
 
 

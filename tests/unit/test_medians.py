@@ -113,7 +113,7 @@ def test_without_noise_a_median_split_parts_the_rows_evenly(split):
     fed = federation(study(schema, 1, Placement.NOWHERE), holders(X, y, np.zeros(1000), 1, schema))
     recipe = MedianForest(n_trees=1, max_depth=1, split=split, folds=False)
     (tree,) = run(recipe.flow(schema, fed, np.random.default_rng(0)), fed).model.score.trees
-    held = np.bincount(tree.apply(fed.link.member.answering.rows.codes))
+    held = np.bincount(tree.apply(fed.sites.rows.sums.rows.codes))
     assert abs(held[0] - 500) < 100  # the grid's bins hold up to 180 rows
 
 

@@ -71,7 +71,7 @@ def stated(the_study) -> PrivacyStatement:
     fed = federation(the_study, holders(X, y, owner, the_study.parties, THREE))
     for bundle in bundles(the_study):
         fed.ask(bundle)
-    return statement(the_study, fed.link.spent(), fed.asked, simulated=True, slack=fed.slack)
+    return statement(the_study, fed.sites.spent(), fed.asked, simulated=True, slack=fed.slack)
 
 
 STUDIES = {

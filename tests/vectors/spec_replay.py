@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
+from hedgerow.data.prepared import StudyRows
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Rows
 from hedgerow.errors import PartyRefused
-from hedgerow.federation.client import Endpoint, code_of
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.federation.client import STEPS, Client, code_of
 from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.mechanisms import randomness
@@ -76,7 +75,7 @@ class Replay:
         self.roster = Roster(tuple(publics[:-1]), publics[-1])
         self.parameters = Parameters.of(self.study.parameters)
         self.vaults = [self._vault(folder, me) for me in range(self.study.parties)]
-        self.endpoints = [self._endpoint(me) for me in range(self.study.parties)]
+        self.clients = [self._endpoint(me) for me in range(self.study.parties)]
         run_id = bytes.fromhex(stored["run_id"])
         self.coordinator = Coordinator(
             self.identities[-1],
@@ -101,25 +100,24 @@ class Replay:
         )
         return vault
 
-    def _endpoint(self, me: int) -> Endpoint:
+    def _endpoint(self, me: int) -> Client:
         """Entropy of the secure sum: that of the epoch, then what rounds leave after the noise."""
         rounds = [bytes.fromhex(told["rand"][me])[32:] for told in self.stored["rounds"]]
         whole = b"".join([bytes.fromhex(self.stored["epoch_rand"][me]), *rounds])
         draws = iter([whole[i : i + 32] for i in range(0, len(whole), 32)])
-        vault = self.vaults[me]
+        store = self.vaults[me].memory(self.study.account)
         site = Site(
             self.identities[me],
             self.roster,
             me,
             self.parameters,
             self.study.hash,
-            vault.memory(self.study.account),
+            store,
             lambda length: next(draws),
             pins=self.roster.fingerprints,
         )
         rows = rows_of(self.stored["rows"][me], self.study)
-        member = Member(self.study, rows, Policy.open())
-        return Endpoint(member, site, vault, lambda: vault.head(self.study.account))
+        return Client(StudyRows(self.study, rows), site, store)
 
     # -------------------------------------------------------------------------------- the run
     def play(self) -> Iterator[int]:
@@ -145,7 +143,7 @@ class Replay:
     def answer(self, site: int, kind: str, message: bytes) -> bytes:
         if kind == "ROUND":
             self.noise.keys = [bytes.fromhex(self.told["rand"][site])[:32]]
-        reply = self.endpoints[site].step(MessageKind[kind], message)
+        reply = STEPS[MessageKind[kind]](self.clients[site], message)
         self.noise.keys = []
         return reply
 
@@ -153,7 +151,7 @@ class Replay:
         """The code with which a site, or the coordinator, refuses; None if it does not."""
         try:
             if kind in spec.FROM_COORDINATOR:
-                self.endpoints[site].step(MessageKind[kind], message)
+                STEPS[MessageKind[kind]](self.clients[site], message)
             else:
                 self.accept(kind, message)
         except PartyRefused as error:

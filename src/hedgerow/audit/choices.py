@@ -16,13 +16,14 @@ from statistics import NormalDist
 
 import numpy as np
 
+from hedgerow.data.prepared import StudyRows
 from hedgerow.data.rows import Rows
 from hedgerow.data.scoring import scores_by
 from hedgerow.data.sums import tables_of
-from hedgerow.federation.member import Member
-from hedgerow.federation.policy import Policy
+from hedgerow.federation.response import respond
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import LocalChoice, Mechanism, Query, Reply, Selecting, SelectQuery
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import BoolArray, FloatArray, IntArray
@@ -73,11 +74,11 @@ def chosen_in(
         if isinstance(query, SelectQuery | LocalChoice)
         for site, pick in enumerate(reply.indices)  # type: ignore[union-attr]
     ][:MOST_CHOICES]
-    members = [Member(study, rows, Policy.open()) for rows in holders]
+    prepared = [StudyRows(study, rows) for rows in holders]
     draws = -(-PICKS_DRAWN // max(len(asked), 1))
     found = []
     for query, site, pick in asked:
-        picks = members[site].respond([query] * draws, SecretRandomness()).picks
+        picks = respond(prepared[site], [priced(study, query)] * draws, SecretRandomness()).picks
         nats = float(study.selection_epsilon(query)) / query.scoring.reach
         scores = nats * _scores(study, query, holders[site])
         others = [

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.audit.bounds import epsilon_at_least
+from hedgerow.data.prepared import StudyRows, permanent_bits
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.sums import Answering
-from hedgerow.federation.member import Member, permanent_bits
-from hedgerow.federation.policy import Policy
 from hedgerow.privacy.mechanisms.response import BloomReports
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import BoolArray, IntArray
@@ -86,7 +85,7 @@ def _labels(rows: Rows) -> IntArray:
 
 def _told_labels(study: Study, rows: Rows) -> IntArray:
     """As a site holds them once it has joined."""
-    answering = Member(study, rows, Policy.open()).answering
+    answering = StudyRows(study, rows).sums
     assert isinstance(answering, Answering)
     return _labels(answering.rows)
 

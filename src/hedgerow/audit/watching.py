@@ -17,7 +17,7 @@ from hedgerow.audit.choices import Chosen, chosen_in
 from hedgerow.audit.labels import ToldLabels, told_in
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows
-from hedgerow.federation.server import Federation
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.training import agree
@@ -53,7 +53,7 @@ class Watched:
 class _Recording:
     """A federation that keeps what it is asked and what it answers."""
 
-    def __init__(self, federation: Federation) -> None:
+    def __init__(self, federation: Server) -> None:
         self._federation = federation
         self.pairs: list[tuple[Query, Reply]] = []
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +124,20 @@ MOST_RECODED_BYTES = 1 << 27
 """Of codes that are kept a second time as bins; the sums of more are merged instead."""
 
 
+class Sums(Protocol):
+    """Whatever sums a site's rows: as a whole, in blocks or parts, or by an engine elsewhere."""
+
+    def integers_of_all(
+        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
+    ) -> list[IntArray]: ...
+
+    def integers(self, query: Summed, unit: int) -> IntArray: ...
+
+    def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray: ...
+
+    def tables(self, query: Selecting, features: Sequence[int]) -> IntArray: ...
+
+
 class Answering:
     """One site's rows, ready to be summed. Caches are values recomputed, never a protocol."""
 
@@ -149,8 +163,9 @@ class Answering:
             same = [query for query, _ in group]
             if kind:
                 found += self._level(*kind, same, unit)
-            else:
-                found += [self.integers(query, unit) for query in same]
+                continue
+            for query in same:
+                found.append(self.integers(query, unit))
         return found
 
     def integers(self, query: Summed, unit: int) -> IntArray:

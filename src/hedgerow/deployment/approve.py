@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from fractions import Fraction
 
 from hedgerow.data.engines.database import InDatabase
+from hedgerow.data.prepared import Held
 from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.reading.report import DataReport, report_of
@@ -25,7 +26,6 @@ from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder
 from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import HedgerowError, LedgerUnavailable, PartyRefused, SpecError
 from hedgerow.federation.audit_log import Audit
-from hedgerow.federation.member import Held
 from hedgerow.federation.policy import HOW_TO_OPEN
 from hedgerow.privacy.accounting import conversions
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement

@@ -17,7 +17,7 @@ import numpy as np
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows, public_draws
 from hedgerow.deployment.study_file import StudyFile
-from hedgerow.federation.server import Federation
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports.in_process import open_federation
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.evaluate import on_held_out_records
@@ -95,7 +95,7 @@ def _invented(schema: Schema, rng: np.random.Generator) -> Encoded:
     return Encoded(codes=codes, y=y, persons=None, clamped={}, unknown={}, skipped=0)
 
 
-def _forecast(federation: Federation, most_rounds: int) -> Forecast:
+def _forecast(federation: Server, most_rounds: int) -> Forecast:
     rounds = federation.record.rounds
     prices = {
         number: paid(worst_path([q for q in federation.asked if q.round == number]))
@@ -108,7 +108,7 @@ def _forecast(federation: Federation, most_rounds: int) -> Forecast:
         most_rounds=most_rounds,
         bytes_out=sum(r.bytes_out for r in rounds),
         bytes_in=sum(r.bytes_in for r in rounds),
-        spent=federation.link.spent(),
+        spent=federation.sites.spent(),
         dearest_round=dearest,
         dearest=prices.get(dearest, 0.0),
     )

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import RunEnded
-from hedgerow.federation.exchange import Note
-from hedgerow.federation.server import Federation
+from hedgerow.federation.server import Server
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import Leaves, Query, SumQuery
 from hedgerow.privacy.statement.record import Progress
@@ -27,7 +26,7 @@ MOST_PATHS = 64
 
 
 class Watch:
-    """Listens to the federation and to the post, and writes down what they say.
+    """Listens to the server and to its exchanges, and writes down what they say.
 
     Nothing of it comes from a row but what was opened with noise; a spent budget is a site's own
     receipt.
@@ -50,23 +49,23 @@ class Watch:
         self._file, self._stop_file = file.open("a", encoding="utf-8"), stop_file
         self._rounds, self._replayed, self._listen = rounds, replayed, listen
         self._show_trees = show_trees
-        self._federation: Federation | None = None
+        self._federation: Server | None = None
         self._began = 0.0
 
     def close(self) -> None:
         self._file.close()
 
-    def follow(self, federation: Federation) -> None:
+    def follow(self, federation: Server) -> None:
         self._federation = federation
 
-    def note(self, note: Note) -> None:
-        """From the post: who is waited for, who is back, which epoch began."""
-        self.say("note", what=note.what, sites=list(note.sites))
+    def hear(self, event: Progress) -> None:
+        """Before and after each round, and who is waited for, who is back, which epoch began."""
+        if event.note:
+            self.say("note", what=event.note, sites=list(event.sites))
+        elif event.round > self._replayed:
+            self._hear_round(event)
 
-    def progress(self, event: Progress) -> None:
-        """From the federation, before and after each round."""
-        if event.round <= self._replayed:
-            return
+    def _hear_round(self, event: Progress) -> None:
         if not event.done:
             self._began = time.monotonic()
             self._heed_stop(event.round)
@@ -109,7 +108,7 @@ class Watch:
     def _spent(self) -> float | None:
         """The part of the budget that the most charged site has paid; None where none is kept."""
         assert self._federation is not None
-        study, spent = self._federation.study, self._federation.link.spent()
+        study, spent = self._federation.study, self._federation.sites.spent()
         return None if study.limit == math.inf else float(spent / study.total)
 
     def _heed_stop(self, number: int) -> None:

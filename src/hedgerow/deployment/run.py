@@ -12,10 +12,10 @@ from hedgerow.deployment.run_folder import RunFolder, coordinator_of
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.deployment.verify import sign_model
 from hedgerow.errors import HedgerowError, SpecError
-from hedgerow.federation.exchange import Carrier, Post
+from hedgerow.federation.exchange import Carrier, Patience, patient
 from hedgerow.federation.journal import FileJournal
-from hedgerow.federation.link import SecureLink
-from hedgerow.federation.server import Federation
+from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.server import Server
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger
@@ -80,9 +80,9 @@ def _trained(
     study = agreed.study
     identity = folder.identity(agreed)
     coordinator = coordinator_of(agreed, identity, journal, first_attempt=int(time.time()))
-    post = Post(carrier, agreed.names, agreed.timing, watch.note)
-    link = SecureLink(study, coordinator, post, journal)
-    federation = Federation(study, link, MemoryLedger(study.limit), watch.progress)
+    patience = Patience(agreed.names, agreed.timing, watch.hear)
+    sites = SecureSites(study, coordinator, patient(carrier, patience), patience, journal)
+    federation = Server(study, sites, MemoryLedger(study.limit), watch.hear)
     watch.follow(federation)
     watch.say("resumed" if journal.rounds or journal.under_way() else "begun", study=study.account)
     circumstances = Circumstances(simulated=False, persons_told=study.by_person)

@@ -23,7 +23,7 @@ from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import HedgerowError, SpecError
 from hedgerow.federation.audit_log import LOG, Audit, AuditLine, reason_of, untold
-from hedgerow.federation.daemon import Service, note_quietly
+from hedgerow.federation.daemon import Daemon, note_quietly
 from hedgerow.federation.transports.certificates import client_context
 from hedgerow.federation.transports.https import Caller
 from hedgerow.federation.transports.socket import SocketDoor
@@ -63,9 +63,9 @@ class Serving:
             self.vault = state.vault()
             opened.callback(self.vault.close)
             self.audit = Audit(state.audit_file, tell)
-            self.service = Service(state.identity(), self.vault, state.policy(), self.audit)
+            self.daemon = Daemon(state.identity(), self.vault, state.policy(), self.audit)
             path = socket or state.socket
-            door = SocketDoor(path, self.service.handle, mode=0o660 if group else 0o600)
+            door = SocketDoor(path, self.daemon.handle, mode=0o660 if group else 0o600)
             opened.callback(door.close)
             if group is not None:
                 shutil.chown(path, group=group)
@@ -85,7 +85,7 @@ class Serving:
         """Takes up what was approved, lets go what was revoked."""
         approved = {folder for folder in self._state.study_folders() if folder.is_approved}
         for folder in set(self._served) - approved:
-            self.service.close(self._served.pop(folder).hash)
+            self.daemon.close(self._served.pop(folder).hash)
             self.audit.note("let go", what=folder.path.name)
         for folder in sorted(approved - set(self._served), key=lambda folder: folder.path):
             if self._stopped.is_set():
@@ -98,7 +98,7 @@ class Serving:
         """Waits for a letter that is being answered, and not for a coordinator that is silent."""
         for caller in self._calls.values():
             caller.stop()
-        self.service.end()
+        self.daemon.end()
         self._opened.close()
         self.audit.note("stopped", what=f"process {os.getpid()}")
 
@@ -107,9 +107,9 @@ class Serving:
         """One study that cannot be served does not keep the others from being served."""
         try:
             study, place = _approved(folder), DataPlace.read(folder.data_file)
-            self.service.require_open(study)
+            self.daemon.require_open(study)
             rows = held_rows(study, place, self._draws(study))
-            self.service.open(study, rows)
+            self.daemon.open(study, rows)
         except (HedgerowError, OSError) as error:
             self._note_failure(folder, reason_of(error))
             return
@@ -149,7 +149,7 @@ class Serving:
             self._state.tls / "site.key", folder / "site.crt", folder / "authority.crt"
         )
         caller = Caller(
-            url, tls, self.service.handle, lambda text: note_quietly(self.audit, "call", what=text)
+            url, tls, self.daemon.handle, lambda text: note_quietly(self.audit, "call", what=text)
         )
         threading.Thread(target=caller.run, name=url, daemon=True).start()
         return caller

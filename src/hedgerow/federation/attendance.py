@@ -8,15 +8,24 @@ present epoch again changes nothing at a site that is in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NoReturn
 
-from hedgerow.errors import RunEnded
-from hedgerow.federation.client import refused_with
-from hedgerow.federation.exchange import NEEDS_NEW_KEYS, STALE_SECONDS, Gathering, Note, Post, Take
+from hedgerow.errors import PartyRefused, RunEnded
+from hedgerow.federation.exchange import (
+    STALE_SECONDS,
+    Accept,
+    Exchange,
+    Letters,
+    Missed,
+    Patience,
+    Quorum,
+)
 from hedgerow.federation.journal import NO_JOURNAL, Journal
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.queries import Query
+from hedgerow.privacy.pricing import Priced
 from hedgerow.privacy.statement.spending import price
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.codes import Code, require
@@ -28,23 +37,23 @@ EPOCH_TRIES = 5
 """How often an epoch is begun again because a site was started anew while it formed."""
 
 
+@dataclass
 class Attendance:
     """The sites of a study, as the coordinator of a run sees them."""
 
-    def __init__(
-        self,
-        study: Study,
-        coordinator: Coordinator,
-        post: Post,
-        journal: Journal = NO_JOURNAL,
-    ) -> None:
-        self.study, self.coordinator, self.post, self.journal = study, coordinator, post, journal
-        self.present: frozenset[int] = frozenset()
-        self._excluded: frozenset[int] = frozenset()
-        self._doubted: frozenset[int] = frozenset()
-        """Who did not answer at once: a process that was started anew answers for stored rounds."""
-        self._needs_epoch, self._opened = True, False
-        self._heard = self._asked_back = -math.inf
+    study: Study
+    coordinator: Coordinator
+    exchange: Exchange
+    patience: Patience
+    journal: Journal = NO_JOURNAL
+    present: frozenset[int] = frozenset()
+    needs_epoch: bool = True
+    _opened: bool = False
+    _excluded: frozenset[int] = frozenset()
+    _doubted: frozenset[int] = frozenset()
+    """Who did not answer at once: a process that was started anew answers for stored rounds."""
+    _heard: float = field(default=-math.inf)
+    _asked_back: float = field(default=-math.inf)
 
     @property
     def threshold(self) -> int:
@@ -56,20 +65,17 @@ class Attendance:
             return math.inf
         return max(map(Fraction, receipts), default=Fraction(0))
 
-    def on_new_epoch(self) -> None:
-        """Nothing has a name in it yet."""
-
     # ---------------------------------------------------------------------------------- epochs
     def enter(self) -> None:
         """A new epoch of all who are there; again if somebody is started anew while it forms."""
-        lost: set[int] = set()
+        lost: frozenset[int] = frozenset()
         for _ in range(EPOCH_TRIES):
             lost = self._entered()
             if not lost:
                 return
         self._require_enough(len(self.present), lost, "to begin an epoch")
 
-    def _entered(self) -> set[int]:
+    def _entered(self) -> frozenset[int]:
         """Tries once; gives those who lost their keys before the epoch was there."""
         everyone = set(range(self.study.parties)) - self._excluded
         letters = {site: m for site, m in self.coordinator.join().items() if site in everyone}
@@ -80,79 +86,91 @@ class Attendance:
             require(self.coordinator.sender_of_keys(answer) == site, Code.BAD_MESSAGE, site)
             keys[site] = answer
 
-        asks = self.post.timing.asks if self._opened else math.inf
-        silent = self._gather(letters, keep, keys.__len__, asks).waiting
+        asks = self.patience.timing.asks if self._opened else math.inf
+        silent = self._asked(letters, keep, keys, asks).silent
         self._require_enough(len(keys), silent, "to begin an epoch")
         opening = self.coordinator.open(keys.values())
         self.journal.epoch(self.coordinator)
         return self._open(opening)
 
-    def _open(self, letters: Mapping[int, bytes]) -> set[int]:
-        there: set[int] = set()
+    def _open(self, letters: Letters) -> frozenset[int]:
+        there: dict[int, bytes] = {}
 
-        def note(site: int, answer: bytes) -> None:
+        def keep(site: int, answer: bytes) -> None:
             require(not answer, Code.BAD_MESSAGE, site)
-            there.add(site)
+            there[site] = answer
 
-        gathering = self._gather(letters, note, there.__len__, self.post.timing.asks)
-        if not gathering.gone:
-            self._require_enough(len(there), gathering.waiting, "to begin an epoch")
+        missed = self._asked(letters, keep, there, self.patience.timing.asks)
+        if not missed.restarted:
+            self._require_enough(len(there), missed.silent, "to begin an epoch")
         self.present = frozenset(there)
-        self.on_new_epoch()
-        self._needs_epoch, self._opened, self._doubted = False, True, frozenset()
-        self._heard = self._asked_back = self.post.clock()
-        self.post.tell(Note(f"epoch {self.coordinator.attempt} with", self.post.named(there)))
-        return gathering.gone
+        self.needs_epoch, self._opened, self._doubted = False, True, frozenset()
+        self._heard = self._asked_back = self.patience.clock()
+        self.patience.note(f"epoch {self.coordinator.attempt} with", there)
+        return missed.restarted
 
-    def _renew(self, bundle: Sequence[Query]) -> None:
+    def _asked(
+        self, letters: Letters, accept: Accept, kept: dict[int, bytes], asks: float
+    ) -> Missed:
+        quorum = Quorum(lambda more: len(kept) + more >= self.threshold, asks)
+        missed = self.exchange(letters, accept, quorum)
+        self.doubt(missed.slow)
+        return missed
+
+    # ---------------------------------------------------------------------------------- rounds
+    def renew(self, bundle: Sequence[Priced]) -> None:
         """Before a new round: whoever is back takes part, and a new epoch is made if need be."""
-        now = self.post.clock()
+        now = self.patience.clock()
         absent = set(range(self.study.parties)) - self.present - self._excluded
-        if self._opened and not self._needs_epoch:
-            if absent and now - self._asked_back >= self.post.timing.return_seconds:
+        if self._opened and not self.needs_epoch:
+            if absent and now - self._asked_back >= self.patience.timing.return_seconds:
                 self._ask_back(absent)
             if self._doubted & self.present:
                 self._ask_back(self._doubted & self.present)
             elif now - self._heard >= STALE_SECONDS and self._cannot_be_repeated(bundle):
                 self._ask_back(self.present)
-        if self._needs_epoch:
+        if self.needs_epoch:
             self.enter()
 
     def _ask_back(self, sites: Iterable[int]) -> None:
         """Asks at no charge whether these are in the epoch, out of it, or away."""
-        self._asked_back, self._doubted = self.post.clock(), frozenset()
-        for site, answer in self.post.once(self.coordinator.opening(sites), RETURN_SECONDS).items():
-            if not answer:
-                self.present |= {site}
-            elif refused_with(answer) in NEEDS_NEW_KEYS:
-                self._needs_epoch = True
 
-    def _cannot_be_repeated(self, bundle: Sequence[Query]) -> bool:
+        def keep(site: int, answer: bytes) -> None:
+            require(not answer, Code.BAD_MESSAGE, site)
+            self.present |= {site}
+
+        self._asked_back, self._doubted = self.patience.clock(), frozenset()
+        now = Quorum(lambda more: True, asks=1, seconds=RETURN_SECONDS)
+        try:
+            missed = self.exchange(self.coordinator.opening(sites), keep, now)
+        except PartyRefused:  # whoever refuses for good is told of in the next round that asks it
+            return
+        self.needs_epoch |= bool(missed.restarted)
+
+    def _cannot_be_repeated(self, bundle: Sequence[Priced]) -> bool:
         """Whether the study's reserve could not pay for this round if it failed."""
-        return not price(bundle, self.study) <= self.study.reserve
+        return not price(bundle) <= self.study.reserve
 
-    # --------------------------------------------------------------------------------- waiting
-    def _gather(
-        self,
-        letters: Mapping[int, bytes],
-        take: Take,
-        got: Callable[[], int],
-        asks: float,
-        needed: int | None = None,
-        fuller: Callable[[int], bytes] | None = None,
-    ) -> Gathering:
-        least = self.threshold if needed is None else needed
-        done = Gathering(self.post, dict(letters), take, got, least, asks, fuller).run()
-        self._doubted |= done.slow
-        return done
+    def opened(self, members: Iterable[int]) -> None:
+        """A round was opened for these."""
+        self.present, self._opened = frozenset(members), True
+        self._heard = self.patience.clock()
 
+    def doubt(self, sites: Iterable[int]) -> None:
+        self._doubted |= frozenset(sites)
+
+    def exclude(self, sites: Iterable[int]) -> None:
+        """For the rest of the run."""
+        self._excluded |= frozenset(sites)
+
+    # ------------------------------------------------------------------------------- the end
     def _require_enough(self, there: int, silent: Iterable[int], what: str) -> None:
         if there < self.threshold:
-            self._end(silent, what, there)
+            self.end(silent, what, there)
 
-    def _end(self, silent: Iterable[int], what: str, there: int) -> None:
-        names = ", ".join(self.post.named(silent)) or "nobody"
-        seconds = self.post.timing.patience_seconds
+    def end(self, silent: Iterable[int], what: str, there: int) -> NoReturn:
+        names = ", ".join(self.patience.named(silent)) or "nobody"
+        seconds = self.patience.timing.patience_seconds
         raise RunEnded(
             f"{what}: {names} did not answer within {seconds:g} s; {there} of "
             f"{self.study.parties} sites are there and {self.threshold} are needed. "

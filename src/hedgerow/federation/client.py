@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from hedgerow.data.prepared import StudyRows
 from hedgerow.errors import (
     BudgetExceeded,
     ComputationFailed,
@@ -25,39 +26,38 @@ from hedgerow.errors import (
     SpecError,
     UnsupportedQuery,
 )
+from hedgerow.federation import response
 from hedgerow.federation.audit_log import LOG
-from hedgerow.federation.member import Member
 from hedgerow.federation.wire import Bundle, Receiver
-from hedgerow.privacy.admission import why_not
+from hedgerow.privacy.admission import admitted
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 from hedgerow.privacy.pricing import entry_charges
-from hedgerow.privacy.queries import Query
 from hedgerow.privacy.study import Study
 from hedgerow.secagg.client import Fresh, Resend, Site
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.encoding import Reader
 from hedgerow.secagg.envelope import Header, LedgerHead, MessageKind
-from hedgerow.secagg.memory import StoredRound
+from hedgerow.secagg.memory import Memory, StoredRound
 
 REFUSED = b"hedgerow/refused/"
 REFUSAL_BYTES = 48
 """All refusals are as long as each other."""
 
 
-class Safe(Protocol):
-    """Where a site keeps what it must not forget: a vault on disk, or RAM for a simulation."""
+class Store(Memory, Protocol):
+    """What a site must not forget of one study: a vault's file, or RAM for a simulation."""
+
+    def head(self) -> LedgerHead:
+        """Where the ledger ends, and what the study has cost."""
+        ...
 
     def enter(self, charges: Sequence[Charge]) -> None:
         """Charges what records pay on entering the study, unless that was done before."""
         ...
 
-    def release(
-        self,
-        charges: Sequence[Charge],
-        run_id: bytes,
-        round: int,
-        mask: Callable[[LedgerHead], StoredRound],
+    def transact(
+        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
     ) -> bytes:
         """Charges, masks and keeps a round in one transaction; the message may then leave.
 
@@ -66,31 +66,48 @@ class Safe(Protocol):
         ...
 
 
-class Endpoint:
-    """Joins a member, its half of the secure sum, and where it keeps its answers."""
+Noted = Callable[[MessageKind | None, bytes, Exception | None], None]
+"""Hears of every letter once it is answered or refused: what it says that it is, and why not."""
+
+
+def unnoted(kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
+    """Nobody listens."""
+
+
+class Client:
+    """Joins a site's rows, its half of the secure sum, and where it keeps its answers."""
 
     def __init__(
         self,
-        member: Member,
+        rows: StudyRows,
         site: Site,
-        safe: Safe,
-        head: Callable[[], LedgerHead],
+        store: Store,
+        noted: Noted = unnoted,
         *,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        check_same_study(member.study, site)
-        self.member, self.site, self.safe, self._head = member, site, safe, head
+        check_same_study(rows.study, site)
+        self.study, self.rows, self.site, self.store = rows.study, rows, site, store
         self.receiver = Receiver()
         self._lock = threading.Lock()
         self._ended = False
-        self._clock, self._wait = clock, wait
+        self._noted, self._clock, self._wait = noted, clock, wait
 
     def handle(self, message: bytes) -> bytes:
         """Answers any message with a message or with a refusal; never raises, never explains."""
         arrived, kind = self._clock(), kind_named_by(message)
         with self._lock:
-            reply = self._reply(kind, message)
+            try:
+                if self._ended:
+                    raise LedgerUnavailable("the site's service ends; nothing was sent.")
+                self.rows.require_open()
+                reply, error = STEPS.get(kind, Client._unknown)(self, message), None
+            except Exception as refused:
+                code, error = code_of(refused), refused
+                LOG.warning("refused with %s", code.value, exc_info=error)
+                reply = refusal(code)
+            self._noted(kind, message, error)
         if kind is MessageKind.ROUND:
             self._wait_for_the_slot(arrived)
         return reply
@@ -102,7 +119,7 @@ class Endpoint:
 
     def _wait_for_the_slot(self, arrived: float) -> None:
         """Whatever became of the round: until a whole number of slots has passed."""
-        slot = self.member.study.slot
+        slot = self.study.slot
         if not slot:
             return
         took = self._clock() - arrived
@@ -110,65 +127,64 @@ class Endpoint:
             LOG.warning("a round took %.1f s, longer than the slot of %d s", took, slot)
         self._wait(-took % slot)
 
-    def _reply(self, kind: MessageKind | None, message: bytes) -> bytes:
-        try:
-            if self._ended:
-                raise LedgerUnavailable("the site's service ends; nothing was sent.")
-            return self.step(kind, message)
-        except Exception as error:
-            code = code_of(error)
-            LOG.warning("refused with %s", code.value, exc_info=error)
-            return refusal(code)
-
-    def step(self, kind: MessageKind | None, message: bytes) -> bytes:
-        """The answer, or an exception that stays at the site."""
-        self.member.require_open()
-        match kind:
-            case MessageKind.JOIN:
-                return self.site.join(message, self._entered)
-            case MessageKind.OPEN:
-                if self.site.open(message):
-                    self.receiver.forget()  # names live as long as an epoch
-                return b""
-            case MessageKind.ROUND:
-                return self._answer(message)
-            case MessageKind.SURVIVORS:
-                return self.site.sign_set(message)
-            case MessageKind.UNMASK:
-                return self.site.unmask(message)
-        raise PartyRefused(Code.BAD_MESSAGE.value)
+    # ----------------------------------------------------------------------------------- steps
+    def _join(self, message: bytes) -> bytes:
+        return self.site.join(message, self._entered)
 
     def _entered(self) -> LedgerHead:
         """Where the ledger ends, once records have paid for entering: before anybody may ask."""
-        if entry := entry_charges(self.member.study):
-            self.safe.enter(entry)
-        return self._head()
+        if entry := entry_charges(self.study):
+            self.store.enter(entry)
+        return self.store.head()
 
-    def _answer(self, message: bytes) -> bytes:
-        """ROUND -> MASKED. The same request again gets the same bytes, at no charge."""
+    def _open(self, message: bytes) -> bytes:
+        if self.site.open(message):
+            self.receiver.forget()  # names live as long as an epoch
+        return b""
+
+    def _round(self, message: bytes) -> bytes:
+        """ROUND -> MASKED. The same request again gets the same bytes, at no charge.
+
+        The charge comes first; rows are read only once it stands.
+        """
         begun = self.site.begin(message)
         if isinstance(begun, Resend):
             return begun.message
-        bundle, learned = self.receiver.decode(Bundle(begun.bundle, begun.definitions))
-        reason = why_not(self.member.study, bundle)
-        if reason is not None:
-            raise PartyRefused(Code.POLICY_REFUSED.value) from UnsupportedQuery(reason)
-        masked = self._release(begun, bundle)
-        self.receiver.keep(learned)
-        return masked
+        queries, learned = self.receiver.decode(Bundle(begun.bundle, begun.definitions))
+        try:
+            asked = admitted(self.study, queries)
+        except UnsupportedQuery as reason:
+            raise PartyRefused(Code.POLICY_REFUSED.value) from reason
 
-    def _release(self, begun: Fresh, bundle: Sequence[Query]) -> bytes:
-        """The charge comes first; rows are read only once it stands."""
-
-        def mask(head: LedgerHead) -> StoredRound:
-            response = self.member.respond(bundle, SecretRandomness())
+        def masked(head: LedgerHead) -> StoredRound:
+            left = response.respond(self.rows, asked, SecretRandomness())
             try:
-                return self.site.mask(begun, response.summed, head, response.picks)
+                return self.site.mask(begun, left.summed, head, left.picks)
             except Exception as error:
-                raise self.member.closed_by(error) from error
+                raise self.rows.closed_by(error) from error
 
-        charges = self.member.charges(bundle)
-        return self.safe.release(charges, begun.run_id, begun.round, mask)
+        reply = self.store.transact([one.charge for one in asked], begun, masked)
+        self.receiver.keep(learned)
+        return reply
+
+    def _survivors(self, message: bytes) -> bytes:
+        return self.site.sign_set(message)
+
+    def _unmask(self, message: bytes) -> bytes:
+        return self.site.unmask(message)
+
+    def _unknown(self, message: bytes) -> bytes:
+        raise PartyRefused(Code.BAD_MESSAGE.value)
+
+
+STEPS: Mapping[MessageKind | None, Callable[[Client, bytes], bytes]] = {
+    MessageKind.JOIN: Client._join,
+    MessageKind.OPEN: Client._open,
+    MessageKind.ROUND: Client._round,
+    MessageKind.SURVIVORS: Client._survivors,
+    MessageKind.UNMASK: Client._unmask,
+}
+"""What a site does with a letter: the answer, or an exception that stays at the site."""
 
 
 def kind_named_by(message: bytes) -> MessageKind | None:

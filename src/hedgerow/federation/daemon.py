@@ -1,6 +1,6 @@
 """A site that serves: all its approved studies at once, from one vault, whoever brings letters.
 
-A letter names its study by hash. It goes to that study's endpoint, which has a lock of its own:
+A letter names its study by hash. It goes to that study's client, which has a lock of its own:
 studies do not wait for each other but for the moment in which the vault is written. A letter for
 any other study is refused. Everything is noted in the audit log, refusals with their reasons.
 """
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import Any
 
+from hedgerow.data.prepared import Held, StudyRows
 from hedgerow.errors import ComputationFailed, PartyRefused
 from hedgerow.federation.audit_log import LOG, Audit, reason_of
-from hedgerow.federation.client import Endpoint, Safe, code_of, refusal
-from hedgerow.federation.member import Held, Member
+from hedgerow.federation.client import Client, code_of, refusal
 from hedgerow.federation.policy import Policy, SitePolicy
 from hedgerow.federation.store.vault import Vault
 from hedgerow.privacy.accounting.budget import Cost
@@ -37,13 +37,13 @@ _SAID_AT_MOST = 3
 """Queries of one round that its line spells out; the ledger has them all."""
 
 
-class Service:
-    """Endpoints by study. `handle` takes any bytes and is safe to call from many threads."""
+class Daemon:
+    """Clients by study. `handle` takes any bytes and is safe to call from many threads."""
 
     def __init__(self, identity: Identity, vault: Vault, policy: SitePolicy, audit: Audit) -> None:
         self._identity, self._vault, self._policy = identity, vault, policy
         self.audit = audit
-        self._endpoints: dict[bytes, Endpoint] = {}
+        self._clients: dict[bytes, Client] = {}
         self._closed: frozenset[bytes] = frozenset()
         self._changing = threading.Lock()
 
@@ -54,22 +54,22 @@ class Service:
             raise PartyRefused(Code.UNKNOWN_KEY.value)
         if not self._vault.ledger.is_open(study.account):
             raise PartyRefused(Code.NOT_APPROVED.value)
-        member = Member(study, rows, self._policy.policy)
+        self._policy.policy.check(study)
+        store = self._vault.memory(study.account)
+        audit = SiteAudit(self.audit, study, self._policy.policy, self._vault)
+        store.observer = audit.of_round
         site = Site(
             self._identity,
             roster,
             roster.sites.index(self._identity.public),
             Parameters.of(study.parameters),
             study.hash,
-            self._vault.memory(study.account),
+            store,
             pins=self._pins,
         )
-        safe = AuditedSafe(self._vault, self.audit, study, self._policy.policy)
-        endpoint = AuditedEndpoint(
-            member, site, safe, lambda: self._vault.head(study.account), self.audit
-        )
+        client = Client(StudyRows(study, rows), site, store, audit.of_letter)
         with self._changing:
-            self._endpoints = self._endpoints | {study.hash: endpoint}
+            self._clients = self._clients | {study.hash: client}
 
     def require_open(self, study: Study) -> None:
         """Raises if a study that was approved is closed by now; its letters are told so."""
@@ -86,17 +86,17 @@ class Service:
     def close(self, study_hash: bytes) -> None:
         """Serves a study no more: its letters are refused, and nothing could open its rounds."""
         with self._changing:
-            self._endpoints = {h: e for h, e in self._endpoints.items() if h != study_hash}
+            self._clients = {h: c for h, c in self._clients.items() if h != study_hash}
         self._vault.close_study(study_hash.hex())
 
     def end(self) -> None:
         """Before the vault is closed: returns once no letter is in the middle of being answered."""
-        for endpoint in self._endpoints.values():
-            endpoint.end()
+        for client in self._clients.values():
+            client.end()
 
     @property
     def studies(self) -> Collection[bytes]:
-        return self._endpoints.keys()
+        return self._clients.keys()
 
     def handle(self, letter: bytes) -> bytes:
         """Answers any bytes with a message or a constant refusal; never raises."""
@@ -104,12 +104,12 @@ class Service:
             study = Header.read(Reader(letter)).study_hash
         except Exception as error:
             return self._refused(code_of(error), reason_of(error))
-        endpoint = self._endpoints.get(study)
-        if endpoint is None and study in self._closed:
+        client = self._clients.get(study)
+        if client is None and study in self._closed:
             return self._refused(Code.STUDY_CLOSED, f"study {study.hex()} is closed here")
-        if endpoint is None:
+        if client is None:
             return self._refused(Code.NOT_APPROVED, f"study {study.hex()} is not approved here")
-        return endpoint.handle(letter)
+        return client.handle(letter)
 
     def _refused(self, code: Code, reason: str) -> bytes:
         note_quietly(self.audit, "refused", code=code.value, reason=reason)
@@ -120,88 +120,47 @@ class Service:
         return frozenset(self._policy.pins.values())
 
 
-class AuditedEndpoint(Endpoint):
-    """An endpoint whose site can read later what was asked and what it said."""
+class SiteAudit:
+    """What a site can read later of one study: what was asked, and what was said."""
 
-    def __init__(
-        self,
-        member: Member,
-        site: Site,
-        safe: Safe,
-        head: Callable[[], LedgerHead],
-        audit: Audit,
-    ) -> None:
-        super().__init__(member, site, safe, head)
-        self._audit = audit
+    def __init__(self, audit: Audit, study: Study, policy: Policy, vault: Vault) -> None:
+        self._audit, self._study, self._policy, self._vault = audit, study, policy, vault
+        self._named = {"study": study.account, "name": study.name}
 
-    def step(self, kind: MessageKind | None, message: bytes) -> bytes:
-        try:
-            answer = super().step(kind, message)
-        except Exception as error:
-            said = {"code": code_of(error).value, "reason": reason_of(error)}
-            what = {"kind": "letter" if kind is None else kind.name}
-            note_quietly(self._audit, "refused", **self._study, **what, **said)
-            raise
-        self._note(kind, message)
-        return answer
+    def of_round(self, charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
+        """In the round's transaction: its line is written, and what it takes is counted.
 
-    def _note(self, kind: MessageKind | None, message: bytes) -> None:
+        A round beyond a ceiling is neither charged nor kept. Its size follows from queries alone.
+        """
+        said = manifest(self._study, charges, record.run_id, record.round, head)
+        volume = self._vault.take(self._study.account, record, len(json.dumps(said)))
+        self._policy.check_volume(self._study, volume)
+        self._audit.note("round", **said)
+
+    def of_letter(self, kind: MessageKind | None, message: bytes, error: Exception | None) -> None:
         """Rounds have their lines already; repeated letters get a line each time."""
-        envelope = Envelope.parse(message)
-        round = envelope.header.round
-        match kind:
-            case MessageKind.JOIN:
-                run = envelope.header.run_id.hex()
-                note_quietly(self._audit, "joined", **self._study, run=run, what=f"run {run[:8]}")
-            case MessageKind.SURVIVORS:
-                members = Survivors.read(envelope.body).members
-                note_quietly(
-                    self._audit, "signed", **self._study, round=round, members=len(members)
-                )
-            case MessageKind.UNMASK:
-                members = Unmask.read(envelope.body).members
-                note_quietly(
-                    self._audit, "opened", **self._study, round=round, members=len(members)
-                )
+        if error is not None:
+            self._of_refusal(kind, message, error)
+        elif kind is MessageKind.JOIN:
+            run = Envelope.parse(message).header.run_id.hex()
+            self._note("joined", run=run, what=f"run {run[:8]}")
+        elif kind in (MessageKind.SURVIVORS, MessageKind.UNMASK):
+            envelope = Envelope.parse(message)
+            event, body = (
+                ("signed", Survivors) if kind is MessageKind.SURVIVORS else ("opened", Unmask)
+            )
+            members = body.read(envelope.body).members
+            self._note(event, round=envelope.header.round, members=len(members))
 
-    @property
-    def _study(self) -> dict[str, str]:
-        return {"study": self.member.study.account, "name": self.member.study.name}
+    def _of_refusal(self, kind: MessageKind | None, message: bytes, error: Exception) -> None:
+        reason = reason_of(error)
+        if isinstance(error, ComputationFailed) and error.__cause__ is not None:
+            self._note("closed", round=Envelope.parse(message).header.round, what=reason)
+        named = "letter" if kind is None else kind.name
+        self._note("refused", kind=named, code=code_of(error).value, reason=reason)
 
-
-class AuditedSafe:
-    """A vault that writes the line of a round before the round may leave, and counts what it takes.
-
-    A round beyond a ceiling is neither charged nor kept. Its size follows from queries alone.
-    """
-
-    def __init__(self, vault: Vault, audit: Audit, study: Study, policy: Policy) -> None:
-        self._vault, self._audit, self._study, self._policy = vault, audit, study, policy
-
-    def enter(self, charges: Sequence[Charge]) -> None:
-        self._vault.enter(charges)
-
-    def release(
-        self,
-        charges: Sequence[Charge],
-        run_id: bytes,
-        round: int,
-        mask: Callable[[LedgerHead], StoredRound],
-    ) -> bytes:
-        def noted(head: LedgerHead) -> StoredRound:
-            record = mask(head)
-            said = manifest(self._study, charges, run_id, round, head)
-            volume = self._vault.take(self._study.account, record, len(json.dumps(said)))
-            self._policy.check_volume(self._study, volume)
-            self._audit.note("round", **said)
-            return record
-
-        try:
-            return self._vault.release(charges, run_id, round, noted)
-        except ComputationFailed as error:
-            named = {"study": self._study.account, "name": self._study.name}
-            note_quietly(self._audit, "closed", **named, round=round, what=reason_of(error))
-            raise
+    def _note(self, event: str, **fields: Any) -> None:
+        note_quietly(self._audit, event, **self._named, **fields)
 
 
 def manifest(

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import EngineLost, PartyRefused
 from hedgerow.federation.client import refused_with
-from hedgerow.kernels.threads import each
 from hedgerow.privacy.bundles import MOST_BYTES, MOST_INTEGERS
+from hedgerow.privacy.statement.record import Listener, Progress, silent
 from hedgerow.secagg.codes import Code
 
 # --------------------------------------------------------------------------------------------------
@@ -40,17 +40,6 @@ class Carrier(Protocol):
         code), and an empty answer is one too.
         """
         ...
-
-
-class Direct:
-    """Sites in this process, on threads if there are several: each maps a letter to its answer."""
-
-    def __init__(self, sites: Mapping[str, Callable[[bytes], bytes]]) -> None:
-        self._sites = dict(sites)
-
-    def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
-        answers = each(lambda name: self._sites[name](letters[name]), letters)
-        return dict(zip(letters, answers, strict=True))
 
 
 @dataclass(frozen=True)
@@ -96,98 +85,125 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 STALE_SECONDS = 1.0
 """In less time no process ends and another takes its place."""
 
-Take = Callable[[int, bytes], None]
+
+# --------------------------------------------------------------------------------------------------
+# One exchange: a letter to each site, by its place in the roster, and its reply.
+
+Letters = Mapping[int, bytes]
+Accept = Callable[[int, bytes], None]
+"""Keeps a reply; raises PartyRefused if it does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Something that people who watch a run want to know; public."""
+class Quorum:
+    """Which replies suffice, and how long silent sites are waited for once these are there."""
 
-    what: str
-    sites: tuple[str, ...] = ()
-
-
-Tell = Callable[[Note], None]
-
-
-def tell_nobody(note: Note) -> None:
-    """Nobody listens."""
+    is_met: Callable[[int], bool]
+    """Whether what was accepted suffices, with so many replies more."""
+    asks: float = math.inf
+    """How often silent sites are asked then."""
+    seconds: float = math.inf
+    """For how long one try waits at most."""
 
 
-@dataclass
-class Post:
-    """The way to the sites of a roster, by their places in it, and how long it waits."""
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Sites whose reply was not accepted, by the reason, and all who did not reply at once."""
 
-    carrier: Carrier
+    silent: frozenset[int] = frozenset()
+    restarted: frozenset[int] = frozenset()
+    """Cannot answer in this epoch."""
+    lacking: frozenset[int] = frozenset()
+    """Do not know a name in their letter."""
+    slow: frozenset[int] = frozenset()
+
+
+Exchange = Callable[[Letters, Accept, Quorum], Missed]
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The sites of a roster by their places in it, how long they are waited for, and who hears."""
+
     names: Sequence[str]
     timing: Timing = field(default_factory=Timing)
-    tell: Tell = tell_nobody
+    listener: Listener = silent
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
-
-    def once(self, letters: Mapping[int, bytes], seconds: float = math.inf) -> dict[int, bytes]:
-        """The answers of those who are there, refusals too."""
-        places = {self.names[site]: site for site in letters}
-        named = {self.names[site]: letter for site, letter in letters.items()}
-        try:
-            answers = self.carrier.ask(named, min(seconds, self.timing.answer_seconds))
-        except EngineLost as error:
-            self.tell(Note(f"no site can be reached ({error})"))
-            return {}
-        return {places[name]: answer for name, answer in answers.items() if name in places}
 
     def named(self, sites: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.names[site] for site in sorted(sites))
 
+    def note(self, what: str, sites: Iterable[int] = ()) -> None:
+        self.listener(Progress(note=what, sites=self.named(sites)))
+
+
+def patient(carrier: Carrier, patience: Patience) -> Exchange:
+    """Asks again until all have replied, or until it is of no use to ask any more."""
+
+    def exchange(letters: Letters, accept: Accept, quorum: Quorum) -> Missed:
+        return _Gathering(carrier, patience, dict(letters), accept, quorum).run()
+
+    return exchange
+
 
 @dataclass
-class Gathering:
+class _Gathering:
     """One exchange with all sites that `waiting` holds letters for.
 
-    `take` keeps an answer, and raises PartyRefused if it does not fit. `got` counts those kept;
-    fewer than `needed` are of no use. `fuller` writes the letter for a site that lacks a
-    definition. Afterwards `waiting` holds those who stayed silent, `gone` those who cannot answer
-    in this epoch, and `slow` all who did not answer at once.
+    Silent ones are given up after as many tries as the quorum says once it is met, or when
+    patience is over. Where it cannot be met, since too many are gone, nobody is waited for.
     """
 
-    post: Post
+    carrier: Carrier
+    patience: Patience
     waiting: dict[int, bytes]
-    take: Take
-    got: Callable[[], int]
-    needed: int
-    asks: float = math.inf
-    fuller: Callable[[int], bytes] | None = None
+    accept: Accept
+    quorum: Quorum
     gone: set[int] = field(default_factory=set)
+    lacking: set[int] = field(default_factory=set)
     slow: set[int] = field(default_factory=set)
-    _said: dict[int, str] = field(default_factory=dict)
+    _refused: dict[int, str] = field(default_factory=dict)
 
-    def run(self) -> Gathering:
-        """Asks until all have answered, or it is of no use to ask any more.
-
-        Silent ones are given up after `asks` tries once `needed` are there, or when patience is
-        over. Where `needed` cannot be reached, since too many are gone, nobody is waited for.
-        """
-        started, tries, pause = self.post.clock(), 0, FIRST_PAUSE
-        while self.waiting and self.got() + len(self.waiting) >= self.needed:
-            asked, began = set(self.waiting), self.post.clock()
-            arrived = self.post.once(self.waiting)
+    def run(self) -> Missed:
+        started, tries, pause = self.patience.clock(), 0, FIRST_PAUSE
+        while self.waiting and self.quorum.is_met(len(self.waiting) + len(self.lacking)):
+            asked, began = set(self.waiting), self.patience.clock()
+            arrived = self._once()
             tries += 1
             in_doubt = [self._hear(site, answer) for site, answer in arrived.items()]
-            self.slow |= asked if self.post.clock() - began >= STALE_SECONDS else set(self.waiting)
-            if not any(in_doubt) and self._is_over(tries, self.post.clock() - started):
+            self.slow |= (
+                asked if self.patience.clock() - began >= STALE_SECONDS else set(self.waiting)
+            )
+            if not any(in_doubt) and self._is_over(tries, self.patience.clock() - started):
                 break
             if not arrived:
-                self.post.wait(pause)
+                self.patience.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-        return self
+        found = (self.waiting, self.gone, self.lacking, self.slow)
+        return Missed(*map(frozenset, found))
+
+    def _once(self) -> dict[int, bytes]:
+        """The answers of those who are there, refusals too."""
+        names = self.patience.names
+        places = {names[site]: site for site in self.waiting}
+        letters = {names[site]: letter for site, letter in self.waiting.items()}
+        seconds = min(self.quorum.seconds, self.patience.timing.answer_seconds)
+        try:
+            answers = self.carrier.ask(letters, seconds)
+        except EngineLost as error:
+            self.patience.note(f"no site can be reached ({error})")
+            return {}
+        return {places[name]: answer for name, answer in answers.items() if name in places}
 
     def _is_over(self, tries: int, seconds: float) -> bool:
         if not self.waiting:
             return True
-        if tries == self.post.timing.asks:
-            self.post.tell(Note("waiting for", self.post.named(self.waiting)))
-        enough = self.got() >= self.needed
-        return (enough and tries >= self.asks) or seconds >= self.post.timing.patience_seconds
+        if tries == self.patience.timing.asks:
+            self.patience.note("waiting for", self.waiting)
+        is_met = self.quorum.is_met(len(self.lacking))
+        over = seconds >= self.patience.timing.patience_seconds
+        return (is_met and tries >= self.quorum.asks) or over
 
     def _hear(self, site: int, answer: bytes) -> bool:
         """Whether it is worth asking this one again, however long it took."""
@@ -196,31 +212,29 @@ class Gathering:
             if self._fits(site, answer):
                 del self.waiting[site]
             return False
-        known, self._said[site] = self._said.get(site), code
-        if code == Code.UNKNOWN_NAME.value and self.fuller is not None:
-            self.waiting[site] = self.fuller(site)
-        elif code in NOT_YET and known != code:
-            self.post.tell(Note("not yet approved by", self.post.named({site})))
+        known, self._refused[site] = self._refused.get(site), code
+        if code in NOT_YET and known != code:
+            self.patience.note("not yet approved by", {site})
         elif known == code:
             self._believe(site, code)
         return known != code and code not in NOT_YET
 
     def _believe(self, site: int, code: str) -> None:
         """A refusal that was given twice."""
-        if code in NEEDS_NEW_KEYS:
+        if code in NEEDS_NEW_KEYS or code == Code.UNKNOWN_NAME.value:
             del self.waiting[site]
-            self.gone.add(site)
+            (self.gone if code in NEEDS_NEW_KEYS else self.lacking).add(site)
         elif code not in NOT_YET:
-            raise PartyRefused(code, self.post.names[site])
+            raise PartyRefused(code, self.patience.names[site])
 
     def _fits(self, site: int, answer: bytes) -> bool:
         """What does not is an old answer or a damaged one; the right one is asked for again."""
         try:
-            self.take(site, answer)
+            self.accept(site, answer)
         except PartyRefused as error:
             if error.code == Code.LEDGER_ROLLED_BACK.value:
-                raise PartyRefused(error.code, self.post.names[site]) from None
-            self.post.tell(Note("an answer that does not fit came from", self.post.named({site})))
+                raise PartyRefused(error.code, self.patience.names[site]) from None
+            self.patience.note("an answer that does not fit came from", {site})
             return False
         return True
 

@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,20 +61,22 @@ class Void:
     reason: str
 
 
-class Journal(Protocol):
-    """Each call is durable when it returns."""
+class Journal:
+    """Of a run that ends with the process, nothing; those below are durable when a call returns."""
 
     def recorded(self, number: int) -> Answered | Void | None:
         """What became of a round in the run so far."""
-        ...
+        return None
 
     def under_way(self) -> AskedRound | None:
         """The round that was asked last, if nothing became of it yet."""
-        ...
+        return None
 
-    def joining(self, coordinator: Coordinator) -> None: ...
+    def joining(self, coordinator: Coordinator) -> None:
+        """Before JOIN leaves: the same invitation can be sent again."""
 
-    def epoch(self, coordinator: Coordinator) -> None: ...
+    def epoch(self, coordinator: Coordinator) -> None:
+        """Before OPEN leaves."""
 
     def asked(self, asked: AskedRound, heads: LedgerHeads) -> None: ...
 
@@ -85,32 +87,10 @@ class Journal(Protocol):
     def void(self, void: Void, heads: LedgerHeads) -> None: ...
 
 
-class _NoJournal:
-    """For runs that end with the process."""
-
-    def recorded(self, number: int) -> Answered | Void | None:
-        return None
-
-    def under_way(self) -> AskedRound | None:
-        return None
-
-    def joining(self, coordinator: Coordinator) -> None: ...
-
-    def epoch(self, coordinator: Coordinator) -> None: ...
-
-    def asked(self, asked: AskedRound, heads: LedgerHeads) -> None: ...
-
-    def closed(self, round: int, members: tuple[int, ...]) -> None: ...
-
-    def answered(self, answered: Answered, heads: LedgerHeads, receipts: Receipts) -> None: ...
-
-    def void(self, void: Void, heads: LedgerHeads) -> None: ...
+NO_JOURNAL = Journal()
 
 
-NO_JOURNAL: Journal = _NoJournal()
-
-
-class Record:
+class Record(Journal):
     """The journal of one run as it stands in its folder; whoever may read it may look."""
 
     def __init__(self, folder: Path) -> None:
@@ -168,11 +148,9 @@ class FileJournal(Record):
         self._file.close()
 
     def joining(self, coordinator: Coordinator) -> None:
-        """Before JOIN leaves: the same invitation can be sent again."""
         self._write_run(coordinator, ())
 
     def epoch(self, coordinator: Coordinator) -> None:
-        """Before OPEN leaves."""
         self._write_run(coordinator, coordinator.keys)
 
     def asked(self, asked: AskedRound, heads: LedgerHeads) -> None:

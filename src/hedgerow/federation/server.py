@@ -1,4 +1,4 @@
-"""The coordinator's half of a round: reserve, send, collect, answer. Knows links, not parties.
+"""The coordinator's half of a round: reserve, send, collect, answer. Knows no transport.
 
 It keeps a ledger of its own for early refusal; the sites do not rely on it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import prod
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -19,10 +19,9 @@ from hedgerow.federation.exchange import Collected
 from hedgerow.privacy.accounting.budget import Cost, Measure, Placement
 from hedgerow.privacy.bundles import cut
 from hedgerow.privacy.ledger.charges import ENTRY_ID, ChargeLedger
-from hedgerow.privacy.pricing import charges_of, entry_charges
+from hedgerow.privacy.pricing import Noise, Priced, entry_charges, priced
 from hedgerow.privacy.queries import (
     Answer,
-    BoundQuery,
     Count,
     LocalChoice,
     Picks,
@@ -32,7 +31,7 @@ from hedgerow.privacy.queries import (
     SumQuery,
 )
 from hedgerow.privacy.statement.record import Listener, Progress, RoundRecord, RunRecord, silent
-from hedgerow.privacy.statement.spending import Asked, asked_in, paid, paid_on_entering, worst_path
+from hedgerow.privacy.statement.spending import asked_in, paid, paid_on_entering, worst_path
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import FloatArray
 
@@ -40,28 +39,28 @@ MOST_TRIES = 3
 """How often one bundle is asked before a run gives up."""
 
 
-class Link(Protocol):
-    """The way to the sites and back."""
+class Sites(Protocol):
+    """The sites of a run: one holder of all rows, or several behind a secure sum."""
 
-    def round(self, number: int, bundle: Sequence[Query]) -> Collected: ...
+    def round(self, number: int, asked: Sequence[Priced]) -> Collected: ...
 
     def spent(self) -> Cost:
         """The largest total over the sites' receipts, rounds without an answer included."""
         ...
 
 
-class Federation:
+class Server:
     """Answers queries by asking all sites at once."""
 
     def __init__(
         self,
         study: Study,
-        link: Link,
+        sites: Sites,
         ledger: ChargeLedger,
         listener: Listener = silent,
     ) -> None:
         self.study = study
-        self.link = link
+        self.sites = sites
         self.ledger = ledger
         self.listener = listener
         self.record = RunRecord()
@@ -89,78 +88,66 @@ class Federation:
         Each part is charged in its own round, before sites compute it, and repeated alone if it
         fails; where one cannot be asked, those before it stay charged.
         """
+        replies: list[Reply] = []
         queries = [self.study.as_asked(query) for query in asked]
-        parts = cut(queries, travels=self.study.parties > 1)
-        return [reply for part in parts for reply in self._asked_until_answered(part)]
+        for part in cut(queries, travels=self.study.parties > 1):
+            bundle = [priced(self.study, query) for query in part]
+            number, collected, tries = 0, None, 0
+            while collected is None:
+                number, tries = self._charged(bundle), tries + 1
+                try:
+                    collected = self.sites.round(number, bundle)
+                except RoundFailed:
+                    self._void(number, bundle)
+                    if tries == MOST_TRIES or not self._reserve_pays():
+                        raise
+            replies += self._answered(number, bundle, collected)
+        return replies
 
-    def _asked_until_answered(self, queries: Sequence[Query]) -> list[Reply]:
-        """A round that fails is asked again while the study's reserve pays; its charge stays."""
-        for _ in range(MOST_TRIES - 1):
-            try:
-                return self._round(queries)
-            except RoundFailed:
-                if not paid(worst_path(self._failed())) <= self.study.reserve:
-                    raise
-        return self._round(queries)
-
-    def _round(self, queries: Sequence[Query]) -> list[Reply]:
-        number = len(self.record.rounds) + 1
-        self._require_rounds_left(number)
-        charges = charges_of(queries, self.study)
-        manifest = tuple(charge.what for charge in charges)
-        self.ledger.reserve(charges, f"round {number}")
-        self._note_slack(queries)
-        asked = asked_in(number, queries, charges, self.study)
-        self.listener(Progress(number, tuple(queries), done=False))
-        try:
-            collected = self.link.round(number, queries)
-        except RoundFailed:
-            self.asked += [replace(query, void=True) for query in asked]
-            self.record.rounds.append(RoundRecord(number, manifest, void=True))
-            raise
-        self.asked += asked
-        self.record.rounds.append(_recorded(number, manifest, collected))
-        self.listener(Progress(number, tuple(queries), done=True))
-        return self._replies(queries, collected)
-
-    def _require_rounds_left(self, number: int) -> None:
-        graph = self.study.graph
+    def _charged(self, bundle: Sequence[Priced]) -> int:
+        """The number of the round in which the bundle is asked now: its charge stands."""
+        number, graph = len(self.record.rounds) + 1, self.study.graph
         if graph is not None and number > graph.rounds:
             raise BudgetExceeded(
                 f"round {number} is one more than the study's sparse graph was paid for in delta. "
                 f"Nothing was asked; name more than {graph.rounds} rounds in the study, or use the "
                 "complete graph."
             )
+        self.ledger.reserve([one.charge for one in bundle], f"round {number}")
+        self.slack += sum((one.noise.slack for one in bundle if one.noise), Fraction(0))
+        self.listener(Progress(number, tuple(one.query for one in bundle), done=False))
+        return number
 
-    def _failed(self) -> list[Asked]:
-        return [query for query in self.asked if query.void]
+    def _void(self, number: int, bundle: Sequence[Priced]) -> None:
+        self.asked += [replace(asked_in(number, one), void=True) for one in bundle]
+        self.record.rounds.append(RoundRecord(number, _manifest(bundle), void=True))
 
-    def _note_slack(self, queries: Sequence[Query]) -> None:
-        summed = (q for q in queries if isinstance(q, SumQuery | BoundQuery))
-        self.slack += sum((self.study.slack(query) for query in summed), Fraction(0))
+    def _reserve_pays(self) -> bool:
+        """Whether the study's reserve has paid for all rounds that failed so far."""
+        failed = [query for query in self.asked if query.void]
+        return bool(paid(worst_path(failed)) <= self.study.reserve)
 
-    def _replies(self, queries: Sequence[Query], got: Collected) -> list[Reply]:
-        replies: list[Reply] = []
-        start = selections = 0
-        for query in queries:
-            if isinstance(query, SumQuery | BoundQuery):
-                size = prod(query.shape)
-                replies.append(
-                    self._answer(query, got.total[start : start + size], len(got.members))
-                )
-                start += size
-            else:
-                picks = tuple(p[selections] for p in got.picks)
-                replies.append(Picks(picks if isinstance(query, LocalChoice) else picks[:1]))
-                selections += 1
-        return replies
+    def _answered(self, number: int, bundle: Sequence[Priced], got: Collected) -> list[Reply]:
+        self.asked += [asked_in(number, one) for one in bundle]
+        size, sites = len(got.total), len(got.members)
+        record = RoundRecord(
+            number, _manifest(bundle), size, got.bytes_out, got.bytes_in, sites=sites
+        )
+        self.record.rounds.append(record)
+        self.listener(Progress(number, tuple(one.query for one in bundle), done=True))
+        chosen, ends = zip(*got.picks, strict=True), accumulate(one.size for one in bundle)
+        return [
+            _picked(one.query, next(chosen))
+            if one.noise is None
+            else self._answer(one.noise, got.total[end - one.size : end], sites)
+            for one, end in zip(bundle, ends, strict=True)
+        ]
 
-    def _answer(self, query: Summed, integers: NDArray[np.int64], members: int) -> Answer:
-        unit = self.study.unit(query) * self.study.refinement(query)
-        values = integers.reshape(query.shape).astype(np.float64) / unit
+    def _answer(self, noise: Noise, integers: NDArray[np.int64], members: int) -> Answer:
+        values = integers.reshape(noise.query.shape).astype(np.float64) / noise.scale
         if self.study.placement is Placement.LABEL:
-            return self._decoded(query, values)
-        return Answer(values, self.study.variance(query, members))
+            return self._decoded(noise.query, values)
+        return Answer(values, self.study.variance(noise.query, members))
 
     def _decoded(self, query: Summed, told: FloatArray) -> Answer:
         """True class counts, estimated without bias from labels that were told at random.
@@ -181,7 +168,9 @@ class Federation:
         return Answer(values, float(spread))
 
 
-def _recorded(number: int, manifest: tuple[str, ...], got: Collected) -> RoundRecord:
-    return RoundRecord(
-        number, manifest, len(got.total), got.bytes_out, got.bytes_in, sites=len(got.members)
-    )
+def _manifest(bundle: Sequence[Priced]) -> tuple[str, ...]:
+    return tuple(one.charge.what for one in bundle)
+
+
+def _picked(query: Query, picks: tuple[int, ...]) -> Picks:
+    return Picks(picks if isinstance(query, LocalChoice) else picks[:1])

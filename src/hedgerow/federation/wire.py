@@ -9,6 +9,7 @@ receiver counts it itself: equal questions then mean equal values, whatever defi
 from __future__ import annotations
 
 import hashlib
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
@@ -38,7 +39,7 @@ from hedgerow.secagg.codes import Code
 
 MOST_NAMES = 1 << 18
 
-_VALUES: dict[str, type[Any]] = {
+_PLAIN: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         regions.Split,
@@ -53,8 +54,6 @@ _VALUES: dict[str, type[Any]] = {
         models.Curve,
         models.Additive,
         queries.Binning,
-        *queries.STATISTICS.values(),
-        *queries.GROUPINGS.values(),
         queries.Scoring,
         queries.Chain,
         queries.Cuts,
@@ -64,7 +63,8 @@ _VALUES: dict[str, type[Any]] = {
         queries.LocalChoice,
     )
 }
-_FIELDS = {name: tuple(f.name for f in fields(kind)) for name, kind in _VALUES.items()}
+_VALUES = ChainMap(_PLAIN, queries.STATISTICS, queries.GROUPINGS)
+"""By name; statistics and groupings are those that are registered when a name is read."""
 _ENUMS: dict[str, type[Enum]] = {
     e.__name__: e for e in (queries.Score, queries.Mechanism, models.Output)
 }
@@ -76,6 +76,15 @@ _MORE = "More"
 """A model as the trees added to one that was sent before."""
 _REGION = "Region"
 """A region as the step added to one that was sent before."""
+
+
+_FIELDS: dict[type[Any], tuple[str, ...]] = {}
+
+
+def _fields(kind: type[Any]) -> tuple[str, ...]:
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(field.name for field in fields(kind))
+    return _FIELDS[kind]
 
 
 @dataclass(frozen=True)
@@ -192,7 +201,7 @@ class Sender:
     def _content(self, value: Any) -> Any:
         if isinstance(value, Tree):
             return {"!": "Tree", "tree": value.to_dict()}
-        parts = {name: self._plain(getattr(value, name)) for name in _FIELDS[type(value).__name__]}
+        parts = {name: self._plain(getattr(value, name)) for name in _fields(type(value))}
         return {"!": type(value).__name__, **parts}
 
 
@@ -317,7 +326,7 @@ class _Reading:
         if special is not None:
             return special(self, plain)
         parts = {k: self.value(v) for k, v in plain.items() if k != "!"}
-        if parts.keys() != set(_FIELDS[kind]):
+        if parts.keys() != set(_fields(_VALUES[kind])):
             raise SpecError(f"a {kind} came with other fields.")
         return _VALUES[kind](**parts)
 

@@ -6,7 +6,8 @@ No algorithm lives here. Strings stop at this door.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -30,11 +31,12 @@ from hedgerow.data.holders import (
     split_persons,
     warn_of_time,
 )
+from hedgerow.data.prepared import Held
 from hedgerow.data.reading import encoding
 from hedgerow.data.reading.report import DataReport, report_of, warn_of
 from hedgerow.data.rows import Rows
 from hedgerow.errors import DataError, PrivacyWarning, SpecError, warn
-from hedgerow.federation.member import Held
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
 from hedgerow.kernels.threads import using
 from hedgerow.methods.common import PRIVATE, CommonParameters
@@ -192,9 +194,10 @@ class PrivateEstimator(CommonParameters):
             ]
         met = party is not None and names is None
         called = names_of_holders(party, names)
-        self._fit_read(
-            study, recipe, read, called, parties_met=met, persons_told=person is not None
-        )
+        holders, around, kept = self._holders(study, recipe, read, called, met, person is not None)
+        with self._server(study, recipe, holders) as server:
+            train(self, study, recipe, server, around)
+        self._held_out_draws = kept  # with the new model alone: a fit that fails changes neither
         name_columns(self, X)
         self._name_classes(are_codes)
         return self
@@ -205,14 +208,13 @@ class PrivateEstimator(CommonParameters):
     def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
         """Trains on rows that are read by the names of their columns."""
         got = read_sources(self, sources, columns)
-        self._fit_read(
-            got.study,
-            got.recipe,
-            got.parts,
-            got.names,
-            parties_met=got.parties_met,
-            persons_told=columns.person is not None,
+        persons_told = columns.person is not None
+        holders, around, kept = self._holders(
+            got.study, got.recipe, got.parts, got.names, got.parties_met, persons_told
         )
+        with self._server(got.study, got.recipe, holders) as server:
+            train(self, got.study, got.recipe, server, around)
+        self._held_out_draws = kept
         return self._named()
 
     def _fit_elsewhere(self, source: Any, columns: Columns) -> Self:
@@ -221,7 +223,10 @@ class PrivateEstimator(CommonParameters):
         self.data_report_ = held.report
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
-        self._fit_held(study, recipe, [held], Circumstances(total=self._reserve(study, False)))
+        around = Circumstances(total=self._reserve(study, False))
+        with self._server(study, recipe, [held]) as server:
+            train(self, study, recipe, server, around)
+        self._held_out_draws = None
         return self._named()
 
     def _named(self) -> Self:
@@ -230,17 +235,19 @@ class PrivateEstimator(CommonParameters):
         self._name_classes()
         return self
 
-    def _fit_read(
+    def _holders(
         self,
         study: Study,
         recipe: Recipe,
         read: Sequence[encoding.Encoded],
         names: Sequence[str],
-        *,
-        parties_met: bool = False,
-        persons_told: bool = False,
-    ) -> None:
-        """Trains on rows that are read already, one part for each holder, by the holder's name."""
+        parties_met: bool,
+        persons_told: bool,
+    ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
+        """Rows that are read already, one part for each holder, and all that is charged for them.
+
+        Last the draws that hold records out, if any are.
+        """
         warn_of_time(study.parties, recipe.largest(study.schema).rounds)
         self.data_report_ = report_of(read, study.schema)
         if not study.schema.unconfirmed:
@@ -254,24 +261,16 @@ class PrivateEstimator(CommonParameters):
             total=self._reserve(study, persons_told=persons_told),
             drawn=None if kept is None else kept.part(TRAINED_ON),
         )
-        self._fit_held(study, recipe, holders, circumstances, kept)
+        return holders, circumstances, kept
 
-    def _fit_held(
-        self,
-        study: Study,
-        recipe: Recipe,
-        holders: Sequence[Held],
-        circumstances: Circumstances,
-        kept: HeldOutDraws | None = None,
-    ) -> None:
-        """`kept` goes with the new model alone: a fit that fails leaves both as they were."""
+    @contextmanager
+    def _server(self, study: Study, recipe: Recipe, holders: Sequence[Held]) -> Iterator[Server]:
+        """Over the holders' rows, with as many threads and as much of a bar as was asked for."""
         rounds = recipe.largest(study.schema).rounds_of(study.parties)
         many = study.parties > MANY_SITES
         show = self.progress or (many and sys.stderr.isatty())
         with using(self.n_jobs or 1), bar(show, rounds, at_once=many) as listener:
-            federation = in_process.open_federation(study, holders, listener)
-            train(self, study, recipe, federation, circumstances)
-        self._held_out_draws = kept
+            yield in_process.open_federation(study, holders, listener)
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         given: Schema | str | None = checked(self).schema

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.data.holders import HELD_OUT, TRAINED_ON, HeldOutDraws
 from hedgerow.errors import SignalWarning, SpecError, warn
-from hedgerow.federation.server import Federation
+from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
 from hedgerow.methods.blocks import evaluation as recipe
 from hedgerow.methods.blocks.evaluation import EvaluationTables, GroupedBy
@@ -203,7 +203,7 @@ def _trainings(models: Sequence[Any], left_by: HeldOutDraws | None) -> list[Guar
     return [replace(fit, drawn=left_by.part(TRAINED_ON)) for fit in fits]
 
 
-def on_held_out_records(model: Model, federation: Federation) -> tuple[Measured, ...]:
+def on_held_out_records(model: Model, federation: Server) -> tuple[Measured, ...]:
     """The same measures, by one more query of a study's own run: of the records it holds out."""
     study = federation.study
     tables = run(recipe.flow([model], study.schema, None, study.held_out), federation)
@@ -285,7 +285,7 @@ def _goodness(one: Measured) -> float:
 
 def _statement(
     study: Study,
-    federation: Federation,
+    federation: Server,
     note: str,
     persons_told: bool,
     total: Any,
@@ -294,7 +294,7 @@ def _statement(
 ) -> PrivacyStatement:
     said = statement(
         study,
-        federation.link.spent(),
+        federation.sites.spent(),
         federation.asked,
         simulated=True,
         slack=federation.slack,

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from hedgerow.errors import QualityWarning, SignalWarning, SpecError, warn
-from hedgerow.federation.server import Federation
+from hedgerow.federation.server import Server
 from hedgerow.methods.blocks import evaluation
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.common import DEFAULT_DELTA
@@ -139,7 +139,7 @@ def train(
     estimator: PrivateEstimator,
     study: Study,
     recipe: Recipe,
-    federation: Federation,
+    federation: Server,
     circumstances: Circumstances,
 ) -> None:
     """Drives the recipe over the federation; the estimator is then fitted.
@@ -158,7 +158,7 @@ def train(
     estimator.n_features_in_ = len(study.schema.grids)
     estimator.privacy_ = statement(
         study,
-        federation.link.spent(),
+        federation.sites.spent(),
         federation.asked,
         simulated=circumstances.simulated,
         saved_fraction=trained.saved,

@@ -11,14 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import HedgerowError, UnsupportedQuery
 from hedgerow.models.layers import Layer, NodeTests
 from hedgerow.models.losses import FirstOrder, LogLoss, Loss, PlainLogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.tree import Tree
 from hedgerow.models.validation import Strict
-from hedgerow.privacy.bundles import MOST_CANDIDATES, MOST_INTEGERS, MOST_QUERIES, length_of
-from hedgerow.privacy.pricing import once_a_query
+from hedgerow.privacy.bundles import MOST_CANDIDATES, MOST_INTEGERS, MOST_QUERIES
+from hedgerow.privacy.pricing import Priced, once_a_query, priced
 from hedgerow.privacy.queries import (
     GROUPINGS,
     STATISTICS,
@@ -37,15 +38,24 @@ MOST_SHARE_DIGITS = 10**64
 LARGEST_CLAMPED = 1 << 51
 """Below it the clamp of a record's integers is exact in floating point."""
 
-_STRICT = Strict(
-    kinds={
-        Statistic: tuple(STATISTICS.values()),
-        Groups: tuple(GROUPINGS.values()),
-        Loss: (LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder),
-    },
-    # these check themselves when built
-    opaque=(Tree, Layer, NodeTests, Split, Fold, HeldOut, Step),
-)
+
+@lru_cache(maxsize=8)
+def _strict(statistics: tuple[type, ...], groupings: tuple[type, ...]) -> Strict:
+    """For the kinds that are registered now: a new one is known from its first query on."""
+    losses = LogLoss, PlainLogLoss, SoftmaxLoss, SquaredLoss, FirstOrder
+    return Strict(
+        kinds={Statistic: statistics, Groups: groupings, Loss: losses},
+        # these check themselves when built
+        opaque=(Tree, Layer, NodeTests, Split, Fold, HeldOut, Step),
+    )
+
+
+def admitted(study: Study, bundle: Sequence[Query]) -> list[Priced]:
+    """The bundle with its prices; raises UnsupportedQuery if a site must not answer it."""
+    reason = why_not(study, bundle)
+    if reason is not None:
+        raise UnsupportedQuery(f"{reason}; a recipe may ask what it says that it asks.")
+    return [priced(study, query) for query in bundle]
 
 
 def why_not(study: Study, bundle: Sequence[Query]) -> str | None:
@@ -53,13 +63,13 @@ def why_not(study: Study, bundle: Sequence[Query]) -> str | None:
     if not 0 < len(bundle) <= MOST_QUERIES:
         return f"{len(bundle)} queries in one bundle; 1 to {MOST_QUERIES} are allowed"
     reasons = (_why_not_one(study, query) for query in bundle)
-    return next(filter(None, reasons), None) or _too_long(bundle)
+    return next(filter(None, reasons), None) or _too_long(study, bundle)
 
 
 @once_a_query
 def _why_not_one(study: Study, query: Query) -> str | None:
     return (
-        _STRICT.fields(query)
+        _strict(tuple(STATISTICS.values()), tuple(GROUPINGS.values())).fields(query)
         or _of_no_part(study, query)
         or _not_asked(study, query)
         or query.misfit(study.schema)
@@ -117,15 +127,14 @@ def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
 def _cannot_be_priced(study: Study, query: Query) -> str | None:
     """Placements and samplers have limits of their own, all public."""
     try:
-        study.cost(query)
-        if isinstance(query, Summed):
-            study.site_law(query)
-        elif math.isfinite(study.cost(query)):
+        one = priced(study, query)
+        if not isinstance(query, Summed) and math.isfinite(one.charge.cost):
             study.selection_epsilon(query)
     except (HedgerowError, OverflowError, ArithmeticError) as error:
         return str(error)
     return None
 
 
-def _too_long(bundle: Sequence[Query]) -> str | None:
-    return f"more than {MOST_INTEGERS} integers" if length_of(bundle) > MOST_INTEGERS else None
+def _too_long(study: Study, bundle: Sequence[Query]) -> str | None:
+    size = sum(priced(study, query).size for query in bundle)
+    return f"more than {MOST_INTEGERS} integers" if size > MOST_INTEGERS else None

@@ -7,12 +7,17 @@ ranges", never the name of a class of this package.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from math import prod
+from typing import Any, TypeVar
 
 from hedgerow.privacy.accounting.budget import Measure, Placement
+from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.accounting.rounding import printed
 from hedgerow.privacy.ledger.charges import Charge
+from hedgerow.privacy.mechanisms.mechanisms import NoiseLaw
 from hedgerow.privacy.mechanisms.response import BloomReports
 from hedgerow.privacy.queries import (
     BoundQuery,
@@ -21,6 +26,7 @@ from hedgerow.privacy.queries import (
     Mechanism,
     Query,
     SelectQuery,
+    Summed,
     SumQuery,
 )
 from hedgerow.privacy.queries.words import Phrase, counting
@@ -28,10 +34,6 @@ from hedgerow.privacy.study import Study
 from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split
 from hedgerow.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from hedgerow.privacy.study import Study
-
 
 # --------------------------------------------------------------------------------------------------
 # What follows from a study and a query alone is worked out once for each query.
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 REMEMBERED = "_remembered"
 AQuery = TypeVar("AQuery")
 Result = TypeVar("Result")
-Follows = Callable[["Study", AQuery], Result]
+Follows = Callable[[Study, AQuery], Result]
 
 
 class _Remembered:
@@ -74,15 +76,62 @@ def once_a_query(function: Follows[AQuery, Result]) -> Follows[AQuery, Result]:
     return remembered
 
 
-# --------------------------------------------------------------------------------- words of queries
-def charges_of(bundle: Sequence[Query], study: Study) -> list[Charge]:
-    """What the bundle costs a record, by region."""
-    return [_charge(study, query) for query in bundle]
+# ------------------------------------------------------------------------------------------- prices
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Of a sum: so many integers of so many units per 1.0, and the noise that each site adds.
+
+    Noise is drawn in units that are `refinement` times finer.
+    """
+
+    query: Summed
+    size: int
+    unit: int
+    refinement: int
+    of_site: NoiseLaw
+    release: Release
+    slack: Fraction
+
+    @property
+    def scale(self) -> int:
+        """Integer units per 1.0 of what leaves a site."""
+        return self.unit * self.refinement
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A query with all that both halves of a round need to know of it; a choice has no noise."""
+
+    query: Query
+    charge: Charge
+    phrase: Phrase
+    mechanism: str
+    noise: Noise | None
+
+    @property
+    def size(self) -> int:
+        """Integers that leave each site."""
+        return 0 if self.noise is None else self.noise.size
 
 
 @once_a_query
-def _charge(study: Study, query: Query) -> Charge:
-    return study.charge(query.region, study.cost(query), describe(query, study))
+def priced(study: Study, query: Query) -> Priced:
+    """For queries that were admitted: a hostile one can make this raise."""
+    charge = study.charge(query.region, study.cost(query), describe(query, study))
+    noise = _noise(study, query) if isinstance(query, SumQuery | BoundQuery) else None
+    return Priced(query, charge, phrase_of(query), mechanism_of(query, study), noise)
+
+
+def _noise(study: Study, query: Summed) -> Noise:
+    return Noise(
+        query,
+        prod(query.shape),
+        study.unit(query),
+        study.refinement(query),
+        study.site_law(query),
+        study.release(query),
+        study.slack(query),
+    )
 
 
 def entry_charges(study: Study) -> list[Charge]:
@@ -93,6 +142,7 @@ def entry_charges(study: Study) -> list[Charge]:
     return [study.charge(EVERYONE, study.entry_cost, what)]
 
 
+# --------------------------------------------------------------------------------- words of queries
 def phrase_of(query: Query) -> Phrase:
     """What is asked, of whichever records."""
     match query:

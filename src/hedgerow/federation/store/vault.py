@@ -30,14 +30,50 @@ from hedgerow.privacy.ledger.store import (
     no_hook,
     sync_file,
 )
+from hedgerow.secagg.client import Fresh
 from hedgerow.secagg.envelope import LedgerHead, MessageKind, SignedHeader
 from hedgerow.secagg.keys import COORDINATOR, Identity
 from hedgerow.secagg.memory import StoredRound
 
-__all__ = ["ROUNDS_KEPT", "StudyMemory", "Vault", "exclusive", "open_ledger"]
+__all__ = ["ROUNDS_KEPT", "StudyStore", "Vault", "exclusive", "open_ledger"]
 
 _OF_A_ROUND = (MessageKind.MASKED, MessageKind.SIGNED_SET, MessageKind.SHARES)
 """Messages whose ledger head is that of the very entry that was written to send them."""
+
+
+Observer = Callable[[Sequence[Charge], LedgerHead, StoredRound], None]
+"""Sees a round in its transaction: charged and masked, not yet kept. What it raises undoes all."""
+
+
+def unobserved(charges: Sequence[Charge], head: LedgerHead, record: StoredRound) -> None:
+    """Nobody looks."""
+
+
+class StudyStore(StudyMemory):
+    """One study in the vault: its memory, and the transaction of its rounds."""
+
+    def __init__(
+        self, vault: Vault, store: Store, tables: VaultTables, peers: PeerHeads, study: str
+    ) -> None:
+        super().__init__(store, vault.ledger, tables, peers, study)
+        self._vault = vault
+        self.observer: Observer = unobserved
+
+    def head(self) -> LedgerHead:
+        return self._vault.head(self._study)
+
+    def enter(self, charges: Sequence[Charge]) -> None:
+        self._vault.enter(charges)
+
+    def transact(
+        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
+    ) -> bytes:
+        def observed(head: LedgerHead) -> StoredRound:
+            record = mask(head)
+            self.observer(charges, head, record)
+            return record
+
+        return self._vault.release(charges, begun.run_id, begun.round, observed)
 
 
 class Vault:
@@ -52,7 +88,7 @@ class Vault:
         self._store, self._identity, self._lock = store, identity, lock
         self._tables = VaultTables(store, identity.derive("rows of a vault"))
         self._peers = PeerHeads(store, self._tables)
-        self._memories: dict[str, StudyMemory] = {}
+        self._memories: dict[str, StudyStore] = {}
         bring_up_to_date(store, self._tables)
         self.ledger.verify()
         self._tables.check()
@@ -79,10 +115,10 @@ class Vault:
         self._lock.close()
 
     # -------------------------------------------------------------------------------- serving
-    def memory(self, study: str) -> StudyMemory:
+    def memory(self, study: str) -> StudyStore:
         """One for each study, however often it is asked for."""
         if study not in self._memories:
-            made = StudyMemory(self._store, self.ledger, self._tables, self._peers, study)
+            made = StudyStore(self, self._store, self._tables, self._peers, study)
             self._memories.setdefault(study, made)
         return self._memories[study]
 

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hedgerow.errors import UnsupportedQuery
-from hedgerow.federation.client import Endpoint
-from hedgerow.federation.exchange import Collected, Direct, Post
-from hedgerow.federation.link import SecureLink
-from hedgerow.federation.member import Held, Member
-from hedgerow.federation.policy import Policy
-from hedgerow.federation.server import Federation
-from hedgerow.kernels.threads import using
+from hedgerow.data.prepared import Held, StudyRows
+from hedgerow.errors import PartyRefused
+from hedgerow.federation import response
+from hedgerow.federation.client import Client, refused_with
+from hedgerow.federation.exchange import Accept, Collected, Letters, Missed, Patience, Quorum
+from hedgerow.federation.secure_sites import SecureSites
+from hedgerow.federation.server import Server, Sites
+from hedgerow.kernels.threads import count, each, using
 from hedgerow.privacy.accounting.budget import Cost
-from hedgerow.privacy.admission import why_not
+from hedgerow.privacy.admission import admitted
 from hedgerow.privacy.ledger.charges import ENTRY_ID, Charge, MemoryLedger
 from hedgerow.privacy.ledger.events import short_text
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
-from hedgerow.privacy.pricing import entry_charges
-from hedgerow.privacy.queries import Query
+from hedgerow.privacy.pricing import Priced, entry_charges
 from hedgerow.privacy.statement.record import Listener, silent
 from hedgerow.privacy.study import Study
-from hedgerow.secagg.client import Site
+from hedgerow.secagg.client import Fresh, Site
 from hedgerow.secagg.envelope import EMPTY_LEDGER, LedgerHead
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
@@ -37,38 +36,34 @@ def open_federation(
     study: Study,
     holders: Sequence[Held],
     listener: Listener = silent,
-) -> Federation:
-    """A federation over the holders' rows."""
-    link = OneHolder(study, holders[0]) if len(holders) == 1 else InProcess(study, holders)
-    return Federation(study, link, MemoryLedger(study.limit), listener)
+) -> Server:
+    """A server over the holders' rows."""
+    sites: Sites = OneHolder(study, *holders) if len(holders) == 1 else InProcess(study, holders)
+    return Server(study, sites, MemoryLedger(study.limit), listener)
 
 
 class OneHolder:
     """One site that holds all rows: it charges, draws all the noise and answers."""
 
     def __init__(self, study: Study, rows: Held) -> None:
-        self.study = study
-        self.member = Member(study, rows, Policy.open())
+        self.study, self.rows = study, StudyRows(study, rows)
         self.ledger = MemoryLedger(study.limit)
         if entry := entry_charges(study):
             self.ledger.reserve_once(entry, ENTRY_ID)
 
-    def round(self, number: int, bundle: Sequence[Query]) -> Collected:
+    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
         """The same order as over a wire: admitted, charged, computed. Nothing is serialised."""
-        self.member.require_open()
-        reason = why_not(self.study, bundle)
-        if reason is not None:
-            raise UnsupportedQuery(f"{reason}; a recipe may ask what it says that it asks.")
-        self.ledger.reserve(self.member.charges(bundle), f"round {number}")
-        response = self.member.respond(bundle, SecretRandomness())
-        sent = 8 * len(response.vector)
-        return Collected(response.vector, (response.picks,), sent, 0, (0,))
+        self.rows.require_open()
+        asked = admitted(self.study, [one.query for one in asked])
+        self.ledger.reserve([one.charge for one in asked], f"round {number}")
+        left = response.respond(self.rows, asked, SecretRandomness())
+        return Collected(left.vector, (left.picks,), 8 * len(left.vector), 0, (0,))
 
     def spent(self) -> Cost:
         return self.ledger.spent(self.study.account)
 
 
-class RamSafe(MemoryInRam):
+class RamStore(MemoryInRam):
     """What a simulated site keeps, for as long as the process lives."""
 
     def __init__(self, limit: Cost) -> None:
@@ -80,46 +75,55 @@ class RamSafe(MemoryInRam):
         """Where the ledger ended with the last round."""
         return self._last
 
-    def release(
-        self,
-        charges: Sequence[Charge],
-        run_id: bytes,
-        round: int,
-        mask: Callable[[LedgerHead], StoredRound],
+    def enter(self, charges: Sequence[Charge]) -> None:
+        self.ledger.reserve_once(charges, ENTRY_ID)
+
+    def transact(
+        self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
     ) -> bytes:
-        receipt = self.ledger.reserve(charges, f"round {round}")
+        receipt = self.ledger.reserve(charges, f"round {begun.round}")
         record = mask(LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent)))
         self.store(record)
         self._last = record.ledger
         return record.message
 
-    def enter(self, charges: Sequence[Charge]) -> None:
-        self.ledger.reserve_once(charges, ENTRY_ID)
 
-
-class InProcess(SecureLink):
+class InProcess(SecureSites):
     """Several sites in one process, each behind its own end of the wire."""
 
     def __init__(self, study: Study, holders: Sequence[Held]) -> None:
         identities = [Identity.generate() for _ in holders]
         own = Identity.generate()
         roster = Roster(tuple(i.public for i in identities), own.public)
-        parameters = Parameters.of(study.parameters)
         with using(1):  # sites are on threads of their own, so their rows are not in blocks
-            self.endpoints = [
-                _endpoint(study, rows, identity, roster, place)
+            self.clients = [
+                _client(study, rows, identity, roster, place)
                 for place, (rows, identity) in enumerate(zip(holders, identities, strict=True))
             ]
+        coordinator = Coordinator(own, roster, Parameters.of(study.parameters), study.hash)
         names = [str(place) for place in range(len(holders))]
-        carrier = Direct(dict(zip(names, (end.handle for end in self.endpoints), strict=True)))
-        coordinator = Coordinator(own, roster, parameters, study.hash)
-        super().__init__(study, coordinator, Post(carrier, names))
+        super().__init__(study, coordinator, self._call, Patience(names))
         self.enter()
 
+    def _call(self, letters: Letters, accept: Accept, quorum: Quorum) -> Missed:
+        """The exchange: everybody answers at once, on threads if there are several."""
+        replies = dict[int, bytes]()
+        if count() > 1:
+            answers = each(lambda site: self.clients[site].handle(letters[site]), letters)
+            replies.update(zip(letters, answers, strict=True))
+        else:
+            for site, letter in letters.items():
+                replies[site] = self.clients[site].handle(letter)
+        for site, reply in replies.items():
+            code = refused_with(reply)
+            if code is not None:
+                raise PartyRefused(code, str(site))
+            accept(site, reply)
+        return Missed()
 
-def _endpoint(study: Study, rows: Held, identity: Identity, roster: Roster, me: int) -> Endpoint:
-    safe = RamSafe(study.limit)
+
+def _client(study: Study, rows: Held, identity: Identity, roster: Roster, me: int) -> Client:
+    store = RamStore(study.limit)
     parameters, pins = Parameters.of(study.parameters), roster.fingerprints
-    site = Site(identity, roster, me, parameters, study.hash, safe, pins=pins)
-    member = Member(study, rows, Policy.open())
-    return Endpoint(member, site, safe, safe.head)
+    site = Site(identity, roster, me, parameters, study.hash, store, pins=pins)
+    return Client(StudyRows(study, rows), site, store)

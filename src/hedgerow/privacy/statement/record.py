@@ -63,11 +63,14 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A public event: a round was opened or answered."""
+    """A public event: a round was opened or answered, or there is a note for people who watch."""
 
-    round: int
-    queries: tuple[Query, ...]
-    done: bool
+    round: int = 0
+    queries: tuple[Query, ...] = ()
+    done: bool = False
+    note: str = ""
+    sites: tuple[str, ...] = ()
+    """Whom the note is about."""
 
 
 Listener = Callable[[Progress], None]

@@ -12,9 +12,7 @@ from typing import Any
 from hedgerow.privacy.accounting.budget import Cost
 from hedgerow.privacy.accounting.coalition import Release
 from hedgerow.privacy.accounting.guarantee import INFINITY, Guarantee, guarantee_of_words
-from hedgerow.privacy.ledger.charges import Charge
-from hedgerow.privacy.pricing import label_mechanism, mechanism_of, phrase_of
-from hedgerow.privacy.queries import BoundQuery, Query, SumQuery
+from hedgerow.privacy.pricing import Priced, label_mechanism
 from hedgerow.privacy.queries.words import Phrase, condensed
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Test
@@ -55,20 +53,15 @@ class Spending:
     part: float
 
 
-def asked_in(
-    number: int, queries: Sequence[Query], charges: Sequence[Charge], study: Study
-) -> list[Asked]:
-    return [
-        Asked(
-            round=number,
-            region=query.region,
-            cost=charge.cost,
-            phrase=phrase_of(query),
-            mechanism=mechanism_of(query, study),
-            release=study.release(query) if isinstance(query, SumQuery | BoundQuery) else None,
-        )
-        for query, charge in zip(queries, charges, strict=True)
-    ]
+def asked_in(number: int, one: Priced) -> Asked:
+    return Asked(
+        round=number,
+        region=one.query.region,
+        cost=one.charge.cost,
+        phrase=one.phrase,
+        mechanism=one.mechanism,
+        release=None if one.noise is None else one.noise.release,
+    )
 
 
 def paid_on_entering(study: Study) -> list[Asked]:
@@ -111,14 +104,9 @@ def paid(asked: Iterable[Asked]) -> Cost:
     return sum((query.cost for query in asked), Fraction(0))
 
 
-def price(queries: Sequence[Query], study: Study) -> Cost:
+def price(bundle: Iterable[Priced]) -> Cost:
     """What the most charged record pays for queries that are asked together."""
-    bare = Phrase("")
-    charged = [
-        Asked(round=1, region=query.region, cost=study.cost(query), phrase=bare, mechanism="")
-        for query in queries
-    ]
-    return paid(worst_path(charged))
+    return paid(worst_path([asked_in(1, one) for one in bundle]))
 
 
 def by_mechanism(path: Sequence[Asked], whole: Cost) -> tuple[Part, ...]:

@@ -1,0 +1,269 @@
+"""Rounds over an exchange: what was asked, what came, and what to do when it did not.
+
+    first        JOIN -> KEYS, OPEN: an epoch of all who are there (attendance.py)
+    every round  ROUND -> MASKED, [SURVIVORS -> SIGNED_SET], UNMASK -> SHARES
+
+In trouble, the cheapest first: the same round is asked again, which costs nothing; with enough
+others it goes on without the silent; a site whose process was started anew is back with a new
+epoch of the same run. Only a round that can never be opened is void, and then its charge stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from hedgerow.errors import RoundFailed, SpecError
+from hedgerow.federation.attendance import Attendance
+from hedgerow.federation.exchange import (
+    Accept,
+    Collected,
+    Exchange,
+    Letters,
+    Missed,
+    Patience,
+    Quorum,
+)
+from hedgerow.federation.journal import NO_JOURNAL, Answered, AskedRound, Journal, Void
+from hedgerow.federation.wire import Bundle, Sender
+from hedgerow.privacy.accounting.budget import Cost
+from hedgerow.privacy.pricing import Priced
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import Reader
+from hedgerow.secagg.envelope import Header
+from hedgerow.secagg.opening import BadShares, Opened
+from hedgerow.secagg.server import Coordinator, SecureSum
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """A round that was asked and not yet answered: to be asked again in the same words."""
+
+    asked: AskedRound
+    encoded: Bundle
+
+    @property
+    def wanted(self) -> tuple[int, ...]:
+        """All participants, or those that were settled on before."""
+        return self.asked.members or self.asked.participants
+
+
+class SecureSites:
+    """Several sites and a coordinator that sees only masked vectors."""
+
+    def __init__(
+        self,
+        study: Study,
+        coordinator: Coordinator,
+        exchange: Exchange,
+        patience: Patience,
+        journal: Journal = NO_JOURNAL,
+    ) -> None:
+        self.study, self.coordinator, self.exchange = study, coordinator, exchange
+        self.patience, self.journal = patience, journal
+        self.attendance = Attendance(study, coordinator, exchange, patience, journal)
+        self._begin_names(coordinator.attempt)
+        self._under_way: UnderWay | None = None
+
+    def enter(self) -> None:
+        self.attendance.enter()
+        self._begin_names(self.coordinator.attempt)
+
+    def spent(self) -> Cost:
+        return self.attendance.spent()
+
+    # ---------------------------------------------------------------------------------- rounds
+    def round(self, number: int, asked: Sequence[Priced]) -> Collected:
+        kept = self.journal.recorded(number)
+        if kept is not None:
+            return self._replayed(kept, asked)
+        under_way, sent = self._begin(number, asked), Traffic()
+        secure = self._started(number, asked, under_way)
+        letters, keep = self._letters(secure, under_way), sent.kept(secure.accept_masked)
+        quorum = self._quorum(secure, under_way)
+        try:
+            missed = self.exchange(sent.put(letters), keep, quorum)
+            if missed.lacking:
+                letters = self._fuller(secure, letters, missed)
+                missed = self._with(missed, self.exchange(sent.put(letters), keep, quorum))
+            self._settle(secure, under_way, missed)
+            opened = self._uncover(secure, sent)
+        except RoundFailed as error:
+            self._fail(number, under_way, error)
+            raise
+        return self._answered(secure, opened, sent)
+
+    def _begin(self, number: int, bundle: Sequence[Priced]) -> UnderWay:
+        """What to ask, and of whom; as before if it was asked before."""
+        if self._under_way is not None and self._under_way.asked.round == number:
+            return self._under_way
+        asked = self.journal.under_way()
+        if asked is None or asked.round != number:
+            self.attendance.needs_epoch |= self.sender.is_full  # names go with their epoch
+            self.attendance.renew(bundle)
+            encoded = self._encoded(self.coordinator.attempt, bundle)
+            everyone = tuple(sorted(self.attendance.present))
+            asked = AskedRound(number, self.coordinator.attempt, _digest(encoded), everyone)
+            self.journal.asked(asked, self.coordinator.heads)
+        else:
+            encoded = self._encoded_again(asked.attempt, asked.digest, number, bundle)
+            self.attendance.present = frozenset(asked.participants)
+        self._under_way = UnderWay(asked, encoded)
+        return self._under_way
+
+    def _started(self, number: int, bundle: Sequence[Priced], under_way: UnderWay) -> SecureSum:
+        picks = sum(one.noise is None for one in bundle)
+        size = max(sum(one.size for one in bundle), 1)
+        questions, who = under_way.encoded.questions, under_way.asked.participants
+        return self.coordinator.start(questions, size, who, picks, round=number)
+
+    def _letters(self, secure: SecureSum, under_way: UnderWay) -> Letters:
+        definitions = under_way.encoded.definitions
+        plain = secure.requests(dict.fromkeys(under_way.asked.participants, definitions))
+        return {site: plain[site] for site in under_way.wanted}
+
+    def _fuller(self, secure: SecureSum, letters: Letters, missed: Missed) -> Letters:
+        """For sites that lack a definition all of them; for those who are silent the same."""
+        whole = secure.requests(dict.fromkeys(missed.lacking, self.sender.everything()))
+        return {site: letters[site] for site in missed.silent} | whole
+
+    def _with(self, first: Missed, second: Missed) -> Missed:
+        restarted, slow = first.restarted | second.restarted, first.slow | second.slow
+        return replace(second, restarted=restarted, slow=slow)
+
+    def _quorum(self, secure: SecureSum, under_way: UnderWay) -> Quorum:
+        needed = self._needed(under_way)
+        asks = self.patience.timing.asks
+        return Quorum(lambda more: len(secure.arrived) + more >= needed, asks)
+
+    def _needed(self, under_way: UnderWay) -> int:
+        return len(under_way.asked.members) or self.attendance.threshold
+
+    def _settle(self, secure: SecureSum, under_way: UnderWay, missed: Missed) -> None:
+        """From here on it is opened for these or for nobody: sites sign one set a round."""
+        waiting, arrived = missed.silent | missed.lacking, len(secure.arrived)
+        self.attendance.doubt(missed.slow)
+        if missed.restarted:
+            self.attendance.needs_epoch = True
+            self.patience.note("started anew", missed.restarted)
+        if arrived < self._needed(under_way) <= arrived + len(waiting):
+            self.attendance.end(waiting, f"round {secure.round}", arrived)
+        if under_way.asked.members and secure.arrived != set(under_way.asked.members):
+            raise RoundFailed(
+                f"round {secure.round}: sites that it was to be opened for were started anew. "
+                "Nothing was opened; the charge stays."
+            )
+        if waiting:
+            self.patience.note("goes on without", waiting)
+
+    def _uncover(self, secure: SecureSum, sent: Traffic) -> Opened:
+        letters, members = secure.close(), tuple(sorted(secure.arrived))
+        if self._under_way is not None:
+            asked = replace(self._under_way.asked, members=members)
+            self._under_way = replace(self._under_way, asked=asked)
+        self.journal.closed(secure.round, members)
+        threshold = self.attendance.threshold
+        if letters:
+            enough = Quorum(lambda more: len(secure.signed) + more >= threshold, asks=1)
+            self._ask(secure, sent.put(letters), sent.kept(secure.accept_signature), enough)
+        enough = Quorum(lambda more: secure.missing() is None or more > 0, asks=1)
+        self._ask(secure, sent.put(secure.unmask()), sent.kept(secure.accept_shares), enough)
+        return secure.opened()
+
+    def _ask(self, secure: SecureSum, letters: Letters, keep: Accept, quorum: Quorum) -> None:
+        """Those who were started anew answer for stored rounds; who has none stored never will."""
+        missed = self.exchange(letters, keep, quorum)
+        self.attendance.doubt(missed.slow)
+        if quorum.is_met(0):
+            return
+        if missed.restarted:
+            names = ", ".join(self.patience.named(missed.restarted))
+            raise RoundFailed(
+                f"round {secure.round}: {names} cannot answer for it any more. Nothing was "
+                "opened; the charge stays."
+            )
+        there = len(secure.arrived) - len(missed.silent)
+        self.attendance.end(missed.silent, f"round {secure.round}", there)
+
+    def _answered(self, secure: SecureSum, opened: Opened, sent: Traffic) -> Collected:
+        assert self._under_way is not None
+        asked = self._under_way.asked
+        picks = tuple(opened.picks[place] for place in opened.members)
+        bytes_out, bytes_in = sent.total
+        collected = Collected(opened.values, picks, bytes_out, bytes_in, opened.members)
+        answered = Answered(asked.round, asked.attempt, asked.digest, collected)
+        self.attendance.opened(opened.members)
+        self.journal.answered(answered, self.coordinator.heads, secure.receipts)
+        self._under_way = None
+        return collected
+
+    def _fail(self, number: int, under_way: UnderWay, error: RoundFailed) -> None:
+        if isinstance(error, BadShares):
+            self.attendance.exclude(error.parties)
+        self.attendance.needs_epoch, self._under_way = True, None
+        attempt, digest = self.coordinator.attempt, _digest(under_way.encoded)
+        self.journal.void(Void(number, attempt, digest, str(error)), self.coordinator.heads)
+
+    # ---------------------------------------------------------------------------------- replay
+    def _replayed(self, kept: Answered | Void, bundle: Sequence[Priced]) -> Collected:
+        """The answer of the record, if it is one to this question; nobody is asked."""
+        self._encoded_again(kept.attempt, kept.digest, kept.round, bundle)
+        if isinstance(kept, Void):
+            raise RoundFailed(kept.reason)
+        self.attendance.present = frozenset(kept.collected.members)
+        return kept.collected
+
+    def _begin_names(self, attempt: int) -> None:
+        """Nothing has a name yet in the epoch of that attempt."""
+        self.sender, self._names_of = Sender(), attempt
+
+    def _encoded(self, attempt: int, bundle: Sequence[Priced]) -> Bundle:
+        """In the words of the epoch: they depend on what it has heard."""
+        if attempt != self._names_of:
+            self._begin_names(attempt)
+        return self.sender.encode([one.query for one in bundle])
+
+    def _encoded_again(
+        self, attempt: int, digest: str, number: int, bundle: Sequence[Priced]
+    ) -> Bundle:
+        encoded = self._encoded(attempt, bundle)
+        if _digest(encoded) != digest:
+            raise SpecError(
+                f"round {number} asks something else than the record says that was asked: this is "
+                "not the same study, or not the same release of hedgerow. Nothing was sent; resume "
+                "with the files and the release that the run was begun with, or begin a new run."
+            )
+        return encoded
+
+
+class Traffic:
+    """Bytes of the site that sends and gets most, exchange by exchange."""
+
+    def __init__(self) -> None:
+        self._out, self._in = list[int](), list[int]()
+
+    @property
+    def total(self) -> tuple[int, int]:
+        """Sent by a site, and received by it."""
+        return sum(self._out), sum(self._in)
+
+    def put(self, letters: Letters) -> Letters:
+        self._in.append(max(map(len, letters.values()), default=0))
+        self._out.append(0)
+        return letters
+
+    def kept(self, accept: Callable[[bytes], None]) -> Accept:
+        """Takes the answer if that site wrote it: a carrier may mix letters up."""
+
+        def keep(site: int, answer: bytes) -> None:
+            require(Header.read(Reader(answer)).sender == site, Code.BAD_MESSAGE, site)
+            accept(answer)
+            self._out[-1] = max(self._out[-1], len(answer))
+
+        return keep
+
+
+def _digest(encoded: Bundle) -> str:
+    return hashlib.sha256(encoded.questions).hexdigest()
