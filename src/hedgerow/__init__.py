@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hedgerow.methods.plan import Plan, plan
     from hedgerow.methods.saving import load
     from hedgerow.methods.topdown import TopDownTreeClassifier
-    from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+    from hedgerow.methods.tree import TreeClassifier, TreeRegressor
     from hedgerow.privacy.mechanisms.response import BloomReports
     from hedgerow.report.evaluation import Evaluation
     from hedgerow.report.importances import importances, shape
@@ -90,7 +90,7 @@ _HOMES = {
     "hedgerow.methods.plan": ("Plan", "plan"),
     "hedgerow.methods.saving": ("load",),
     "hedgerow.methods.topdown": ("TopDownTreeClassifier",),
-    "hedgerow.methods.tree_estimators": ("TreeClassifier", "TreeRegressor"),
+    "hedgerow.methods.tree": ("TreeClassifier", "TreeRegressor"),
     "hedgerow.methods.blocks.screening": ("Refinement",),
     "hedgerow.privacy.mechanisms.response": ("BloomReports",),
     "hedgerow.report.picture": ("draw_tree",),

@@ -21,7 +21,7 @@ from hedgerow.methods.extra_trees import ExtraTreesClassifier
 from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
 from hedgerow.methods.gubler import HistogramTreeClassifier
 from hedgerow.methods.topdown import TopDownTreeClassifier
-from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+from hedgerow.methods.tree import TreeClassifier, TreeRegressor
 from hedgerow.schema.grids import uniform_edges
 from hedgerow.schema.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
 from studies.datasets import LEFT_OUT, declared, folder, whole

@@ -14,7 +14,7 @@ from hedgerow.methods.liu import ExtraTrees, LeanOn, SplitRule
 from hedgerow.methods.maddock import NAMED, Boosted, Splits, Updates
 from hedgerow.methods.method import Recipe
 from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
-from hedgerow.methods.tree import ScreenedTree
+from hedgerow.methods.tree import ScreenedClassTree, ScreenedTree
 from hedgerow.methods.wang import Finding, PerTable, TopDown
 from hedgerow.privacy.queries import Mechanism
 
@@ -33,8 +33,7 @@ ALL: tuple[Recipe, ...] = (
     NAMED["DP-TR Newton IH"](3, 3),
     NAMED["DP-RF"](3, 3),
     NAMED["DP-TR Batch IH EBM p=0.25"](4, 3),
-    ScreenedTree(max_depth=3),
-    ScreenedTree(max_depth=2, merge_equal_labels=True),
+    *(kind(**tried) for kind in (ScreenedTree, ScreenedClassTree) for tried in kind.tried),
     GuidedForest(n_trees=3, max_depth=3),
     RegressionBoost(n_trees=3, max_depth=2),
     ExtraTrees(n_trees=3, max_depth=4, max_features=2),

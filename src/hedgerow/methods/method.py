@@ -160,7 +160,7 @@ class Method:
 
 
 METHODS: dict[str, type[Method]] = {}
-"""By name, as policies and reports have it."""
+"""By class: two may have one name for policies and reports, if one of them has more parameters."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
@@ -170,7 +170,7 @@ def method(name: str, *, tried: tuple[Values, ...]) -> Callable[[type[M]], type[
     def register(cls: type[M]) -> type[M]:
         made: Any = dataclass(kw_only=True, eq=True, unsafe_hash=True)(cls)
         made.name, made.tried = name, tried
-        METHODS[name] = made
+        METHODS[cls.__name__] = made
         return cls
 
     return register
