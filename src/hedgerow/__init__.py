@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hedgerow.methods.choose import choose
     from hedgerow.methods.evaluate import evaluate
     from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-    from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
+    from hedgerow.methods.forest import ForestClassifier, ForestRegressor
     from hedgerow.methods.gubler import HistogramTreeClassifier
     from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.ledger import Ledger
@@ -82,7 +82,7 @@ _HOMES = {
     "hedgerow.methods.choose": ("choose",),
     "hedgerow.methods.evaluate": ("evaluate",),
     "hedgerow.methods.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
-    "hedgerow.methods.forest_estimators": ("ForestClassifier", "ForestRegressor"),
+    "hedgerow.methods.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.methods.gubler": ("HistogramTreeClassifier",),
     "hedgerow.methods.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.methods.ledger": ("Ledger",),

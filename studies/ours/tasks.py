@@ -18,7 +18,7 @@ from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.screening import Refinement
 from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
 from hedgerow.methods.extra_trees import ExtraTreesClassifier
-from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
+from hedgerow.methods.forest import ForestClassifier, ForestRegressor
 from hedgerow.methods.gubler import HistogramTreeClassifier
 from hedgerow.methods.topdown import TopDownTreeClassifier
 from hedgerow.methods.tree import TreeClassifier, TreeRegressor

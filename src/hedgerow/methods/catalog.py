@@ -34,7 +34,7 @@ ALL: tuple[Recipe, ...] = (
     NAMED["DP-RF"](3, 3),
     NAMED["DP-TR Batch IH EBM p=0.25"](4, 3),
     *(kind(**tried) for kind in (ScreenedTree, ScreenedClassTree) for tried in kind.tried),
-    GuidedForest(n_trees=3, max_depth=3),
+    *(GuidedForest(**tried) for tried in GuidedForest.tried),
     RegressionBoost(n_trees=3, max_depth=2),
     ExtraTrees(n_trees=3, max_depth=4, max_features=2),
     ExtraTrees(n_trees=2, max_depth=2, subsample=2),
