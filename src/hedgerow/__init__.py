@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     )
     from hedgerow.federation.policy import Policy
     from hedgerow.methods.blocks.screening import Refinement
-    from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.methods.boosting_classes import BoostedTreesClassifier
+    from hedgerow.methods.boosting_numbers import BoostedTreesRegressor
     from hedgerow.methods.choose import choose
     from hedgerow.methods.evaluate import evaluate
     from hedgerow.methods.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from hedgerow.methods.gubler import HistogramTreeClassifier
     from hedgerow.methods.kary_forest import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.ledger import Ledger
+    from hedgerow.methods.maddock import ComponentBoostingClassifier, ComponentBoostingRegressor
     from hedgerow.methods.median_forest import MedianForestClassifier, MedianForestRegressor
     from hedgerow.methods.plan import Plan, plan
     from hedgerow.methods.saving import load
@@ -78,7 +80,8 @@ _HOMES = {
         "TooFewParties",
         "UnsupportedQuery",
     ),
-    "hedgerow.methods.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
+    "hedgerow.methods.boosting_classes": ("BoostedTreesClassifier",),
+    "hedgerow.methods.boosting_numbers": ("BoostedTreesRegressor",),
     "hedgerow.methods.choose": ("choose",),
     "hedgerow.methods.evaluate": ("evaluate",),
     "hedgerow.methods.extra_trees": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
@@ -86,6 +89,7 @@ _HOMES = {
     "hedgerow.methods.gubler": ("HistogramTreeClassifier",),
     "hedgerow.methods.kary_forest": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.methods.ledger": ("Ledger",),
+    "hedgerow.methods.maddock": ("ComponentBoostingClassifier", "ComponentBoostingRegressor"),
     "hedgerow.methods.median_forest": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.methods.plan": ("Plan", "plan"),
     "hedgerow.methods.saving": ("load",),
@@ -116,6 +120,8 @@ __all__ = [
     "BoostedTreesRegressor",
     "BudgetExceeded",
     "Categorical",
+    "ComponentBoostingClassifier",
+    "ComponentBoostingRegressor",
     "ComputationFailed",
     "DataError",
     "DataWarning",

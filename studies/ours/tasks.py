@@ -16,7 +16,8 @@ from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.blocks.leaves import merge_equal_labels
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.screening import Refinement
-from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+from hedgerow.methods.boosting_classes import BoostedTreesClassifier
+from hedgerow.methods.boosting_numbers import BoostedTreesRegressor
 from hedgerow.methods.extra_trees import ExtraTreesClassifier
 from hedgerow.methods.forest import ForestClassifier, ForestRegressor
 from hedgerow.methods.gubler import HistogramTreeClassifier

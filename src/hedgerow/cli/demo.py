@@ -14,7 +14,7 @@ from rich.table import Table
 
 from hedgerow.cli.console import Json, Quiet, on_terminal, say_json
 from hedgerow.cli.writing import Force, check_output
-from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+from hedgerow.methods.boosting_classes import BoostedTreesClassifier
 from hedgerow.privacy.statement.record import RunRecord
 from hedgerow.report.importances import importances
 from hedgerow.report.page.sections import many

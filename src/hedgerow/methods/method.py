@@ -126,18 +126,23 @@ class Method:
 
     @property
     def needs(self) -> Needs:
+        """What a study must be for it."""
         return Needs()
 
     def asks(self, schema: Schema) -> QueryKinds:
+        """All kinds of query its flow may put under this schema."""
         raise NotImplementedError
 
     def grid(self, schema: Schema) -> Schema:
+        """The schema on the public grid that its flow works with."""
         return schema
 
     def largest(self, schema: Schema) -> Size:
+        """The most that its flow asks, whatever the rows are."""
         raise NotImplementedError
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        """Grows the model; `schema` is on its own grid, `rng` is public."""
         raise NotImplementedError
 
     def check(self) -> None:

@@ -8,8 +8,8 @@ Each function returns an ordinary estimator. The table of all of them: `hedgerow
 from __future__ import annotations
 
 from hedgerow.methods import gubler as gubler
+from hedgerow.methods import maddock as maddock
 from hedgerow.papers import consul as consul
 from hedgerow.papers import liu as liu
-from hedgerow.papers import maddock as maddock
 from hedgerow.papers import wang as wang
 from hedgerow.papers.table import METHODS as METHODS
