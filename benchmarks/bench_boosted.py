@@ -26,6 +26,7 @@ from sklearn.model_selection import train_test_split
 
 import hedgerow as hr
 from hedgerow.kernels.warming import warm
+from hedgerow.methods.maddock import NAMED
 from studies import datasets
 
 LIMIT_SETS = ("adult", "bank", "credit_default")
@@ -97,10 +98,9 @@ def both_aucs(known: datasets.Dataset, split: int) -> tuple[float, float]:
     hit = known.y == known.schema.classes[1]
     X = coded(known.X)
     theirs = reference(DEPTH, TREES, BINS).fit(X.iloc[train], hit[train])
-    ours = hr.BoostedTreesClassifier(
+    ours = hr.ComponentBoostingClassifier(
         at_quantiles(known.schema, known.X.iloc[train]),
         placement="nowhere",
-        method="components",
         split="histogram",
         n_trees=TREES,
         max_depth=DEPTH,
@@ -118,8 +118,10 @@ def adult(data: Path) -> Iterator[Row]:
     X = coded(known.X)
     hit = known.y == known.schema.classes[1]
     theirs = _seconds(lambda: reference(DEPTH, TREES, 32).fit(X, hit))
-    for method in ("default", "DP-TR Newton", "DP-TR Newton IH EBM", "DP-TR Batch IH EBM p=0.25"):
-        model = hr.BoostedTreesClassifier(known.schema, 1.0, 1e-6, method=method)
+    named = ("DP-TR Newton", "DP-TR Newton IH EBM", "DP-TR Batch IH EBM p=0.25")
+    makes = {"default": hr.BoostedTreesClassifier, **{name: NAMED[name] for name in named}}
+    for method, make in makes.items():
+        model = make(known.schema, 1.0, delta=1e-6)
         ours = _seconds(lambda model=model: model.fit(known.X, known.y))
         yield row(f"seconds, Adult, T = {TREES}, {method}", ours, theirs, "", None)
 
@@ -133,7 +135,7 @@ def million(rows: int, features: int = 30, parties: int = 5) -> Iterator[Row]:
     schema = hr.Schema(tuple(hr.Numeric(n, 0.0, 1.0) for n in names), classes=("no", "yes"))
     frame, party = pd.DataFrame(X, columns=names), rng.integers(parties, size=rows)
     theirs = _seconds(lambda: reference(DEPTH, TREES, 32).fit(frame, y == "yes"))
-    model = hr.BoostedTreesClassifier(schema, 1.0, 1e-8, method="DP-TR Newton", n_trees=TREES)
+    model = hr.papers.maddock.dp_tr_newton(schema, 1.0, delta=1e-8, n_trees=TREES)
     ours = _seconds(lambda: model.fit(frame, y, party=party))
     work = (
         f"seconds, {rows:,} x {features}, T = {TREES} random trees, all {parties} parties together"

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows, public_draws
-from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+from hedgerow.methods.boosting_classes import BoostedTreesClassifier
 from hedgerow.methods.method import Recipe
 from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting.budget import Placement

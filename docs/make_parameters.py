@@ -11,16 +11,16 @@ from hedgerow.methods.parameters import Declared, declared
 
 PAGE = Path(__file__).with_name("parameters.md")
 FAMILIES = ("Tree", "Forest", "BoostedTrees", "HistogramTree", "TopDownTree", "ExtraTrees")
-FAMILIES += ("MedianForest", "KaryForest")
+FAMILIES += ("ComponentBoosting", "MedianForest", "KaryForest")
 HEAD = """# Parameters
 
 For data scientists. Made by `python docs/make_parameters.py` from the declarations in
 `src/hedgerow/methods`; a test compares.
 
 A cell holds the default of the parameter in that family, and nothing where the family has no such
-parameter. A *c* marks what only the classifier has. One word means one thing in all of them. What
-each value does: `help(hedgerow.TreeClassifier)` and so on. A parameter that the chosen method would
-not use raises.
+parameter. A *c* marks what only the classifier has, an *r* what only the regressor has. One word
+means one thing in all of them. What each value does: `help(hedgerow.TreeClassifier)` and so on. A
+parameter that the chosen method would not use raises.
 """
 
 
@@ -35,14 +35,16 @@ def page() -> str:
     return "\n".join([HEAD, *lines, *rows]) + "\n"
 
 
-def _parameters(family: str) -> dict[str, tuple[Declared, bool]]:
-    """By name: the declaration, and whether only the classifier has it."""
+def _parameters(family: str) -> dict[str, tuple[Declared, str]]:
+    """By name: the declaration, and the mark of what only one of two estimators has."""
     classifier, regressor = (
         {p.name: p for p in declared(kind)} if (kind := getattr(hr, family + task, None)) else {}
         for task in ("Classifier", "Regressor")
     )
-    alone = bool(regressor)
-    return {name: (p, alone and name not in regressor) for name, p in classifier.items()}
+    if not regressor:
+        return {name: (p, "") for name, p in classifier.items()}
+    of_classes = {n: (p, "" if n in regressor else " *c*") for n, p in classifier.items()}
+    return of_classes | {n: (p, " *r*") for n, p in regressor.items() if n not in classifier}
 
 
 def _names(known: dict[str, dict[str, Any]]) -> list[str]:
@@ -51,11 +53,11 @@ def _names(known: dict[str, dict[str, Any]]) -> list[str]:
     return sorted(names, key=lambda name: -sum(name in family for family in known.values()))
 
 
-def _row(name: str, known: dict[str, dict[str, tuple[Declared, bool]]]) -> str:
+def _row(name: str, known: dict[str, dict[str, tuple[Declared, str]]]) -> str:
     cells, words = [], ""
     for family in known.values():
-        found, only_classes = family.get(name, (None, False))
-        cells.append(f"{found.default!r}{' *c*' if only_classes else ''}" if found else "")
+        found, mark = family.get(name, (None, ""))
+        cells.append(f"{found.default!r}{mark}" if found else "")
         words = words or (_first_words(found.text) if found else "")
     return _line(f"`{name}`", *cells, words)
 

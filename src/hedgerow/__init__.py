@@ -35,18 +35,20 @@ if TYPE_CHECKING:
     )
     from hedgerow.federation.policy import Policy
     from hedgerow.methods.blocks.screening import Refinement
-    from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
+    from hedgerow.methods.boosting_classes import BoostedTreesClassifier
+    from hedgerow.methods.boosting_numbers import BoostedTreesRegressor
     from hedgerow.methods.choose import choose
     from hedgerow.methods.consul import MedianForestClassifier, MedianForestRegressor
     from hedgerow.methods.evaluate import evaluate
-    from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
+    from hedgerow.methods.forest import ForestClassifier, ForestRegressor
     from hedgerow.methods.gubler import HistogramTreeClassifier
     from hedgerow.methods.ledger import Ledger
     from hedgerow.methods.liu import ExtraTreesClassifier, ExtraTreesRegressor
+    from hedgerow.methods.maddock import ComponentBoostingClassifier, ComponentBoostingRegressor
     from hedgerow.methods.multiway import KaryForestClassifier, KaryForestRegressor
     from hedgerow.methods.plan import Plan, plan
     from hedgerow.methods.saving import load
-    from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+    from hedgerow.methods.tree import TreeClassifier, TreeRegressor
     from hedgerow.methods.wang import TopDownTreeClassifier
     from hedgerow.privacy.mechanisms.response import BloomReports
     from hedgerow.report.evaluation import Evaluation
@@ -78,19 +80,21 @@ _HOMES = {
         "TooFewParties",
         "UnsupportedQuery",
     ),
-    "hedgerow.methods.boosted_trees": ("BoostedTreesClassifier", "BoostedTreesRegressor"),
+    "hedgerow.methods.boosting_classes": ("BoostedTreesClassifier",),
+    "hedgerow.methods.boosting_numbers": ("BoostedTreesRegressor",),
     "hedgerow.methods.choose": ("choose",),
     "hedgerow.methods.evaluate": ("evaluate",),
     "hedgerow.methods.liu": ("ExtraTreesClassifier", "ExtraTreesRegressor"),
-    "hedgerow.methods.forest_estimators": ("ForestClassifier", "ForestRegressor"),
+    "hedgerow.methods.forest": ("ForestClassifier", "ForestRegressor"),
     "hedgerow.methods.gubler": ("HistogramTreeClassifier",),
     "hedgerow.methods.multiway": ("KaryForestClassifier", "KaryForestRegressor"),
     "hedgerow.methods.ledger": ("Ledger",),
+    "hedgerow.methods.maddock": ("ComponentBoostingClassifier", "ComponentBoostingRegressor"),
     "hedgerow.methods.consul": ("MedianForestClassifier", "MedianForestRegressor"),
     "hedgerow.methods.plan": ("Plan", "plan"),
     "hedgerow.methods.saving": ("load",),
     "hedgerow.methods.wang": ("TopDownTreeClassifier",),
-    "hedgerow.methods.tree_estimators": ("TreeClassifier", "TreeRegressor"),
+    "hedgerow.methods.tree": ("TreeClassifier", "TreeRegressor"),
     "hedgerow.methods.blocks.screening": ("Refinement",),
     "hedgerow.privacy.mechanisms.response": ("BloomReports",),
     "hedgerow.report.picture": ("draw_tree",),
@@ -116,6 +120,8 @@ __all__ = [
     "BoostedTreesRegressor",
     "BudgetExceeded",
     "Categorical",
+    "ComponentBoostingClassifier",
+    "ComponentBoostingRegressor",
     "ComputationFailed",
     "DataError",
     "DataWarning",

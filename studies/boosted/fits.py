@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import PrivacyWarning
+from hedgerow.methods.base import PrivateClassifier
+from hedgerow.methods.boosting_classes import BoostedTreesClassifier
+from hedgerow.methods.maddock import NAMED, ComponentBoostingClassifier
 from hedgerow.privacy.accounting import gaussian
+from hedgerow.schema.schema import Schema
 from studies import datasets
 
 TEST_PART = 0.3
@@ -27,6 +31,14 @@ def options(recipe: str) -> dict[str, Any]:
     return {key: int(value) if value.isdigit() else value for key, value in pairs}
 
 
+def estimator(schema: Schema, recipe: str, **more: Any) -> PrivateClassifier:
+    """By `method`: our own, free components, or a method of the paper by its name there."""
+    given = {**options(recipe), **more}
+    method = given.pop("method")
+    ours = {"default": BoostedTreesClassifier, "components": ComponentBoostingClassifier}
+    return {**NAMED, **ours}[method](schema, **given)
+
+
 @lru_cache(maxsize=8)
 def loaded(dataset: str) -> datasets.Dataset:
     return datasets.load(dataset, datasets.folder(None))
@@ -36,15 +48,13 @@ def work(dataset: str, recipe: str, epsilon: float, parties: int, split: int) ->
     """One fit on 70 % of the rows, measured on the rest."""
     from sklearn.model_selection import train_test_split
 
-    from hedgerow.methods.boosted_trees import BoostedTreesClassifier
-
     known = loaded(dataset)
     train, test = train_test_split(
         np.arange(len(known.y)), test_size=TEST_PART, random_state=split, stratify=known.y
     )
-    model = BoostedTreesClassifier(
-        known.schema, delta=1.0 / len(train), random_state=split, **options(recipe)
-    ).set_params(**promise(epsilon, parties, len(train)))
+    model = estimator(known.schema, recipe, delta=1.0 / len(train), random_state=split).set_params(
+        **promise(epsilon, parties, len(train))
+    )
     sites = SHARES_PARTIES if parties == EVERY_RECORD else parties
     party = None if sites == 1 else np.random.default_rng(split).integers(sites, size=len(train))
     began = time.process_time()

@@ -75,8 +75,9 @@ standard deviations: {cells.splits(recipes.DEFAULT)} for our recipe with one hol
 the paper has {RUNS}. A dash is a cell that was not run.{_of_earlier_code(cells.table)}
 
 **Leaves.** The paper's rule (*printed*): a step, and zero if the noisy Hessian is not above zero.
-Ours (*pulled*, `leaves="pulled"`, the default of `method="components"`): a step pulled towards that
-of the whole tree, the harder the louder its noise. The paper's methods by name have its leaves.
+Ours (*pulled*, `leaves="pulled"`, the default of `ComponentBoostingClassifier`): a step pulled
+towards that of the whole tree, the harder the louder its noise. The paper's methods by name have
+its leaves.
 
 **Splits that look.** Histogram and partially random trees score a split by the clipped steps that
 its sides take, as the authors' released code does; the paper's formula has the steps of before the

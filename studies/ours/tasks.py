@@ -16,11 +16,12 @@ from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.blocks.leaves import merge_equal_labels
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.screening import Refinement
-from hedgerow.methods.boosted_trees import BoostedTreesClassifier, BoostedTreesRegressor
-from hedgerow.methods.forest_estimators import ForestClassifier, ForestRegressor
+from hedgerow.methods.boosting_classes import BoostedTreesClassifier
+from hedgerow.methods.boosting_numbers import BoostedTreesRegressor
+from hedgerow.methods.forest import ForestClassifier, ForestRegressor
 from hedgerow.methods.gubler import HistogramTreeClassifier
 from hedgerow.methods.liu import ExtraTreesClassifier
-from hedgerow.methods.tree_estimators import TreeClassifier, TreeRegressor
+from hedgerow.methods.tree import TreeClassifier, TreeRegressor
 from hedgerow.methods.wang import TopDownTreeClassifier
 from hedgerow.schema.grids import uniform_edges
 from hedgerow.schema.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target

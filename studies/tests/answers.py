@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hedgerow.methods.boosted_trees import BoostedTreesClassifier
 from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 from studies import datasets, simulation
 from studies.fixed_noise import fixed_noise
@@ -91,7 +90,7 @@ def of_topdown() -> Answers:
 def of_boosted() -> Answers:
     """A recipe of each kind of the study, with few trees; the last one from three sites."""
     from studies.boosted import recipes
-    from studies.boosted.fits import options, promise
+    from studies.boosted.fits import estimator, promise
 
     X, y, schema = small_table()
     kinds = (
@@ -110,9 +109,9 @@ def of_boosted() -> Answers:
     )
     found = Answers()
     for recipe, parties in [*((kind, 1) for kind in kinds), (kinds[-1], 3)]:
-        given = options(recipe) | promise(4.0, parties, len(y)) | {"delta": 1e-3}
+        given = promise(4.0, parties, len(y)) | {"delta": 1e-3, "random_state": 0}
         with fixed_noise(), _no_advice():
-            model = BoostedTreesClassifier(schema, random_state=0, **given)
+            model = estimator(schema, recipe, **given)
             model.fit(X, y, party=None if parties == 1 else np.arange(len(y)) % parties)
         found[f"{recipe}, {parties}"] = {"said": digits(model.predict_proba(X))}
     return found

@@ -92,12 +92,11 @@ def test_training_rows_are_those_of_the_files():
 
 
 def test_every_recipe_of_the_grid_is_one_the_estimator_knows():
-    from hedgerow.methods.boosted_trees import BoostedTreesClassifier
     from hedgerow.schema.schema import Numeric, Schema
 
     schema = Schema((Numeric("x", 0.0, 1.0),), classes=("no", "yes"))
     for recipe in {cell["recipe"] for cell in run.cells(1)}:
-        BoostedTreesClassifier(schema, **fits.options(recipe))._recipe(schema)
+        fits.estimator(schema, recipe)._recipe(schema)
 
 
 @pytest.mark.parametrize(("given", "error"), [([0.5, 0.5], 0.0), ([0.95, 0.05], 0.05)])

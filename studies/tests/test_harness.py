@@ -263,7 +263,7 @@ def test_the_digest_covers_the_package_and_no_page():
         assert not [m for m in modules if m.endswith((".page", ".figures", ".claims", ".run"))]
         assert {"hedgerow.schema.schema", "studies.datasets"} <= modules
         assert "hedgerow.methods.blocks.builder" in modules or work is which
-    assert "hedgerow.methods.boosted_trees" in reached(boosted.__module__)
+    assert "hedgerow.methods.maddock" in reached(boosted.__module__)
 
 
 # ------------------------------------------------------------------------------------ progress

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hedgerow.methods.boosted_trees import BoostedTreesClassifier
 from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.methods.parameters import checked
 from hedgerow.schema.schema import Numeric, Schema
@@ -21,8 +20,7 @@ OURS = {**tasks.FOR_CLASSES, **tasks.ON_EVEN_GRIDS, **tasks.WITH_PIECES}
 
 @pytest.mark.parametrize("recipe", BOOSTED)
 def test_the_cells_of_boosting_spell_parameters_that_are_used(recipe):
-    model = BoostedTreesClassifier(SCHEMA, **fits.options(recipe))
-    assert model._recipe(SCHEMA).n_trees > 0
+    assert fits.estimator(SCHEMA, recipe)._recipe(SCHEMA).n_trees > 0
 
 
 @pytest.mark.parametrize(

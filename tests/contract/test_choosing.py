@@ -30,8 +30,8 @@ def tree(**more) -> hr.HistogramTreeClassifier:
     return hr.HistogramTreeClassifier(TWO, **{"epsilon": 5.0, "max_depth": 2, **more})
 
 
-def boosted(**more) -> hr.BoostedTreesClassifier:
-    return hr.BoostedTreesClassifier(TWO, method="components", n_trees=5, **more)
+def boosted(**more) -> hr.ComponentBoostingClassifier:
+    return hr.ComponentBoostingClassifier(TWO, n_trees=5, **more)
 
 
 def estimators(schema):
@@ -224,9 +224,9 @@ def test_persons_are_counted_in_every_fit_and_in_the_comparison():
 
 def test_early_stopping_takes_the_trees_that_helped():
     """Trees that undo what the first ones learned are told from them by one query."""
-    model = hr.BoostedTreesClassifier(
-        TWO, method="components", n_trees=6, placement="nowhere", random_state=0
-    ).fit(*sample(3000, TWO))
+    model = hr.ComponentBoostingClassifier(TWO, n_trees=6, placement="nowhere", random_state=0).fit(
+        *sample(3000, TWO)
+    )
     score = model.model_.score
     undoing = [tree.with_values(-3.0 * tree.values) for tree in score.trees]
     model.model_ = replace(model.model_, score=score.plus(*undoing))
@@ -242,7 +242,7 @@ def test_stages_are_compared_in_the_same_query():
             [boosted(random_state=0), tree()], X, Y, epsilon=20.0, stages=(1, 3, 5, 60)
         )
     assert [name.split(", ")[-1] for name in said.names] == [
-        *("1. BoostedTreesClassifier", "first tree", "first 3 trees"),
+        *("1. ComponentBoostingClassifier", "first tree", "first 3 trees"),
         "2. HistogramTreeClassifier",
     ]
     assert len(said.parts) == 4

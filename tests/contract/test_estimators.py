@@ -37,6 +37,7 @@ LEARNING = {
     hr.ExtraTreesClassifier: {"max_depth": 4},
     hr.ExtraTreesRegressor: {"max_depth": 4},
     hr.BoostedTreesRegressor: {"max_depth": 4},
+    hr.ComponentBoostingRegressor: {"max_depth": 4, "split": "histogram"},
     hr.MedianForestClassifier: {"n_trees": 1},
     hr.MedianForestRegressor: {"n_trees": 1, "max_depth": 4, "split": "table"},
 }

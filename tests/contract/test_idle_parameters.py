@@ -12,8 +12,7 @@ from sklearn.base import is_regressor
 import hedgerow as hr
 from contract.worlds import TWO, VALUE
 from hedgerow.errors import SpecError
-from hedgerow.methods import training
-from hedgerow.methods.maddock import NAMED
+from hedgerow.methods import maddock, training
 from hedgerow.methods.parameters import declared, estimator, parameter
 from hedgerow.privacy.mechanisms.response import BloomReports
 from hedgerow.schema import rules
@@ -35,13 +34,12 @@ OTHERS = {
     "colluders": [2],
     "threshold": [2],
     "records_per_person": [2],
-    "method": ["default", "components", *NAMED],
     "n_trees": [3],
     "max_depth": [2, 3],
     "max_splits": [5],
     "batch": [2],
     "split": {
-        "BoostedTrees": ["histogram", "partially_random", "totally_random", "oblivious"],
+        "ComponentBoosting": ["histogram", "partially_random", "totally_random", "oblivious"],
         "ExtraTrees": ["random"],
         "MedianForest": ["grid", "medians", "median", "table"],
         "TopDownTree": ["local_choice", "choice"],
@@ -161,11 +159,11 @@ def test_every_parameter_changes_what_is_built_or_is_refused_by_name(kind):
     assert idle(kind, {}, 3) == []
 
 
-@pytest.mark.parametrize("method", ["default", "components", *NAMED])
-@pytest.mark.parametrize("kind", [hr.BoostedTreesClassifier, hr.BoostedTreesRegressor])
-def test_every_method_is_tried(kind, method):
+@pytest.mark.parametrize("name", maddock.NAMED)
+@pytest.mark.parametrize("schema", [TWO, VALUE], ids=["classes", "number"])
+def test_every_method_is_tried(schema, name):
     """Twin of the above: no method of boosting is left out because it cannot be built."""
-    assert not isinstance(attempt(kind, 1, {"method": method}), str)
+    assert not isinstance(attempt_on(maddock.NAMED[name](schema), schema, 1), str)
 
 
 @estimator
@@ -182,10 +180,13 @@ def test_a_parameter_that_nobody_reads_would_be_found():
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        (hr.BoostedTreesClassifier, {"split": "histogram"}, "with method='components'"),
-        (hr.BoostedTreesClassifier, {"ridge": 2.0, "method": "DP-EBM"}, "method='components' and"),
-        (hr.BoostedTreesClassifier, {"learning_rate": 0.1, "method": "DP-RF"}, "but 'DP-RF'"),
-        (hr.BoostedTreesRegressor, {"batch": 2}, "with method='default'; use it with method='comp"),
+        (hr.ComponentBoostingClassifier, {"min_gain": 2.0}, "with split='totally_random'; use it"),
+        (
+            hr.ComponentBoostingClassifier,
+            {"learning_rate": 0.1, "update": "averaging"},
+            "use it with update='newton' or 'gradient'; or leave it at 0.3",
+        ),
+        (hr.ComponentBoostingRegressor, {"order": "cyclic"}, "with features_per_tree=..."),
         (hr.ExtraTreesClassifier, {"label_mechanism": "bloom"}, "with placement='label'"),
         (hr.HistogramTreeClassifier, {"chunk": 2}, "with save_budget=True; or leave it at 1"),
         (hr.MedianForestClassifier, {"rows_per_leaf": 9.0, "max_depth": 2}, "with max_depth=None"),
@@ -199,16 +200,8 @@ def test_a_refusal_names_the_parameter_and_who_would_use_it(kind, options, words
     assert words in refused
 
 
-@pytest.mark.parametrize("value", ["totally_random", "newton", "uniform"])
-def test_what_a_method_would_do_anyway_is_refused_too_if_it_is_typed(value):
-    """None is the method's own; a word that is typed is meant."""
-    name = {"newton": "update", "uniform": "candidates"}.get(value, "split")
-    assert attempt(hr.BoostedTreesClassifier, 1, {name: value}).startswith(f"{name} is ")
-
-
 def test_methods_of_the_paper_take_the_numbers_that_it_varies():
-    model = hr.BoostedTreesClassifier(
-        method="DP-TR Newton IH",
+    model = hr.papers.maddock.dp_tr_newton_ih(
         n_trees=7,
         max_depth=2,
         learning_rate=0.1,
@@ -217,4 +210,4 @@ def test_methods_of_the_paper_take_the_numbers_that_it_varies():
     )
     recipe = model._recipe(TWO)
     assert (recipe.n_trees, recipe.max_depth, recipe.learning_rate) == (7, 2, 0.1)
-    assert (recipe.candidates.n_bins, recipe.candidates.rounds) == (8, 2)
+    assert (recipe.n_bins, recipe.hessian_rounds) == (8, 2)

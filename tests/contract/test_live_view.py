@@ -90,9 +90,8 @@ def test_a_browser_sees_a_run_from_its_beginning_to_its_end(tmp_path):
     watched_run(tmp_path, look, epsilon="80")
 
 
-BOOSTED = """estimator = "BoostedTreesClassifier"
+BOOSTED = """estimator = "ComponentBoostingClassifier"
 [model.parameters]
-method = "components"
 n_trees = 3
 max_depth = 2"""
 

@@ -69,9 +69,9 @@ def test_a_fit_with_parameters_from_numpy_can_be_saved(kind, tmp_path):
     assert json.loads((tmp_path / "model.json").read_text())["content"]["privacy"]["delta"] == 1e-6
 
 
-@pytest.mark.parametrize(("method", "more"), [("components", {"batch": 2}), ("DP-EBM Newton", {})])
-def test_components_of_boosting_may_come_from_numpy(method, more):
-    model = hr.BoostedTreesClassifier(TWO, method=method, n_trees=4, **more)
+@pytest.mark.parametrize("make", [hr.ComponentBoostingClassifier, hr.papers.maddock.dp_ebm])
+def test_components_of_boosting_may_come_from_numpy(make):
+    model = make(TWO, n_trees=np.int64(4))
     plain = model._recipe(TWO)
     model.set_params(**{k: of_numpy(v) for k, v in model.get_params(deep=False).items()})
     assert model._recipe(TWO) == plain

@@ -46,8 +46,10 @@ def holders(method):
 
 def quick(method, changes=()):
     """The same, small; what the paper gives no number for stays as it is."""
-    told = {name for name, value in made(method).get_params().items() if value is not None}
-    return made(method, {**{n: v for n, v in SMALL.items() if n in told}, **dict(changes)})
+    told = made(method).get_params()
+    used = {p.name for p in declared(type(made(method))) if p.is_used(told)}
+    few = {n: v for n, v in SMALL.items() if n in used and told[n] is not None}
+    return made(method, {**few, **dict(changes)})
 
 
 # ------------------------------------------------------------------------------------- the table

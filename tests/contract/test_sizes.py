@@ -28,7 +28,7 @@ from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.medians import depth_for
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.methods.liu import ExtraTrees
-from hedgerow.methods.maddock import Boosted, Splits
+from hedgerow.methods.maddock import ComponentBoosting
 from hedgerow.methods.multiway import PrunedKaryForest
 from hedgerow.methods.training import agree
 from hedgerow.methods.wang import TopDown
@@ -161,12 +161,16 @@ def test_sizes_add_up_as_steps_do(monkeypatch):
 
 
 DEEP = {"epsilon": 1.0, "delta": 1e-6}
-OBLIVIOUS = {"method": "components", "split": "oblivious"}
 TOO_LARGE = [
     (hr.MedianForestClassifier, {"max_depth": 17}, 1, r"131072 leaves.*lower max_depth to 16"),
     (hr.MedianForestClassifier, {"max_depth": 17}, 3, r"131072 leaves.*lower max_depth to 16"),
     (hr.BoostedTreesClassifier, {"max_depth": 15}, 1, r"leaves in one tree.*lower max_depth to 14"),
-    (hr.BoostedTreesClassifier, {**OBLIVIOUS, "max_depth": 17}, 1, r"lower max_depth to 16"),
+    (
+        hr.ComponentBoostingClassifier,
+        {"split": "oblivious", "max_depth": 17},
+        1,
+        r"lower max_depth to 16",
+    ),
     (
         hr.ForestClassifier,
         {"n_trees": 10_000, "max_depth": 16},
@@ -233,11 +237,11 @@ def test_a_tree_ends_at_the_most_leaves_a_tree_may_have(monkeypatch, recipe):
     assert sum(len(r.manifest) for r in fed.record.rounds) <= 2 * 4 + 5
 
 
-@pytest.mark.parametrize("split", [Splits.TOTALLY_RANDOM, Splits.HISTOGRAM])
+@pytest.mark.parametrize("split", ["totally_random", "histogram"])
 def test_a_tree_that_is_drawn_ends_there_too(monkeypatch, split):
     monkeypatch.setattr(random_trees, "MOST_LEAVES", 16)
     monkeypatch.setattr(builder, "MOST_LEAVES", 16)
-    recipe = Boosted(n_trees=2, max_depth=9, split=split, min_gain=-1e9)
+    recipe = ComponentBoosting(n_trees=2, max_depth=9, split=split, min_gain=-1e9)
     found, _ = trained(recipe, TWO, 1, placement=Placement.NOWHERE)
     assert 8 <= max(tree.n_leaves for tree in found.model.score.trees) <= 16
 

@@ -106,16 +106,16 @@ PAPERS: Final = (
     ),
     Slip(
         "a part p of all trees is one tree",
-        "papers/maddock.py",
-        '"batch": max(1, int(p * n_trees)),',
-        '"batch": 1,',
+        "methods/maddock.py",
+        'return {"batch": max(1, int(p * _trees(values)))}',
+        'return {"batch": 1}',
         f"{FORESTS}::test_leaves_of_boosted_trees_are_the_steps_of_the_paper[dp_tr_batch]",
     ),
     Slip(
         "leaves of the paper's boosted trees are pulled unasked",
-        "papers/maddock.py",
-        '"leaves": "printed"}',
-        '"leaves": "pulled"}',
+        "methods/maddock.py",
+        '"leaf_clip": 2.0, "leaves": "printed"}',
+        '"leaf_clip": 2.0, "leaves": "pulled"}',
         f"{FORESTS}::test_a_printed_leaf_whose_noisy_hessian_is_not_positive_says_nothing",
     ),
     Slip(
@@ -127,9 +127,9 @@ PAPERS: Final = (
     ),
     Slip(
         "records of the LDP baseline share their noise",
-        "papers/maddock.py",
-        'makes = {"method": "DP-TR Newton", "placement": "silo"}',
-        'makes = {"method": "DP-TR Newton", "placement": "shares"}',
+        "methods/maddock.py",
+        'fixed={**RANDOM, "placement": "silo"},',
+        'fixed={**RANDOM, "placement": "shares"},',
         f"{FORESTS}::test_every_record_of_the_ldp_baseline_adds_noise_for_all_trees",
     ),
     Slip(

@@ -122,8 +122,8 @@ def refitted(kind, schema, fits: int, **how):
 @pytest.mark.parametrize(
     ("kind", "schema", "how"),
     [
-        (hr.BoostedTreesClassifier, TWO, {"method": "components", **DRAWN}),
-        (hr.BoostedTreesRegressor, VALUE, {"method": "components", **DRAWN}),
+        (hr.ComponentBoostingClassifier, TWO, DRAWN),
+        (hr.ComponentBoostingRegressor, VALUE, DRAWN),
         (hr.ExtraTreesClassifier, TWO, {"split": "random", "max_depth": 3, "n_trees": 4}),
     ],
     ids=["boosted", "boosted-number", "extra-trees"],
@@ -150,10 +150,10 @@ def test_bands_of_whole_models_cover_what_noise_moves(kind, schema, how):
 
 def test_less_noise_makes_narrower_bands_and_none_makes_none():
     X, y = sample(300, TWO)
-    how = {"method": "components", **DRAWN, "random_state": 0}
+    how = {**DRAWN, "random_state": 0}
 
     def widths(**more):
-        model = hr.BoostedTreesClassifier(TWO, **how, **more).fit(X, y)
+        model = hr.ComponentBoostingClassifier(TWO, **how, **more).fit(X, y)
         bands = [model.shape_(name).deviations.max() for name in TWO.names]
         return float(max(bands)), float(model.feature_importances_std_.max())
 

@@ -16,7 +16,7 @@ from hedgerow.methods.blocks.cut_points import DeclaredCuts, MergedCuts, Quantil
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.iterative_hessian import HessianCuts, even_runs, refined_runs
 from hedgerow.methods.blocks.public_grids import fine_schema, finer_schema
-from hedgerow.methods.maddock import Boosted
+from hedgerow.methods.maddock import ComponentBoosting
 from hedgerow.methods.method import check_needs
 from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.models.model import Additive
@@ -120,7 +120,7 @@ def test_a_method_spends_the_share_it_names_in_the_rounds_it_names(method):
 
 def test_exact_quantiles_are_refused_wherever_somebody_is_protected():
     setting = Setting(FINE, LogLoss(), Additive((0.0,)), n_trees=20)
-    recipe = Boosted(candidates=QuantileCuts(exact=True))
+    recipe = ComponentBoosting(candidates="exact_quantile")
     for placement in set(Placement) - {Placement.NOWHERE}:
         with pytest.raises(UnsupportedQuery, match="nowhere"):
             check_needs(recipe, TWO, placement, 1)

@@ -9,8 +9,8 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.methods.blocks.flow import run, watched
-from hedgerow.methods.blocks.iterative_hessian import HessianCuts, even_runs, runs_of
-from hedgerow.methods.maddock import Boosted, Order, Splits, Updates
+from hedgerow.methods.blocks.iterative_hessian import even_runs, runs_of
+from hedgerow.methods.maddock import ComponentBoosting
 from hedgerow.privacy.queries import Answer, Cells, Gradients, Hessians, Leaves
 from hedgerow.schema.schema import Numeric, Schema
 
@@ -63,7 +63,7 @@ class Counting:
 
 
 def counted(**options):
-    recipe = Boosted(**{"update": Updates.NEWTON, "max_depth": 2, **options})
+    recipe = ComponentBoosting(**{"update": "newton", "max_depth": 2, **options})
     schema = recipe.grid(SCHEMA)
     fed = Counting(schema)
     run(recipe.flow(schema, fed, np.random.default_rng(0)), fed)
@@ -91,6 +91,7 @@ def levels(fed):
 
 
 T, S, D = 6, 3, 2
+REFINED = {"candidates": "iterative_hessian"}
 
 
 def test_totally_random_trees_ask_their_leaves_once():
@@ -100,39 +101,39 @@ def test_totally_random_trees_ask_their_leaves_once():
 
 
 def test_the_iterative_hessian_of_random_trees_costs_s_histograms_and_no_round():
-    recipe, fed = counted(n_trees=T, candidates=HessianCuts(rounds=S))
+    recipe, fed = counted(n_trees=T, **REFINED, hessian_rounds=S)
     assert kappas(fed) == (S * M, 0, T)
     assert fed.rounds == recipe.largest(SCHEMA).rounds == T
 
 
 def test_no_histogram_is_asked_that_no_tree_would_use():
-    _, fed = counted(n_trees=2, candidates=HessianCuts(rounds=5))
+    _, fed = counted(n_trees=2, **REFINED, hessian_rounds=5)
     assert kappas(fed) == (M, 0, 2)
 
 
 @pytest.mark.parametrize(("batch", "rounds"), [(T, 1 + S), (2, T // 2 + 1)])
 def test_batches_refine_ahead_of_their_trees(batch, rounds):
-    recipe, fed = counted(n_trees=T, batch=batch, candidates=HessianCuts(rounds=S))
+    recipe, fed = counted(n_trees=T, batch=batch, **REFINED, hessian_rounds=S)
     assert kappas(fed) == (S * M, 0, T)
     assert fed.rounds == recipe.largest(SCHEMA).rounds == rounds
 
 
 def test_histogram_trees_ask_every_feature_on_every_level():
-    _, fed = counted(n_trees=T, split=Splits.HISTOGRAM)
+    _, fed = counted(n_trees=T, split="histogram")
     assert levels(fed) == T * M * D
     assert fed.rounds == T * D
 
 
 def test_the_iterative_hessian_of_histogram_trees_is_free():
-    _, fed = counted(n_trees=T, split=Splits.HISTOGRAM, candidates=HessianCuts())
+    _, fed = counted(n_trees=T, split="histogram", **REFINED)
     assert levels(fed) == T * M * D
     assert kappas(fed)[0] == kappas(fed)[2] == 0
     assert fed.rounds == T * D
 
 
-@pytest.mark.parametrize("split", [Splits.HISTOGRAM, Splits.PARTIALLY_RANDOM])
+@pytest.mark.parametrize("split", ["histogram", "partially_random"])
 def test_trees_of_one_feature_ask_one_histogram_each(split):
-    recipe, fed = counted(n_trees=T, split=split, order=Order.CYCLIC, features_per_tree=1)
+    recipe, fed = counted(n_trees=T, split=split, order="cyclic", features_per_tree=1)
     assert kappas(fed) == (0, T, 0)
     assert fed.rounds == recipe.largest(SCHEMA).rounds == T
     assert sum(q.share for q in fed.asked) == 1
@@ -140,7 +141,7 @@ def test_trees_of_one_feature_ask_one_histogram_each(split):
 
 # ------------------------------------------------------------------------- that it really iterates
 def test_hessians_are_those_of_the_model_so_far_and_each_round_refines_the_last():
-    _, fed = counted(n_trees=T, candidates=HessianCuts(n_bins=8, rounds=S))
+    _, fed = counted(n_trees=T, **REFINED, n_bins=8, hessian_rounds=S)
     asked = [q for q in fed.asked if isinstance(q.statistic, Hessians)]
     assert [len(q.statistic.at.trees) for q in asked] == [0, 1, 2]
     assert len({q.by.binning for q in asked}) == S
@@ -149,8 +150,7 @@ def test_hessians_are_those_of_the_model_so_far_and_each_round_refines_the_last(
 
 
 def test_histogram_trees_move_their_bins_from_tree_to_tree():
-    cuts = HessianCuts(n_bins=8)
-    _, fed = counted(n_trees=4, split=Splits.HISTOGRAM, candidates=cuts)
+    _, fed = counted(n_trees=4, split="histogram", **REFINED, n_bins=8)
     by_tree = {len(q.statistic.at.trees): q.by.binning for q in fed.asked}
     assert len(set(by_tree.values())) == 4
     assert runs_of(fed.schema, by_tree[0], 0) == even_runs(fed.schema.grids[0], 8)
@@ -158,8 +158,7 @@ def test_histogram_trees_move_their_bins_from_tree_to_tree():
 
 def test_refined_bins_are_finer_where_hessians_are():
     """Two rows in three lie in the lowest tenth of the range."""
-    cuts = HessianCuts(n_bins=8)
-    _, fed = counted(n_trees=6, split=Splits.HISTOGRAM, candidates=cuts)
+    _, fed = counted(n_trees=6, split="histogram", **REFINED, n_bins=8)
     grid = fed.schema.grids[0]
     ends = (grid.low, *grid.edges, grid.high)
 
@@ -180,7 +179,7 @@ def test_a_flow_that_asks_nothing_can_be_watched():
 # ---------------------------------------------------------------------------- one table, all levels
 def test_a_tree_of_one_feature_is_the_tree_of_a_table_a_level():
     """Without noise, the root's table tells what a table at every node would."""
-    one = {"n_trees": 1, "split": Splits.HISTOGRAM, "order": Order.CYCLIC, "max_depth": 3}
+    one = {"n_trees": 1, "split": "histogram", "order": "cyclic", "max_depth": 3}
     alone, _ = grown(features_per_tree=1, **one)
     first = Schema(SCHEMA.features[:1], classes=SCHEMA.classes)
     nodes, _ = grown(first, **one)
@@ -190,15 +189,15 @@ def test_a_tree_of_one_feature_is_the_tree_of_a_table_a_level():
 
 
 def grown(schema=SCHEMA, **options):
-    recipe = Boosted(update=Updates.NEWTON, **options)
+    recipe = ComponentBoosting(update="newton", **options)
     fed = Counting(recipe.grid(schema))
     trained = run(recipe.flow(fed.schema, fed, np.random.default_rng(0)), fed)
     return trained.model.score.trees[0], fed
 
 
 def test_a_number_of_hessian_rounds_is_refused_where_it_is_not_used():
-    model = hr.BoostedTreesClassifier(
-        method="components", split="histogram", candidates="iterative_hessian", hessian_rounds=3
+    model = hr.ComponentBoostingClassifier(
+        split="histogram", candidates="iterative_hessian", hessian_rounds=3
     )
     with pytest.raises(hr.SpecError, match="hessian_rounds is 3"):
         model._recipe(SCHEMA)

@@ -21,6 +21,7 @@ from contract.paper_rows import (
     proportions,
 )
 from hedgerow import papers
+from hedgerow.errors import SpecError
 from hedgerow.methods.blocks.newton_steps import PrintedSteps
 from hedgerow.methods.blocks.public_grids import fine_schema, thinned
 from hedgerow.methods.training import agree
@@ -136,7 +137,7 @@ def test_a_printed_leaf_whose_noisy_hessian_is_not_positive_says_nothing():
     assert np.abs(said).max() <= canonical(0.3 * 2.0)
     assert (said == 0.0).any()  # of 32 leaves about half; none is 0 with a chance of 2^-32
     pulled = papers.maddock.dp_tr_newton(CLASSES, epsilon=0.01, n_trees=4, leaves="pulled")
-    assert pulled._recipe(CLASSES).leaves.value == "pulled"
+    assert pulled._recipe(CLASSES).leaves == "pulled"
 
 
 def test_every_record_of_the_ldp_baseline_adds_noise_for_all_trees():
@@ -365,3 +366,12 @@ def test_dp_df_gives_every_tree_another_root_the_best_first():
 
 def test_grids_of_the_tests_are_those_of_the_forests():
     assert Grids(fine_schema(CLASSES), BINS).binning.n_bins[0] > 32
+
+
+def test_trees_of_dp_ebm_are_counted_for_each_feature():
+    model = papers.maddock.dp_ebm(CLASSES, n_trees=3)
+    assert model.n_trees == 3 * len(CLASSES.features)
+    with pytest.raises(SpecError, match="n_trees is True; use a whole number"):
+        papers.maddock.dp_ebm(CLASSES, n_trees=True)
+    with pytest.raises(SpecError, match=r"schema is None, but DP-EBM .*; pass a hedgerow.Schema"):
+        papers.maddock.dp_ebm()

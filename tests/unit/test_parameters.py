@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from contract.worlds import TWO, VALUE
 from hedgerow.errors import SpecError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.parameters import checked, declared, estimator, parameter
@@ -145,3 +146,12 @@ def test_the_table_of_all_parameters_is_the_one_in_the_docs():
     for kind in ESTIMATORS:
         for p in declared(kind):
             assert f"\n| `{p.name}` | " in made["page"]()
+
+
+def test_two_estimators_of_one_method_may_have_different_parameters():
+    """A policy names both as one."""
+    classifier, regressor = hr.TreeClassifier(max_depth=2), hr.TreeRegressor(max_depth=2)
+    assert set(classifier.get_params()) - set(regressor.get_params()) == {"merge_equal_labels"}
+    recipes = [classifier._recipe(TWO), regressor._recipe(VALUE)]
+    assert [recipe.name for recipe in recipes] == ["tree", "tree"]
+    assert type(recipes[0]) is not type(recipes[1])

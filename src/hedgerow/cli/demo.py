@@ -17,7 +17,7 @@ from hedgerow.schema.schema import Schema
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+    from hedgerow.methods.boosting_classes import BoostedTreesClassifier
     from hedgerow.privacy.statement.record import RunRecord
 
 # --------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
 
 
 def _estimator(progress: bool = False) -> BoostedTreesClassifier:
-    from hedgerow.methods.boosted_trees import BoostedTreesClassifier
+    from hedgerow.methods.boosting_classes import BoostedTreesClassifier
 
     return BoostedTreesClassifier(
         SCHEMA, epsilon=DEMO_EPSILON, random_state=DEMO_SEED, progress=progress

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -450,6 +451,25 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The number to expect for each row."""
         return self._outputs(X)[:, 0]
+
+
+class StagedTrees(PrivateEstimator):
+    """What boosted trees have besides: each tree corrects those before it."""
+
+    def staged(self, n_trees: int) -> Self:
+        """The fitted model of its first trees alone, which asks no record anything.
+
+        For early stopping: `hedgerow.choose(..., stages=(10, 25, 50))`, or `choose` of `evaluate`.
+        """
+        check_is_fitted(self, "model_")
+        score = self.model_.score
+        if not isinstance(n_trees, int) or not 0 <= n_trees <= len(score.trees):
+            raise SpecError(f"n_trees is {n_trees!r}; the model has 0 to {len(score.trees)} trees.")
+        shorter = object.__new__(type(self))
+        shorter.__dict__.update(self.__dict__)  # the holders' secrets too, which a copy leaves out
+        shorter.model_ = replace(self.model_, score=replace(score, trees=score.trees[:n_trees]))
+        shorter.grown_ = self.grown_[:n_trees]
+        return shorter
 
 
 def _encoded(part: tuple[Any, NDArray[Any]], person: Any, schema: Schema) -> encoding.Encoded:

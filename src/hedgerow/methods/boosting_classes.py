@@ -1,6 +1,6 @@
-"""The default for classification: private bins, smoothed curves, stacking, oblivious trees.
+"""Boosted trees for classes: private bins, smoothed curves, stacking, oblivious trees.
 
-Our own recipe; each stage is a component of `learning` that other recipes use as well.
+Our own method; each stage is a block that other methods use as well.
 
     round 1   noisy number of records: how strong is the signal against the noise? Once more
               where noise hides that number itself. Where it hides the rest too, a forest that
@@ -27,6 +27,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.methods.base import PrivateClassifier, StagedTrees
 from hedgerow.methods.blocks import curves, pair_guided, private_bins, random_trees
 from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, Splitting, boost
 from hedgerow.methods.blocks.curves import Shapes, Stacked, shapes, stack, unstacked
@@ -46,7 +47,8 @@ from hedgerow.methods.blocks.random_trees import (
 from hedgerow.methods.blocks.sizes import QUERY, Scale
 from hedgerow.methods.blocks.tables import asked_tables
 from hedgerow.methods.forest import FOREST_INSTEAD, GuidedForest
-from hedgerow.methods.method import Needs, Task, Trained
+from hedgerow.methods.method import Method, Needs, Task, Trained, method
+from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import LogLoss, Loss, SoftmaxLoss
 from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.uncertainty import ScoreNoise
@@ -64,6 +66,7 @@ from hedgerow.privacy.queries import (
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.rules import whole
 from hedgerow.schema.schema import Schema
 
 STACK_PART = Fraction(1, 5)  # of what bins and trees leave
@@ -106,17 +109,17 @@ class Start:
     strength: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmoothedBoost:
+@method("smoothed_boost", tried=({"n_trees": 3},))
+class SmoothedBoost(Method):
     """Curves, then at most `n_trees` oblivious trees, `batch` of them a round."""
 
-    n_trees: int = 100
-    max_depth: int = 4
-    batch: int = 1
-
-    @property
-    def name(self) -> str:
-        return "smoothed_boost"
+    n_trees: int = parameter(default=100, rule=whole(1), text="The most trees after the curves.")
+    max_depth: int = parameter(default=4, rule=whole(1), text="Levels of splits.")
+    batch: int = parameter(
+        default=1,
+        rule=whole(1),
+        text="How many trees see the same gradients: a batch of random trees is one round.",
+    )
 
     @property
     def needs(self) -> Needs:
@@ -244,3 +247,24 @@ def leaves_for(n_classes: int) -> Wiener:
 
 def output_for(n_classes: int) -> Output:
     return Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
+
+
+@estimator
+class BoostedTreesClassifier(StagedTrees, PrivateClassifier, SmoothedBoost):
+    """Boosted trees for two classes or more.
+
+    It buys private bins, smooth curves of one feature each, their weights, and then, if
+    there are records enough, trees that share one test a level.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.BoostedTreesClassifier(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+
+    """

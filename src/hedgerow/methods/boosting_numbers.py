@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.methods.base import PrivateRegressor, StagedTrees
 from hedgerow.methods.blocks.flow import Flow, Quote, ask
 from hedgerow.methods.blocks.goal import Goal, TargetShape, opening
 from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
@@ -16,7 +17,8 @@ from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.screening import root_tables
 from hedgerow.methods.blocks.sizes import QUERY, Scale
 from hedgerow.methods.forest import FOREST_INSTEAD, GuidedForest, root_weights
-from hedgerow.methods.method import Needs, Task, Trained
+from hedgerow.methods.method import Method, Needs, Task, Trained, method
+from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import SquaredLoss
 from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.uncertainty import NoisyTree, ScoreNoise
@@ -35,6 +37,7 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.rules import number, or_none, whole
 from hedgerow.schema.schema import Schema
 
 LEAST_SIGNAL = 300.0
@@ -47,6 +50,7 @@ RESIDUAL_LOOKS = 6  # how often the size of the residuals is asked
 LOOK_SHARE = Fraction(3, 100)  # for all looks together
 RESIDUAL_CELLS = 64
 RESIDUAL_TAIL = 0.02  # part of the rows whose residual is clipped
+ROW_WEIGHT = 0.25  # of a row beside its clipped residual, in one sum
 RESIDUAL_STANDS_OUT = 2.0  # deviations of its noise by which a residual cell must be seen
 
 
@@ -76,8 +80,8 @@ class Residuals:
     mean_square: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegressionBoost:
+@method("regression_boost", tried=({"n_trees": 3, "max_depth": 2},))
+class RegressionBoost(Method):
     """Squared error. A tree's leaves are (rows, clipped residuals), shrunk level by level.
 
     | round    | asked                                           | share of the budget     |
@@ -88,17 +92,22 @@ class RegressionBoost:
     | per tree | leaf sums of (weight, clipped residual)         | equal parts of the rest |
 
     The residual histogram and the tree that follows are two rounds, since the clip depends on
-    the first. `n_trees` and `max_depth` None follow the signal.
+    the first.
     """
 
-    n_trees: int | None = None
-    max_depth: int | None = None
-    learning_rate: float = 0.4
-    weight: float = 0.25
-
-    @property
-    def name(self) -> str:
-        return "regression_boost"
+    n_trees: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Trees; None is 20 (delta = 0) or 120.",
+    )
+    max_depth: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Levels of splits; None is 5 or 7, by the noisy signal-to-noise ratio.",
+    )
+    learning_rate: float = parameter(
+        default=0.4, rule=number(above=0.0), text="Part of a step that is taken."
+    )
 
     @property
     def needs(self) -> Needs:
@@ -163,7 +172,7 @@ class RegressionBoost:
         for t, shape in enumerate(shapes):
             if t in looks:
                 residuals = yield from look(model, residuals, width, LOOK_SHARE / len(looks))
-            loss = SquaredLoss(target.low, target.high, residuals.clip, self.weight)
+            loss = SquaredLoss(target.low, target.high, residuals.clip, ROW_WEIGHT)
             statistic = Gradients(loss, model)
             answer = yield from ask(SumQuery(EVERYONE, statistic, Leaves((shape.tree,)), each))
             grown = self._tree(shape, answer, depth, residuals)
@@ -173,10 +182,10 @@ class RegressionBoost:
 
     def _tree(self, shape: Shape, answer: Answer, depth: int, residuals: Residuals) -> NoisyTree:
         """Leaf values in the target's units; the gradient is the residual with its sign turned."""
-        sums = np.stack([answer.values[..., 1] / self.weight, -answer.values[..., 0]], axis=-1)
+        sums = np.stack([answer.values[..., 1] / ROW_WEIGHT, -answer.values[..., 0]], axis=-1)
         means, moved = complete_means(
             on_last_level([shape], sums, depth)[0],
-            answer.variance / self.weight**2,
+            answer.variance / ROW_WEIGHT**2,
             answer.variance,
             residuals.mean_square / residuals.clip**2,
         )
@@ -214,3 +223,24 @@ def look(model: Additive, before: Residuals, width: float, share: Fraction) -> F
     below = np.cumsum(seen) / seen.sum()
     clip = float(above[np.searchsorted(below, 1.0 - RESIDUAL_TAIL)])
     return Residuals(min(clip, width), float((seen * above**2).sum() / seen.sum()))
+
+
+@estimator
+class BoostedTreesRegressor(StagedTrees, PrivateRegressor, RegressionBoost):
+    """Boosted trees for a number.
+
+    It reads the structure of all trees off one noisy table, then asks one small sum a
+    round; below a signal that boosting needs it grows a forest instead.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.BoostedTreesRegressor(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]]).shape
+    (2,)
+
+    """

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks.builder import Belief
 from hedgerow.methods.blocks.calibration import (
     CALIBRATION_SHARE,
@@ -43,7 +44,8 @@ from hedgerow.methods.blocks.random_trees import (
 from hedgerow.methods.blocks.scores import prefix_gains
 from hedgerow.methods.blocks.screening import root_tables
 from hedgerow.methods.blocks.sizes import QUERY, Scale
-from hedgerow.methods.method import Needs, Trained, mean_of
+from hedgerow.methods.method import Method, Trained, mean_of, method
+from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree, ScoreNoise
@@ -60,6 +62,7 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
 
 FOREST_BINS = 16
@@ -115,8 +118,8 @@ class SaidOfLeaves:
     moved: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class GuidedForest:
+@method("forest", tried=({"n_trees": 3, "max_depth": 3},))
+class GuidedForest(Method):
     """All rows in all trees; a record is in one leaf of each, so T trees cost T together.
 
     | round | asked                                        | share of the budget              |
@@ -130,21 +133,20 @@ class GuidedForest:
     Classes: trees multiply their odds against the prior, to the power sharpness / trees; for two
     classes round 4 tells the sharpness, and how far the whole is off. Numbers: trees are averaged,
     and round 4 gives back what the clip of the target cut away.
-    `n_trees` and `max_depth` None follow the signal. Where noise hides even the
-    table of round 2, trees are drawn blindly and their leaves get all; where it hides those too,
-    the model is the classes' shares or the mean.
+    Where noise hides even the table of round 2, trees are drawn blindly and their leaves get all;
+    where it hides those too, the model is the classes' shares or the mean.
     """
 
-    n_trees: int | None = None
-    max_depth: int | None = None
-
-    @property
-    def name(self) -> str:
-        return "forest"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
+    n_trees: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Trees; None is 8, 16 or 48, by the noisy signal-to-noise ratio.",
+    )
+    max_depth: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Levels of splits; None is 6, 8 or 10, by the noisy signal-to-noise ratio.",
+    )
 
     def asks(self, schema: Schema) -> QueryKinds:
         calibration = sums(ClassCounts, PredictionCells) if is_calibrated(schema) else frozenset()
@@ -229,8 +231,8 @@ def deepest(opened: Opening, share: Fraction, quote: Quote) -> int:
     """
     if opened.goal.shape is None:
         return MOST_DEPTH
-    whole = SumQuery(EVERYONE, opened.goal.statistic, Whole(), share)
-    noise = np.sqrt(opened.goal.channels * quote.variance(whole))
+    total = SumQuery(EVERYONE, opened.goal.statistic, Whole(), share)
+    noise = np.sqrt(opened.goal.channels * quote.variance(total))
     ratio = MOST_LEAF_NOISE * opened.rows / max(float(noise), 1e-12)
     return int(np.clip(2.0 * np.log2(ratio), LEAST_DEPTH, MOST_DEPTH))
 
@@ -309,3 +311,47 @@ def _votes(said: list[SaidOfLeaves], prior: FloatArray, sharpness: float) -> Mod
     noise = ScoreNoise.of([np.log1p(one.moved / one.p) for one in said])
     score = Additive(tuple(base.tolist()), trees=odds)
     return Model(score, Output.LOG_MEAN, sharpness, noise=noise)
+
+
+@estimator
+class ForestClassifier(PrivateClassifier, GuidedForest):
+    """A private forest: structure from one noisy table, all leaves from one sum.
+
+    For two classes a last round asks what the votes mean, so that probabilities come true.
+
+    Few rounds matter where sites are far apart: here two of them train one forest together.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> site = ["Basel", "Bern"] * 1000
+    >>> model = hr.ForestClassifier(schema, epsilon=10.0, random_state=0).fit(X, y, party=site)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+    >>> len(model.run_.rounds)
+    4
+
+    """
+
+
+@estimator
+class ForestRegressor(PrivateRegressor, GuidedForest):
+    """A private forest for a number, in four rounds; see ForestClassifier.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.ForestRegressor(schema, epsilon=10.0, random_state=0).fit(X, y)
+    >>> low, high = model.predict([[20, 1], [80, 9]])
+    >>> bool(low < high)
+    True
+
+    """

@@ -126,18 +126,23 @@ class Method:
 
     @property
     def needs(self) -> Needs:
+        """What a study must be for it."""
         return Needs()
 
     def asks(self, schema: Schema) -> QueryKinds:
+        """All kinds of query its flow may put under this schema."""
         raise NotImplementedError
 
     def grid(self, schema: Schema) -> Schema:
+        """The schema on the public grid that its flow works with."""
         return schema
 
     def largest(self, schema: Schema) -> Size:
+        """The most that its flow asks, whatever the rows are."""
         raise NotImplementedError
 
     def flow(self, schema: Schema, quote: Quote, rng: np.random.Generator) -> Flow[Trained]:
+        """Grows the model; `schema` is on its own grid, `rng` is public."""
         raise NotImplementedError
 
     def check(self) -> None:
@@ -160,7 +165,7 @@ class Method:
 
 
 METHODS: dict[str, type[Method]] = {}
-"""By name, as policies and reports have it."""
+"""By class: two may have one name for policies and reports, if one of them has more parameters."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
@@ -170,7 +175,7 @@ def method(name: str, *, tried: tuple[Values, ...]) -> Callable[[type[M]], type[
     def register(cls: type[M]) -> type[M]:
         made: Any = dataclass(kw_only=True, eq=True, unsafe_hash=True)(cls)
         made.name, made.tried = name, tried
-        METHODS[name] = made
+        METHODS[cls.__name__] = made
         return cls
 
     return register

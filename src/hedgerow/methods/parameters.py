@@ -98,7 +98,7 @@ class When:
 
 
 def when(words: str = "", **settings: Any) -> When:
-    """`when(method="components", update=("newton", "gradient"))`; `...` is any value but None."""
+    """`when(split="best", update=("newton", "gradient"))`; `...` is any value but None."""
     return When({n: v if isinstance(v, tuple) else (v,) for n, v in settings.items()}, words)
 
 

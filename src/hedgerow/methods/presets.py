@@ -31,7 +31,8 @@ Derive = Callable[[Any, Values], Values]
 class Preset(Generic[E]):
     """A method of a paper: `fixed` makes it what it is, `usual` are the paper's numbers.
 
-    `own` are parameters that the estimator does not have, with their usual values, for `derive`.
+    `own` are parameters that the estimator does not have, or that mean another thing there, with
+    their usual values, for `derive`.
     `rows` are its lines in the table of methods: the paper's name of each, and what to type.
     """
 
@@ -76,7 +77,7 @@ class Preset(Generic[E]):
 
     def _check_fixed(self, kind: type[E], given: Values, fixed: Values) -> None:
         for name, value in fixed.items():
-            if name in given and given[name] != value:
+            if name in given and name not in self.own and given[name] != value:
                 raise SpecError(
                     f"{name} is {given[name]!r}, but {self.title} is what it is by "
                     f"{name}={value!r}; leave it out, or take hedgerow.{kind.__name__}."

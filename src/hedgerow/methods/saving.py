@@ -41,6 +41,10 @@ ENTRIES = (
 FITTED = ("schema_", "model_", "grown_", "run_", "privacy_", "evaluation_")
 TEXT = "fitted"
 RATIONAL = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
+EARLIER_BOOSTING = {
+    "BoostedTreesClassifier": "ComponentBoostingClassifier",
+    "BoostedTreesRegressor": "ComponentBoostingRegressor",
+}
 LABEL_KINDS = "biufUO"
 """NumPy's letters for what labels may be: booleans, numbers, texts, objects."""
 
@@ -118,8 +122,7 @@ def _kept(evaluation: Evaluation, estimator: Any) -> Evaluation:
 
 def _restored(content: Mapping[str, Any]) -> Any:
     """Sets what `fit` sets; the class is one of ours by name, never any other."""
-    given = read_parameters(content["parameters"])
-    estimator = _class_named(content["estimator"])(**given)
+    estimator = _unfitted(content)
     checked(estimator)
     _set_fitted(estimator, content)
     reason = misfit_of_model(estimator.model_.score, estimator.schema_)
@@ -131,6 +134,25 @@ def _restored(content: Mapping[str, Any]) -> Any:
     if content["classes"] is not None:
         estimator.classes_ = _labels(content["classes"])
     return estimator
+
+
+def _unfitted(content: Mapping[str, Any]) -> Any:
+    name, given = content["estimator"], read_parameters(content["parameters"])
+    if "method" in given and name in EARLIER_BOOSTING:
+        return _earlier_boosting(name, given, content["schema"])
+    return _class_named(name)(**given)
+
+
+def _earlier_boosting(name: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    """Of files of before, where one class had all methods, and None was the method's own."""
+    known = {n: value for n, value in given.items() if value is not None and n != "method"}
+    method = given["method"]
+    if method in ("default", "components"):
+        return _class_named(name if method == "default" else EARLIER_BOOSTING[name])(**known)
+    named = import_module("hedgerow.methods.maddock").NAMED[method]
+    return named(**{**known, "schema": Schema.from_dict(schema)}).set_params(
+        schema=given.get("schema")
+    )
 
 
 def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks.builder import LevelOrder, Node, TreePlan, grow
 from hedgerow.methods.blocks.calibration import LEVEL_ASKS
 from hedgerow.methods.blocks.fallback import is_harmful, levelling_of, shares_or_mean
@@ -28,11 +29,13 @@ from hedgerow.methods.blocks.random_trees import (
 )
 from hedgerow.methods.blocks.screening import Refinement, refined_chooser
 from hedgerow.methods.blocks.sizes import QUERY, Scale
-from hedgerow.methods.method import Needs, Trained, mean_of
+from hedgerow.methods.method import Method, Trained, mean_of, method
+from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import Grown
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Cells, Leaves, QueryKinds, Whole, sums
+from hedgerow.schema.rules import or_none, whole
 from hedgerow.schema.schema import Schema
 
 ROOT_SHARE = Fraction(35, 100)
@@ -71,8 +74,8 @@ def tree_constants(signal: float, is_pure: bool) -> TreeConstants:
     return TreeConstants(Refinement(cells=256, bins=16, keep=12))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScreenedTree:
+@method("tree", tried=({"max_depth": 3},))
+class ScreenedTree(Method):
     """A tree of depth D in D + 2 rounds, D + 3 for a number; more where round 1 is asked again.
 
     | round  | asked                                           | share of the budget       |
@@ -83,23 +86,16 @@ class ScreenedTree:
     | D+2    | class counts of the leaves                      | all a path did not spend  |
     | D+3    | numbers: the sum of what the tree misses        | 1 to 10 %, kept back      |
 
-    `max_depth` None leaves the depth to the classes and the signal: 6 and one more whenever the
-    classes double, or 3 where noise is as large as the data.
     Where noise hides even the root's tables, a tree is drawn blindly and its leaves get all; where
     it hides those too, the tree is one leaf: the classes' shares or the mean.
-    `merge_equal_labels` makes siblings that name one class one leaf, at no charge.
     """
 
-    max_depth: int | None = None
-    merge_equal_labels: bool = False
-
-    @property
-    def name(self) -> str:
-        return "tree"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
+    max_depth: int | None = parameter(
+        default=None,
+        rule=or_none(whole(1)),
+        text="Levels of splits; None is 6 and one more whenever the classes double, or 3 where "
+        "noise is as large as the data.",
+    )
 
     def asks(self, schema: Schema) -> QueryKinds:
         kinds = opening_asks(schema) | sums(goal_statistic(schema), Cells, Whole)
@@ -158,6 +154,67 @@ class ScreenedTree:
         return self._finished(grown)
 
     def _finished(self, grown: Grown) -> Trained:
-        if self.merge_equal_labels:
-            grown = merge_equal_labels(grown)
         return Trained(mean_of([grown.tree]), (grown,))
+
+
+@method("tree", tried=({"max_depth": 2, "merge_equal_labels": True},))
+class ScreenedClassTree(ScreenedTree):
+    """The same for classes; siblings that name one class may become one leaf, at no charge."""
+
+    merge_equal_labels: bool = parameter(
+        default=False,
+        text="Whether sibling leaves that name one class become one leaf: about half the leaves, "
+        "the same predictions, coarser probabilities.",
+    )
+
+    def _finished(self, grown: Grown) -> Trained:
+        return super()._finished(merge_equal_labels(grown) if self.merge_equal_labels else grown)
+
+
+@estimator
+class TreeClassifier(PrivateClassifier, ScreenedClassTree):
+    """One interpretable private tree: private bins, screened tables, leaves that lean on parents.
+
+    Private bins are cells of a public grid, joined by noisy counts. Screened tables: a node asks
+    only for the features that looked best to its parent. A leaf that leans says something between
+    its own noisy counts and those of the nodes above it, the closer to theirs the noisier it is.
+    All constants follow from a noisy signal-to-noise ratio. A tree of depth D costs D + 2 rounds,
+    and more where noise hides the number of records, which is then asked again.
+    Numeric columns are read on an even and a logarithmic ladder at once, unless the schema
+    declares their edges.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, classes=("no", "yes"))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = ["no", "no", "yes", "yes"] * 500
+    >>> model = hr.TreeClassifier(schema, epsilon=10.0).fit(X, y)
+    >>> model.predict([[25, 1], [75, 9]])
+    array(['no', 'yes'], dtype='<U3')
+    >>> model.privacy_.promise
+    'epsilon = 10, delta = 1e-6'
+
+    """
+
+
+@estimator
+class TreeRegressor(PrivateRegressor, ScreenedTree):
+    """One interpretable private tree for a number; see TreeClassifier.
+
+    The target is clipped to its noisy .1 and 99.9 % quantiles within the schema's public range.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> columns = (hr.Numeric("age", 0, 100), hr.Numeric("dose", 0, 10))
+    >>> schema = hr.Schema(columns, target=hr.Target(0, 100))
+    >>> X = [[20, 1], [30, 2], [70, 8], [80, 9]] * 500
+    >>> y = [10, 20, 80, 90] * 500
+    >>> model = hr.TreeRegressor(schema, epsilon=10.0).fit(X, y)
+    >>> low, high = model.predict([[25, 1], [75, 9]])
+    >>> bool(low < high)
+    True
+
+    """

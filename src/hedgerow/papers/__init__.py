@@ -10,6 +10,6 @@ from __future__ import annotations
 from hedgerow.methods import consul as consul
 from hedgerow.methods import gubler as gubler
 from hedgerow.methods import liu as liu
+from hedgerow.methods import maddock as maddock
 from hedgerow.methods import wang as wang
-from hedgerow.papers import maddock as maddock
 from hedgerow.papers.table import METHODS as METHODS
