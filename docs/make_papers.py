@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hedgerow.papers.table import METHODS
+from hedgerow.methods.registry import paper_table
 
 PAGE = Path(__file__).parents[1] / "README.md"
 HEAD = "| paper | method | line of code | measured |"

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hedgerow as hr
-from hedgerow.papers import gubler
+from hedgerow.methods import gubler
 
 # %%
 # From here it takes twenty lines at most.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hedgerow import papers as papers
     from hedgerow.errors import (
         BudgetExceeded,
         ComputationFailed,
@@ -177,7 +176,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "papers":
-        return import_module("hedgerow.papers")
+        return import_module("hedgerow.methods.registry").papers()
     if name not in _HOME_OF:
         raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)

@@ -23,7 +23,7 @@ from audit.test_audit import SLIPS, TREE
 from hedgerow.audit.measuring import AuditVerdict
 from hedgerow.audit.running import audited, estimators_named
 from hedgerow.errors import SpecError, UnsupportedQuery
-from hedgerow.papers.by_name import Maker
+from hedgerow.methods.registry import Maker
 from studies.kept import WORK
 
 RESULTS = WORK / "audit"

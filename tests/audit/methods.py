@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import hedgerow as hr
-from hedgerow import papers
+import hedgerow as hr
 from hedgerow.audit.running import AUDIT_FEATURES
-from hedgerow.papers.table import NamedMethod
+from hedgerow.methods.registry import PaperMethod
 
 CANARIES = 20
 """Fewer than usual: some methods put hundreds of queries, each to every canary alone."""
@@ -16,7 +16,7 @@ CANARIES = 20
 class AuditedMethod:
     """A line of the table as the audit takes estimators, where it adds its own noise."""
 
-    def __init__(self, method: NamedMethod) -> None:
+    def __init__(self, method: PaperMethod) -> None:
         self._line = method.line
         self._regression = "(numbers" in method.call
         schema = hr.Schema(

@@ -13,12 +13,13 @@ from sklearn.base import clone
 import hedgerow as hr
 from contract.test_idle_parameters import FREE, attempt_on, others
 from contract.worlds import TWO, VALUE, sample
-from hedgerow import papers
+from hedgerow.methods import registry
 from hedgerow.errors import SpecError
 from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared
 from hedgerow.methods.presets import PRESETS
-from hedgerow.papers.table import PAPERS
+
+papers = registry.papers()
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"n_trees": 2, "max_depth": 2, "max_splits": 3, "hessian_rounds": 1}

@@ -16,8 +16,8 @@ PAPERS: Final = (
     Slip(
         "what makes a method can be changed under its name",
         "methods/presets.py",
-        "if name in given and given[name] != value:",
-        "if name in given and given[name] is None:",
+        "if name in given and name not in self.own and given[name] != value:",
+        "if name in given and name not in self.own and given[name] is None:",
         "contract/test_papers.py::test_what_makes_a_method_cannot_be_changed_under_its_name",
     ),
     Slip(

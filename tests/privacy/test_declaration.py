@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import hedgerow as hr
-from hedgerow import papers
+from hedgerow.methods import registry
 from hedgerow.cli.main import app
 from hedgerow.deployment import file_forms
 from hedgerow.deployment.approve import what_leaves
@@ -25,6 +25,8 @@ from hedgerow.privacy.declaration import (
 )
 from hedgerow.schema.rules import exact
 from hedgerow.secagg.keys import Identity
+
+papers = registry.papers()
 
 PATH = Path("study.toml")
 KEYS = [Identity.from_bytes(bytes([k]) * 32).public.hex() for k in (1, 2, 3, 9)]

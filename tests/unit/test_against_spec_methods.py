@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow import papers
+from hedgerow.methods import registry
 from hedgerow.federation.wire import Sender
 from hedgerow.methods.blocks import histograms
 from hedgerow.methods.blocks.scores import gini
@@ -24,6 +24,8 @@ from spec import one_round as spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from spec_replay import load
+
+papers = registry.papers()
 
 HISTOGRAMS = ("three_sites", "one_lost", "one_empty")
 PLAIN = Schema({name: (low, high) for name, low, high in make_vectors.COLUMNS}, ["no", "yes"])

@@ -20,7 +20,7 @@ from contract.paper_rows import (
     leaf_of,
     proportions,
 )
-from hedgerow import papers
+from hedgerow.methods import registry
 from hedgerow.errors import SpecError
 from hedgerow.methods.blocks.newton_steps import PrintedSteps
 from hedgerow.methods.blocks.public_grids import fine_schema, thinned
@@ -33,6 +33,8 @@ from hedgerow.privacy.queries import Leaves, SumQuery
 from hedgerow.schema.arrays import canonical
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Step
+
+papers = registry.papers()
 
 CLOSE = 5e-3
 """Gradients are truncated on a lattice of 1 / 2^14."""

@@ -10,7 +10,7 @@ import pytest
 
 from contract.paper_rows import CLASSES, IMPURITY, SITE, Y01, P, X, Y, mass, proportions, sides
 from contract.paper_rows import thresholds as edges
-from hedgerow import papers
+from hedgerow.methods import registry
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.federation.transports import in_process
@@ -20,6 +20,8 @@ from hedgerow.methods.gubler import honest_factor
 from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.queries import BoundQuery, Cells, Leaves, Mechanism, SelectQuery, Whole
+
+papers = registry.papers()
 
 EVERY = np.arange(len(X))
 

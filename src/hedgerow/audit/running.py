@@ -10,7 +10,7 @@ import numpy as np
 from hedgerow.audit.measuring import AuditVerdict, judge
 from hedgerow.audit.watching import watched_fit
 from hedgerow.errors import SpecError
-from hedgerow.papers.by_name import Maker, estimators, paper_methods
+from hedgerow.methods.registry import Maker, estimators, paper_methods
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Target
 
 AUDIT_FEATURES: tuple[Feature, ...] = (

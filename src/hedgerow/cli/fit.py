@@ -28,7 +28,7 @@ def typed_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
     from hedgerow.deployment.draft import typed_parameter
     from hedgerow.errors import SpecError
     from hedgerow.methods.parameters import declared
-    from hedgerow.papers.by_name import estimator_named
+    from hedgerow.methods.registry import estimator_named
 
     if not text.strip():
         raise SpecError("an estimator is empty; name one, such as ForestClassifier.")

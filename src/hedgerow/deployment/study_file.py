@@ -26,7 +26,7 @@ from hedgerow.methods.method import Recipe
 from hedgerow.methods.parameters import declared
 from hedgerow.methods.saving import read_parameters
 from hedgerow.methods.training import agree
-from hedgerow.papers.by_name import Maker, estimator_named
+from hedgerow.methods.registry import Maker, estimator_named
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.declaration import (
     COUNT,
