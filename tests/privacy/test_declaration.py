@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,41 @@ def test_what_an_entry_may_not_be_is_refused_by_name(table, name):
     for value in REFUSED[name]:
         with pytest.raises(hr.SpecError, match=rf"{name}.* is "):
             StudyFile.checked(with_entry(table, name, value), PATH)
+
+
+ODD = (None, True, -1, 2.5, float("nan"), 10**5000, "", "x", "1/0", [], [1], {}, {"a": 1}, [{}])
+
+
+def places(value, place=()):
+    """Of all entries, however deep."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*place, key)
+            yield from places(part, (*place, key))
+
+
+def with_odd(whole, place, odd):
+    changed = inner = copy.deepcopy(whole)
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = odd
+    return changed
+
+
+def test_whatever_stands_anywhere_in_a_file_is_read_or_refused_in_words():
+    whole = content(
+        sum={"graph": "complete"}, about={"curator": [{"name": "A"}]}, timing={"asks": 2}
+    )
+    StudyFile.checked(whole, PATH)
+    said = []
+    outside = [place for place in places(whole) if place[0] != "schema"]
+    for place, odd in product(outside, ODD):
+        try:
+            StudyFile.checked(with_odd(whole, place, odd), PATH)
+        except hr.SpecError as error:
+            said.append(str(error))
+    assert len(said) > 250
+    assert all(words.startswith("study.toml: ") for words in said)
 
 
 def test_all_problems_of_a_file_are_told_at_once():

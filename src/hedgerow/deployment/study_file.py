@@ -365,7 +365,8 @@ class StudyFile:
 def _entries_for(content: dict[str, Any]) -> Entries:
     """A method that works out its own epsilon is told none."""
     model = content.get("model")
-    if not isinstance(model, dict) or PRINTED not in model.get("parameters", {}):
+    own = model.get("parameters") if isinstance(model, dict) else None
+    if not isinstance(own, dict) or PRINTED not in own:
         return FILE
     silent = replace(STUDY["epsilon"], needed=False)
     return {**FILE, "privacy": _table({**TABLES["privacy"], "epsilon": silent}, needed=True)}
