@@ -24,7 +24,8 @@ def with_table(page: str) -> str:
 
 def table() -> str:
     rows = [
-        f"| {m.title} | {m.name} | `{m.line}` | [{Path(m.page).stem}]({m.page}) |" for m in METHODS
+        f"| {m.title} | {m.name} | `{m.line}` | [{Path(m.page).stem}]({m.page}) |"
+        for m in paper_table()
     ]
     return "\n".join([HEAD, "|---|---|---|---|", *rows, ""])
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier as PooledExtraTrees
 from sklearn.metrics import f1_score
 
-from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.methods import liu
+from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.privacy.mechanisms.response import BloomReports
 from hedgerow.schema.rules import exact
 from hedgerow.schema.schema import Schema

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import hedgerow as hr
-import hedgerow as hr
 from hedgerow.audit.running import AUDIT_FEATURES
 from hedgerow.methods.registry import PaperMethod
 
@@ -35,4 +34,4 @@ class AuditedMethod:
 
 def methods() -> dict[str, AuditedMethod]:
     """By their line, such as papers.wang.local_rnm(schema, budget="even")."""
-    return {f"papers.{method.call}": AuditedMethod(method) for method in papers.METHODS}
+    return {f"papers.{method.call}": AuditedMethod(method) for method in hr.papers.METHODS}

@@ -12,11 +12,11 @@ import pytest
 import typer
 
 import hedgerow as hr
-from hedgerow.methods import registry
 from hedgerow.cli.main import app
 from hedgerow.deployment import file_forms
 from hedgerow.deployment.approve import what_leaves
 from hedgerow.deployment.study_file import COMMON, StudyFile, as_text
+from hedgerow.methods import registry
 from hedgerow.privacy.declaration import (
     FIELD_OF,
     STUDY,

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow.methods import registry
 from hedgerow.federation.wire import Sender
+from hedgerow.methods import registry
 from hedgerow.methods.blocks import histograms
 from hedgerow.methods.blocks.scores import gini
 from hedgerow.methods.blocks.tables import Tables

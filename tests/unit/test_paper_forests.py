@@ -20,8 +20,8 @@ from contract.paper_rows import (
     leaf_of,
     proportions,
 )
-from hedgerow.methods import registry
 from hedgerow.errors import SpecError
+from hedgerow.methods import registry
 from hedgerow.methods.blocks.newton_steps import PrintedSteps
 from hedgerow.methods.blocks.public_grids import fine_schema, thinned
 from hedgerow.methods.training import agree

@@ -10,10 +10,10 @@ import pytest
 
 from contract.paper_rows import CLASSES, IMPURITY, SITE, Y01, P, X, Y, mass, proportions, sides
 from contract.paper_rows import thresholds as edges
-from hedgerow.methods import registry
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.federation.transports import in_process
+from hedgerow.methods import registry
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.histograms import short
 from hedgerow.methods.gubler import honest_factor

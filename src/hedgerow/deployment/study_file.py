@@ -24,9 +24,9 @@ from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.common import CommonParameters
 from hedgerow.methods.method import Recipe
 from hedgerow.methods.parameters import declared
+from hedgerow.methods.registry import Maker, estimator_named
 from hedgerow.methods.saving import read_parameters
 from hedgerow.methods.training import agree
-from hedgerow.methods.registry import Maker, estimator_named
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.declaration import (
     COUNT,

@@ -97,10 +97,11 @@ def paper_methods() -> dict[str, Maker]:
 
 def paper_table() -> tuple[PaperMethod, ...]:
     """All methods of the papers: what each is called there, and the line that makes it."""
-    modules()
     return tuple(
-        PaperMethod(made.paper, title, f"{made.call}({arguments or 'schema'})")
+        PaperMethod(paper, title, f"{made.call}({arguments or 'schema'})")
+        for paper in paper_titles()
         for made in PRESETS.values()
+        if made.paper == paper
         for title, arguments in made.rows.items()
     )
 
