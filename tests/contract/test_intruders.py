@@ -22,6 +22,7 @@ from hedgerow.deployment.serve import Serving
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import SpecError
 from hedgerow.federation.client import refused_with
+from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.transports.certificates import Authority, Request, client_context, new_key
 from hedgerow.federation.transports.https import Caller, HttpsCarrier
 from hedgerow.secagg.graph import Parameters
@@ -135,11 +136,12 @@ def a_replayed_round(scene: Scene) -> str:
     charged = scene.served.charges(world.study_file)
     agreed = StudyFile.read(world.study_file)
     parameters = Parameters.of(agreed.study.parameters)
-    link = world.link(scene.served.carrier)
-    link.coordinator = Coordinator(
+    later = Coordinator(
         world.coordinator, agreed.roster, parameters, agreed.study.hash, attempt=len(kept.letters)
     )
-    link.enter()
+    link = world.link(scene.served.carrier)
+    SecureSites(agreed.study, later, link.exchange, link.patience).enter()
+    assert kept.letters
     for letters in kept.letters:
         assert scene.refuses(letters["site-1"]) is not None
     assert scene.served.charges(world.study_file) == charged

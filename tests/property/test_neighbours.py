@@ -24,6 +24,7 @@ from hedgerow.data.rows import Draws, Rows
 from hedgerow.errors import BudgetExceeded
 from hedgerow.federation import client
 from hedgerow.kernels.units import quantised
+from hedgerow.privacy import admission
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.admission import why_not
 from hedgerow.privacy.mechanisms.response import BloomReports
@@ -188,7 +189,7 @@ def test_a_false_sensitivity_is_stopped_by_the_clamp_where_admission_is_switched
     schema, query = FALSE_BOUNDS[attack]
     the_study = study(schema, 2, delta="1e-6")
     assert why_not(the_study, [query]) is not None
-    monkeypatch.setattr(client, "why_not", lambda study, bundle: None)
+    monkeypatch.setattr(admission, "why_not", lambda study, bundle: None)
     nobody, whole = nobodys_rows(schema), some_rows(schema)
     seen = [answered(the_study, rows, nobody, [query]) for rows in (whole, some_rows(schema, 2))]
     assert differences(the_study, [query], *seen) == []

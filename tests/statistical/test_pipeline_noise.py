@@ -72,9 +72,10 @@ class Noise:
     """A query over parties with rows, with the noise of every party, and of the sum, alone."""
 
     def __init__(self, the_study: Study, query=QUERY, change=lambda party, vector: vector):
+        the_study, query = replace(the_study), replace(query)  # a price stays with both
         parts = rows_of(the_study.parties)
         self.fed = federation(the_study, parts)
-        self.query, self.change = replace(query), change  # a price stays with its query
+        self.query, self.change = query, change
         self.unit, self.scale = the_study.unit(query), the_study.refinement(query)
         self.exact = [self.scale * counted(rows, query) for rows in parts]
         self.vectors = []

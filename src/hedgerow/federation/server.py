@@ -86,7 +86,8 @@ class Server:
         """In one round, or in as many as a list takes that is longer than a bundle may be.
 
         Each part is charged in its own round, before sites compute it, and repeated alone if it
-        fails; where one cannot be asked, those before it stay charged.
+        fails, while the study's reserve pays; where one cannot be asked, those before it stay
+        charged.
         """
         replies: list[Reply] = []
         queries = [self.study.as_asked(query) for query in asked]

@@ -63,7 +63,8 @@ class StudyStore(StudyMemory):
         return self._vault.head(self._study)
 
     def enter(self, charges: Sequence[Charge]) -> None:
-        self._vault.enter(charges)
+        """Charges what records pay on entering a study; however often it starts, once."""
+        self._ledger.reserve_once(charges, ENTRY_ID)
 
     def transact(
         self, charges: Sequence[Charge], begun: Fresh, mask: Callable[[LedgerHead], StoredRound]
@@ -127,10 +128,6 @@ class Vault:
         with self._store.transaction():
             spent = self.ledger.spent(study)
             return LedgerHead(*self.ledger.head(), short_text(spent))
-
-    def enter(self, charges: Sequence[Charge]) -> None:
-        """Charges what records pay on entering a study; however often it starts, once."""
-        self.ledger.reserve_once(charges, ENTRY_ID)
 
     def release(
         self,
