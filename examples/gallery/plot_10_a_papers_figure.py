@@ -19,7 +19,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hedgerow as hr
-from hedgerow.methods import gubler
 
 # %%
 # From here it takes twenty lines at most.
@@ -40,7 +39,8 @@ def tried(method, epsilon, run):
     return tree.privacy_.epsilon, np.mean(tree.predict(rows) == truth)
 
 
-for method in (gubler.algorithm_5, gubler.algorithm_6, gubler.algorithm_6_as_printed):
+paper = hr.papers.gubler
+for method in (paper.algorithm_5, paper.algorithm_6, paper.algorithm_6_as_printed):
     found = np.array([[tried(method, e, run) for run in range(30)] for e in (0.5, 1, 2, 5)])
     kept, accuracy = found[:, 0, 0], found[:, :, 1]
     error = accuracy.std(axis=1, ddof=1) / np.sqrt(30)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from types import SimpleNamespace
+
     from hedgerow.errors import (
         BudgetExceeded,
         ComputationFailed,
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from hedgerow.report.picture import draw_tree
     from hedgerow.report.text import explain, show_tree
     from hedgerow.schema.schema import Categorical, Hashed, Mark, Numeric, Schema, Spacing, Target
+
+    papers: SimpleNamespace
 
 
 _HOMES = {

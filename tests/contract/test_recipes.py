@@ -118,7 +118,7 @@ def test_a_run_spends_what_it_reserved_and_never_more(recipe, schema, parties, d
     assert 0 < spent <= fed.study.total
     charges = [c for _, entry in fed.ledger.entries for c in entry]
     assert worst_total(charges) == spent
-    sites = [fed.sites] if parties == 1 else [e.safe for e in fed.sites.clients]
+    sites = [fed.sites] if parties == 1 else [client.store for client in fed.sites.clients]
     assert {site.ledger.spent(fed.study.account) for site in sites} == {spent}
 
 

@@ -37,7 +37,7 @@ def unknown(text: str) -> list[str]:
     named += [m for m in re.findall(r"python -m ([a-z_.]+)", text) if find_spec(m) is None]
     used = re.findall(r"\b(?:hr|hedgerow)\.([A-Za-z_]\w*)", text)
     rooms = {path.stem for path in (ROOT / "src/hedgerow").iterdir()}
-    return named + [name for name in used if name not in {*hedgerow.__all__, *rooms}]
+    return named + [name for name in used if name not in {*dir(hedgerow), *rooms}]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
