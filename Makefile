@@ -79,7 +79,7 @@ gallery: $(READY)
 	PYTHONPATH=. $(BIN)/python -m docs.make_gallery
 
 wheel-check: $(READY)
-	$(BIN)/python -m pytest tests/contract/test_wheel.py
+	$(BIN)/python -m pytest tests/project/test_wheel.py
 
 release-check: $(READY)
 	$(BIN)/python -m docs.release_check dist

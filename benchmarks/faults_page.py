@@ -38,7 +38,7 @@ the rounds in each site's own ledger, which is verified; the second site is the 
 void round is one that could not be opened any more: a site had died in it before its answer was
 stored. Seconds include the restart, on a machine with other work to do.
 
-Played by `python tests/contract/play_faults.py`; `tests/contract/test_faults.py` plays the same.
+Played by `python tests/support/play_faults.py`; `tests/deployment/test_faults.py` plays the same.
 
 """
 COLUMNS = ("play", "same model", "rounds", "void", "charged", "each round once", "seconds")
@@ -51,7 +51,7 @@ after an exchange: the job process of the first site (`job`), FLARE's server wit
 `hedgerow study resume --flare` takes up. `during` is in the middle of an exchange, when the first site
 has just stored its answer. `unmask-3` is the last exchange of the run. If a job is lost another one
 is submitted by itself; `jobs` counts them. Before the first exchange there is no job that could die.
-`tests/contract/test_flare.py` plays the same.
+`tests/federation/test_flare.py` plays the same.
 
 """
 

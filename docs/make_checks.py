@@ -35,7 +35,7 @@ each estimator at its defaults and epsilon {EPSILON:g}, on a schema that is read
 They may fail, and whether they do is chance; *expected* names those that did. What
 `hedgerow.methods.sklearn_checks.expected_failed_checks(model)` gives is for `check_estimator`.
 Without noise (`placement="nowhere"`) every estimator passes every check;
-`tests/contract/test_estimators.py` runs both.
+`tests/methods/test_estimators.py` runs both.
 
 * `set_output` is for transformers, and these are none: `predict` and `predict_proba` are arrays.
 * `predict_log_proba` is the logarithm of `predict_proba`; `decision_function` is of two classes the

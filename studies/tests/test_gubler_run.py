@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from contract.worlds import TWO, federation, holders, sample, study
 from hedgerow.errors import BudgetExceeded
 from hedgerow.methods import gubler
 from hedgerow.methods.blocks.flow import run
@@ -27,6 +26,7 @@ from studies.gubler.methods import (
 )
 from studies.gubler.mixture import mixture, mixture_schema
 from studies.simulation import InTheClear, Sites, no_limit, study_of, train
+from support.worlds import TWO, federation, holders, sample, study
 
 PARTY = np.arange(400) % 5
 

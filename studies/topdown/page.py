@@ -297,7 +297,7 @@ def rounds(speed: pd.DataFrame) -> str:
 ## 4. Rounds and speed
 
 Noisy counts take one round per split (both children in one) and one for all leaves; local choices
-and the single machine take two per split. `tests/property/test_topdown_budget.py` counts them.
+and the single machine take two per split. `tests/methods/test_wang_budget.py` counts them.
 Trees of up to {speed["max_splits"].max()} splits on adult, four sites in one process, through the
 real secure sum, with an even budget and no stop rule; CPU seconds, on a busy machine, beside a
 scikit-learn tree of as many leaves on the pooled rows (`benchmarks/bench_topdown.py` races them):
@@ -326,7 +326,7 @@ be added and several candidates, the largest log ratio of any release (index and
 pick and shortlist, histograms) is computed exactly. It is at most the charge, and histograms reach
 it. The same tests compute the paper's own releases beside it: the noisy maximum told together with
 its index loses half as many times what it claims as there are candidates, and noise scaled by the
-private number of rows of a node has no bound at all. See `tests/property/test_private_split.py` and
+private number of rows of a node has no bound at all. See `tests/methods/test_private_split.py` and
 [the proofs](/proofs/selection.md).
 """
 

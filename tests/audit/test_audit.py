@@ -15,7 +15,6 @@ from scipy.stats import binom
 from typer.testing import CliRunner
 
 import hedgerow as hr
-from audit.methods import CANARIES, methods
 from hedgerow.audit.bounds import NoiseSeen, chance_of, epsilon_at_least
 from hedgerow.audit.measuring import _ratio
 from hedgerow.audit.running import audited, estimators_named, lines
@@ -27,6 +26,7 @@ from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.queries import SumQuery
 from hedgerow.privacy.study import Study
+from support.audited_methods import CANARIES, methods
 
 TREE = hr.HistogramTreeClassifier
 

@@ -10,9 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hedgerow as hr
-from audit.methods import methods
-from contract.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
-from contract.worlds import TWO, holders, sample, study
+from federation.test_member_choices import CASES, RECORDS, SCHEMA, SHARE, SPLITS
 from hedgerow.audit import labels
 from hedgerow.audit.choices import (
     chosen_in,
@@ -33,7 +31,9 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.mechanisms.response import BloomReports, RandomisedResponse
 from hedgerow.privacy.queries import Mechanism, Picks, Score, Scoring, SelectQuery
 from hedgerow.schema.regions import EVERYONE
-from statistical.test_member_choices import CASES, RECORDS, SCHEMA, SHARE, SPLITS
+from support.audited_methods import methods
+from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
+from support.worlds import TWO, holders, sample, study
 
 PMFS = {
     Mechanism.EXPONENTIAL: exponential_pmf,

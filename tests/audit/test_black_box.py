@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from audit.black_box import CANARIES, EPSILON, PAIRS, canaries_of, guesses, measured
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
@@ -23,6 +22,7 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     PolyaDifference,
 )
 from hedgerow.privacy.mechanisms.response import RandomisedResponse
+from support.black_box import CANARIES, EPSILON, PAIRS, canaries_of, guesses, measured
 
 NAMES = [f"{kind.__name__}-{where}" for kind, where in PAIRS]
 PLAIN = (

@@ -6,17 +6,16 @@ from typing import Final
 
 from mutants.slip import Slip
 
-OVERWRITING: Final = "contract/test_overwriting.py::"
+OVERWRITING: Final = "cli/test_writing.py::"
 READ: Final = f"{OVERWRITING}test_no_command_writes_over_what_it_reads_not_even_by_force"
 KEPT: Final = f"{OVERWRITING}test_what_was_paid_for_or_confirmed_is_kept_without_force"
-HIDDEN: Final = "contract/test_hidden_characters.py::"
-STRANGERS: Final = "contract/test_strangers.py::"
-POLICY: Final = "unit/test_policy.py::"
-NUMBERS: Final = "unit/test_written_numbers.py::"
+HIDDEN: Final = "cli/test_console.py::"
+STRANGERS: Final = "deployment/test_strangers.py::"
+POLICY: Final = "federation/test_policy.py::"
+NUMBERS: Final = "deployment/test_study_file_numbers.py::"
 EPSILON: Final = f"{NUMBERS}test_a_study_s_epsilon_and_delta_are_plain_decimals_of_bounded_length"
 TAKEN: Final = (
-    "contract/test_site_service.py"
-    "::test_a_study_that_takes_more_than_the_policy_says_is_ended_there"
+    "deployment/test_serve.py::test_a_study_that_takes_more_than_the_policy_says_is_ended_there"
 )
 
 EDGES: Final = (
@@ -53,7 +52,7 @@ EDGES: Final = (
         "cli/site.py",
         "approving.approve(folder, agreed, place, audit)",
         "approving.approve(folder, StudyFile.read(study), place, audit)",
-        "contract/test_shown_and_approved.py"
+        "deployment/test_approve.py"
         "::test_a_study_file_that_changes_at_the_prompt_is_approved_as_it_was_shown",
     ),
     Slip(
@@ -61,7 +60,7 @@ EDGES: Final = (
         "cli/schema.py",
         "if schema.read_bytes() != shown:",
         "if not shown:",
-        "contract/test_shown_and_approved.py"
+        "deployment/test_approve.py"
         "::test_a_schema_that_changes_while_it_is_confirmed_is_not_confirmed",
     ),
     Slip(
@@ -146,7 +145,7 @@ EDGES: Final = (
         "deployment/verify.py",
         'return CheckResult("form", Outcome.SKIPPED, words)',
         'return CheckResult("form", Outcome.PASSED, words)',
-        "contract/test_verify.py"
+        "deployment/test_verify.py"
         "::test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped",
     ),
     Slip(
@@ -154,6 +153,6 @@ EDGES: Final = (
         "methods/plan.py",
         "if stand_in is not None and public is not True:",
         "if stand_in is not None and public is None:",
-        "contract/test_plan.py::test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public",
+        "methods/test_plan.py::test_a_plan_asks_whether_the_rows_of_a_stand_in_are_public",
     ),
 )

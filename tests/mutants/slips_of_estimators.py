@@ -6,11 +6,11 @@ from typing import Final
 
 from mutants.slip import Slip
 
-CHOOSING: Final = "contract/test_choosing.py"
-EVALUATION: Final = "contract/test_evaluation.py"
-FIT_LEDGER: Final = "contract/test_fit_ledger.py"
-GROUPS: Final = "contract/test_evaluated_groups.py"
-GUARANTEES: Final = "property/test_guarantees.py"
+CHOOSING: Final = "methods/test_choose.py"
+EVALUATION: Final = "methods/test_evaluate.py"
+FIT_LEDGER: Final = "methods/test_ledger.py"
+GROUPS: Final = "methods/test_evaluated_rows.py"
+GUARANTEES: Final = "privacy/test_guarantee.py"
 LARGER: Final = (
     f"{EVALUATION}::test_model_and_evaluation_of_held_out_records_keep_the_larger_of_each_number"
 )
@@ -211,7 +211,7 @@ HOLDING: Final = (
         "data/holders.py",
         "else ids[rows] for rows in _rows_of_each(y, party, names)]",
         "else ids[rows] for rows in _rows_of_each(y, party, None)]",
-        "contract/test_persons.py"
+        "methods/test_persons.py"
         "::test_persons_go_with_their_rows_in_whatever_order_sites_are_named",
     ),
     Slip(
@@ -303,13 +303,13 @@ COMPARING: Final = (
         "methods/base.py",
         "to_come = 0 if search is None else search.left - 1",
         "to_come = 0",
-        "contract/test_no_silence.py::test_a_search_that_a_ledger_has_no_room_for_spends_nothing",
+        "methods/test_no_silence.py::test_a_search_that_a_ledger_has_no_room_for_spends_nothing",
     ),
     Slip(
         "a search is told with one fold",
         "methods/ledger.py",
         "together(*each * folds[1])",
         "together(*each)",
-        "contract/test_no_silence.py::test_a_search_is_told_with_its_fits_and_their_epsilon",
+        "methods/test_no_silence.py::test_a_search_is_told_with_its_fits_and_their_epsilon",
     ),
 )

@@ -6,7 +6,7 @@ from typing import Final
 
 from mutants.slip import Slip
 
-FAILED: Final = "contract/test_failed_computations.py"
+FAILED: Final = "federation/test_failed_computations.py"
 ONE_HOLDER: Final = f"{FAILED}::test_one_holder_whose_computation_fails_ends_charged_and_closed"
 ONE_PROCESS: Final = (
     f"{FAILED}::test_a_site_in_one_process_that_fails_refuses_everything_from_then_on"
@@ -15,11 +15,9 @@ VAULT: Final = f"{FAILED}::test_a_vault_keeps_the_charge_of_a_failure_and_closes
 SERVICE: Final = (
     f"{FAILED}::test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_keeps_it"
 )
-STRANGE: Final = (
-    "property/test_kernels.py::test_a_record_that_no_kernel_can_place_is_left_out_alone"
-)
+STRANGE: Final = "kernels/test_loops.py::test_a_record_that_no_kernel_can_place_is_left_out_alone"
 NAMED: Final = f"{FAILED}::test_values_that_differ_differ_however_alike_their_digests_begin"
-IN_DATABASE: Final = "property/test_places.py"
+IN_DATABASE: Final = "data/test_places.py"
 BEYOND: Final = f"{IN_DATABASE}::test_a_record_beyond_its_bound_adds_nothing_in_a_database_either"
 
 FAILURES: Final = (
@@ -218,21 +216,21 @@ CHOICES: Final = (
         "privacy/accounting/conversions.py",
         "ranged = Mechanism(chooser) is Mechanism.EXPONENTIAL",
         "ranged = Mechanism(chooser) is not Mechanism.PERMUTE_AND_FLIP",
-        "unit/test_accounting.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
+        "privacy/test_conversions.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
     ),
     Slip(
         "any choice is priced by its range in rho",
         "privacy/accounting/conversions.py",
         "return _root_below(8 * cost) if ranged else _pure_of_rho(cost)",
         "return _root_below(8 * cost)",
-        "unit/test_accounting.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
+        "privacy/test_conversions.py::test_only_the_exponential_mechanism_is_priced_by_its_range",
     ),
     Slip(
         "a study prices every choice as the exponential mechanism",
         "privacy/study.py",
         "self._cost(query), query.mechanism.value)",
         'self._cost(query), "exponential")',
-        "statistical/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
+        "federation/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
     ),
     Slip(
         "report-noisy-max of a site is twice as sharp",
@@ -250,21 +248,21 @@ COINS: Final = (
         "data/prepared.py",
         'rows.draw("label"))',
         'np.frombuffer(__import__("os").urandom(8 * rows.n), np.uint64))',
-        "contract/test_placements.py::test_a_site_that_starts_again_tells_the_same_labels",
+        "federation/test_placements.py::test_a_site_that_starts_again_tells_the_same_labels",
     ),
     Slip(
         "one coin tells all labels",
         "data/prepared.py",
         'rows.draw("label"))',
         'rows.draw("label")[:1])',
-        "contract/test_placements.py::test_as_many_labels_are_told_wrong_as_the_response_says",
+        "federation/test_placements.py::test_as_many_labels_are_told_wrong_as_the_response_says",
     ),
     Slip(
         "the coin of a label is that of a fold",
         "data/rows.py",
         'self._secret.words("draw", name, self._record_ids)',
         'self._secret.words("fold", name, self._record_ids)',
-        "contract/test_placements.py"
+        "federation/test_placements.py"
         "::test_the_coin_of_a_label_is_no_other_coin_and_told_labels_move_no_fold",
     ),
     Slip(
@@ -272,7 +270,7 @@ COINS: Final = (
         "data/rows.py",
         "return Rows(relabelled, self.schema, self._draws, lambda: names)",
         "return Rows(relabelled, self.schema, self._draws)",
-        "contract/test_placements.py"
+        "federation/test_placements.py"
         "::test_the_coin_of_a_label_is_no_other_coin_and_told_labels_move_no_fold",
     ),
     Slip(
@@ -280,14 +278,14 @@ COINS: Final = (
         "federation/response.py",
         "rows.study.label_reports.instant(rows.permanent, secret).astype(np.int64)",
         "rows.permanent.astype(np.int64)",
-        "contract/test_label_reports.py::test_permanent_bits_stay_and_instant_bits_do_not",
+        "federation/test_label_reports.py::test_permanent_bits_stay_and_instant_bits_do_not",
     ),
     Slip(
         "one coin sends all bits of a report",
         "privacy/mechanisms/response.py",
         "words = secret.words(permanent.size).reshape(permanent.shape)",
         "words = secret.words(len(permanent))[:, None]",
-        "contract/test_label_reports.py::test_instant_bits_have_coins_of_their_own",
+        "federation/test_label_reports.py::test_instant_bits_have_coins_of_their_own",
     ),
     Slip(
         "permanent bits are drawn anew at every start",
@@ -295,6 +293,6 @@ COINS: Final = (
         'words = np.stack([rows.draw(f"label bit {b}") for b in range(reports.bits)], axis=1)',
         'words = np.frombuffer(__import__("os").urandom(8 * rows.n * reports.bits), np.uint64)'
         ".reshape(rows.n, reports.bits)",
-        "contract/test_label_reports.py::test_permanent_bits_stay_and_instant_bits_do_not",
+        "federation/test_label_reports.py::test_permanent_bits_stay_and_instant_bits_do_not",
     ),
 )

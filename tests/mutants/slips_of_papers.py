@@ -7,10 +7,10 @@ from typing import Final
 from mutants.slip import Slip
 
 FACTOR: Final = (
-    "contract/test_papers.py::test_the_honest_epsilon_is_the_printed_one_times_its_factor"
+    "methods/test_papers.py::test_the_honest_epsilon_is_the_printed_one_times_its_factor"
 )
-FORESTS: Final = "unit/test_paper_forests.py"
-TREES: Final = "unit/test_paper_trees.py"
+FORESTS: Final = "methods/test_paper_forests.py"
+TREES: Final = "methods/test_paper_trees.py"
 
 PAPERS: Final = (
     Slip(
@@ -18,7 +18,7 @@ PAPERS: Final = (
         "methods/presets.py",
         "if name in given and name not in self.own and given[name] != value:",
         "if name in given and name not in self.own and given[name] is None:",
-        "contract/test_papers.py::test_what_makes_a_method_cannot_be_changed_under_its_name",
+        "methods/test_papers.py::test_what_makes_a_method_cannot_be_changed_under_its_name",
     ),
     Slip(
         "the paper's numbers stand above what was typed",
@@ -32,7 +32,7 @@ PAPERS: Final = (
         "methods/presets.py",
         'if "epsilon" in given:',
         'if "epsilon" in given and factor < 1:',
-        "contract/test_papers.py::test_a_printed_epsilon_that_does_not_hold_cannot_be_claimed",
+        "methods/test_papers.py::test_a_printed_epsilon_that_does_not_hold_cannot_be_claimed",
     ),
     Slip(
         "the statement of a printed method says the paper's epsilon",

@@ -6,7 +6,7 @@ from typing import Final
 
 from mutants.slip import Slip
 
-MOVES: Final = "property/test_sensitivity.py::"
+MOVES: Final = "privacy/test_sensitivity.py::"
 NEVER_MORE: Final = f"{MOVES}test_one_record_never_moves_a_sum_by_more_than_declared"
 OF_BOUNDS: Final = f"{NEVER_MORE}[Schema-BoundQuery0]"
 
@@ -23,7 +23,7 @@ QUERIES: Final = (
         "privacy/queries/kinds.py",
         ".repeated(len(self.features))",
         "",
-        "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+        "privacy/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
     ),
     Slip(
         "a bound's L2 norm is not squared",
@@ -37,21 +37,21 @@ QUERIES: Final = (
         "privacy/queries/statistics.py",
         "Sensitivity(ceil(l1 * unit), ceil(l2 * unit**2), ceil(linf * unit))",
         "Sensitivity(int(l1 * unit), int(l2 * unit**2) - 1, int(linf * unit))",
-        "property/test_units.py::test_no_loss_needs_the_clamp_at_any_score",
+        "kernels/test_units.py::test_no_loss_needs_the_clamp_at_any_score",
     ),
     Slip(
         "complementary fractions are declared as halves",
         "privacy/queries/statistics.py",
         "return Sensitivity(unit, unit**2, unit)",
         "return Sensitivity(unit, unit**2 // 2, unit)",
-        "property/test_units.py::test_no_honest_record_meets_the_clamp",
+        "kernels/test_units.py::test_no_honest_record_meets_the_clamp",
     ),
     Slip(
         "a target outside the asked range is not clipped",
         "privacy/queries/statistics.py",
         "(np.clip(records.target, self.low, self.high) - self.low)",
         "(records.target - self.low)",
-        "property/test_units.py::test_no_honest_record_meets_the_clamp",
+        "kernels/test_units.py::test_no_honest_record_meets_the_clamp",
     ),
     Slip(
         "the L1 norm of the log-loss is said to be 1",
@@ -79,21 +79,21 @@ QUERIES: Final = (
         "models/losses.py",
         "return Norms(classes + 1.0, classes + 1.0, 1.0)",
         "return Norms(classes + 1.0, classes, 1.0)",
-        "property/test_boosted.py::test_gradients_with_a_count_or_a_plain_hessian_keep_their_norms",
+        "methods/test_boosting_classes.py::test_gradients_with_a_count_or_a_plain_hessian_keep_their_norms",
     ),
     Slip(
         "Hessians of many classes have the bound of two",
         "models/losses.py",
         "return Norms(1.0 - 1.0 / self.n_classes, 4.0 / 27.0, 0.25)",
         "return Norms(0.25, 0.0625, 0.25)",
-        "property/test_boosted.py::test_hessians_alone_keep_their_own_norms",
+        "methods/test_boosting_classes.py::test_hessians_alone_keep_their_own_norms",
     ),
     Slip(
         "residuals are not clipped",
         "models/losses.py",
         "g = -np.clip(residual, -self.clip, self.clip) / self.clip",
         "g = -residual / self.clip",
-        "property/test_units.py::test_no_loss_needs_the_clamp_at_any_score",
+        "kernels/test_units.py::test_no_loss_needs_the_clamp_at_any_score",
     ),
     Slip(
         "the reach of the Gini score is halved",
@@ -107,7 +107,7 @@ QUERIES: Final = (
         "privacy/queries/choices.py",
         "(np.log(self.rows_at_most + 1.0) + 1.0) * LATTICE",
         "np.log(self.rows_at_most + 1.0) * LATTICE",
-        "property/test_private_split.py"
+        "methods/test_private_split.py"
         "::test_every_small_count_table_moves_the_entropy_within_its_reach_beyond_the_bound_too",
     ),
     Slip(
@@ -129,34 +129,34 @@ QUERIES: Final = (
         "data/sums.py",
         "return min(bound.l2_squared, bound.linf**2, bound.l1**2 // statistic.channels)",
         "return bound.l2_squared << 40",
-        "property/test_newton.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
+        "kernels/test_newton.py::test_no_record_adds_more_than_declared_whatever_the_query_says",
     ),
     Slip(
         "a loss of two classes is asked of any number of them",
         "privacy/queries/statistics.py",
         "            return _other_classes(2, schema)\n",
         "            return None\n",
-        "unit/test_misfits.py::test_a_loss_is_asked_of_its_own_kind_of_target_only",
+        "privacy/test_statistics_misfits.py::test_a_loss_is_asked_of_its_own_kind_of_target_only",
     ),
     Slip(
         "a record may weigh more than 1, or less than nothing",
         "privacy/queries/statistics.py",
         "if not 0.0 < loss.weight <= 1.0:",
         "if loss.weight == 0.0:",
-        "unit/test_misfits.py::test_a_squared_loss_keeps_to_the_target_s_own_range",
+        "privacy/test_statistics_misfits.py::test_a_squared_loss_keeps_to_the_target_s_own_range",
     ),
     Slip(
         "a model of one output is stretched over many",
         "privacy/queries/statistics.py",
         "if at.outputs != loss.outputs:",
         "if at.outputs > loss.outputs:",
-        "unit/test_misfits.py::test_a_model_has_as_many_outputs_as_the_loss",
+        "privacy/test_statistics_misfits.py::test_a_model_has_as_many_outputs_as_the_loss",
     ),
     Slip(
         "a radius may be as small as it likes",
         "privacy/queries/statistics.py",
         "if not SMALLEST_RADIUS <= self.radius <= LARGEST_RADIUS:",
         "if not 0.0 < self.radius <= LARGEST_RADIUS:",
-        "unit/test_misfits.py::test_a_radius_that_cannot_be_divided_by_is_refused",
+        "privacy/test_statistics_misfits.py::test_a_radius_that_cannot_be_divided_by_is_refused",
     ),
 )

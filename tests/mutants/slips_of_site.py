@@ -12,7 +12,7 @@ SITE: Final = (
         "federation/response.py",
         "x * one.refinement + z for one,",
         "x + z for one,",
-        "contract/test_placements.py"
+        "federation/test_placements.py"
         "::test_counts_of_a_gaussian_study_come_back_from_its_finer_units",
     ),
     Slip(
@@ -20,7 +20,7 @@ SITE: Final = (
         "federation/response.py",
         "x * one.refinement + z for one,",
         "x * one.refinement + z * bool(x.any()) for one,",
-        "statistical/test_pipeline_noise.py::test_an_answer_of_nothing_but_zeros_carries_its_noise",
+        "privacy/test_pipeline_noise.py::test_an_answer_of_nothing_but_zeros_carries_its_noise",
     ),
     Slip(
         "noise is drawn once and used again",
@@ -29,119 +29,119 @@ SITE: Final = (
         "        kept = sampling.__dict__.setdefault('kept', {})\n"
         "        key = law, ends[-1]\n"
         "        together = kept.setdefault(key, sampling.draw(*key, secret))\n",
-        "statistical/test_pipeline_noise.py::test_equal_queries_of_one_run_have_noise_of_their_own",
+        "privacy/test_pipeline_noise.py::test_equal_queries_of_one_run_have_noise_of_their_own",
     ),
     Slip(
         "queries of one bundle share their noise",
         "federation/response.py",
         "found += np.split(together, ends[:-1])",
         "found += [together[: ends[0]]] * len(ends)",
-        "statistical/test_pipeline_noise.py::test_equal_queries_of_one_bundle_have_noise_of_their_own",
+        "privacy/test_pipeline_noise.py::test_equal_queries_of_one_bundle_have_noise_of_their_own",
     ),
     Slip(
         "one site adds the noise of the sum instead of its own",
         "federation/response.py",
         "together = sampling.draw(law, ends[-1], secret, invert=invert)",
         "together = sampling.draw(law.share(2), ends[-1], secret, invert=invert)",
-        "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
+        "privacy/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Slip(
         "the coefficient of a choice is doubled",
         "federation/response.py",
         "coefficient = study.selection_epsilon(query) / (",
         "coefficient = 2 * study.selection_epsilon(query) / (",
-        "statistical/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
+        "federation/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
     ),
     Slip(
         "a person's records are ignored in a choice",
         "federation/response.py",
         "(query.scoring.reach * study.records_per_person)",
         "query.scoring.reach",
-        "statistical/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
+        "federation/test_member_choices.py::test_a_holders_picks_follow_the_law_that_was_paid_for",
     ),
     Slip(
         "the best candidate is picked without any draw",
         "federation/response.py",
         "if study.placement is Placement.NOWHERE:",
         "if study.placement is not Placement.LABEL:",
-        "statistical/test_member_choices.py::test_a_sites_own_picks_follow_it_too",
+        "federation/test_member_choices.py::test_a_sites_own_picks_follow_it_too",
     ),
     Slip(
         "labels are told as they are",
         "data/prepared.py",
         "return rows.with_labels(told.astype(np.uint8))",
         "return rows",
-        "contract/test_placements.py::test_as_many_labels_are_told_wrong_as_the_response_says",
+        "federation/test_placements.py::test_as_many_labels_are_told_wrong_as_the_response_says",
     ),
     Slip(
         "true labels stay beside the permanent bits",
         "data/prepared.py",
         "            return without_labels(rows)\n",
         "            return rows\n",
-        "contract/test_label_reports.py::test_a_site_refuses_class_counts_and_keeps_no_labels",
+        "federation/test_label_reports.py::test_a_site_refuses_class_counts_and_keeps_no_labels",
     ),
     Slip(
         "records that are held out are trained on as well",
         "data/prepared.py",
         "rows, held_out = rows.part(test, TRAINED_ON), rows.part(test, 0)",
         "rows, held_out = rows, rows.part(test, 0)",
-        "contract/test_evaluation.py::test_no_record_is_both_trained_on_and_evaluated",
+        "methods/test_evaluate.py::test_no_record_is_both_trained_on_and_evaluated",
     ),
     Slip(
         "an evaluation is answered from the records that were trained on",
         "data/composite.py",
         "return self._trained_on if outcome == TRAINED_ON else self._tested_on",
         "return self._trained_on",
-        "contract/test_held_out.py::test_without_its_part_a_query_would_count_everybody",
+        "deployment/test_held_out.py::test_without_its_part_a_query_would_count_everybody",
     ),
     Slip(
         "all permanent bits of a record hang on one draw",
         "data/prepared.py",
         'rows.draw(f"label bit {b}")',
         'rows.draw("label bit")',
-        "contract/test_label_reports.py::test_permanent_bits_have_draws_of_their_own",
+        "federation/test_label_reports.py::test_permanent_bits_have_draws_of_their_own",
     ),
     Slip(
         "the cells of a region are flipped",
         "data/rows.py",
         "list(split_rows(self._cells_of(test), rows, test.left))",
         "list(split_rows(self._cells_of(test), rows, test.left))[::-1]",
-        "unit/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
+        "data/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
     ),
     Slip(
         "the outcome of a fold is ignored",
         "data/rows.py",
         "        return parts[last.outcome]\n",
         "        return parts[last.outcome] if isinstance(last.test, Split) else parts[0]\n",
-        "unit/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
+        "data/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
     ),
     Slip(
         "all outcomes of a fold hold all rows",
         "data/rows.py",
         "        outcome = self.fold(test)[rows]\n",
         "        return [rows] * test.n\n        outcome = self.fold(test)[rows]\n",
-        "unit/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
+        "data/test_rows.py::test_a_region_selects_exactly_the_rows_that_pass_its_tests",
     ),
     Slip(
         "a test on another grid is looked up on this one",
         "data/rows.py",
         "if test.grid != grid.digest or test.left >> grid.n_cells:",
         "if test.left >> grid.n_cells:",
-        "unit/test_rows.py::test_a_test_on_another_grid_is_refused",
+        "data/test_rows.py::test_a_test_on_another_grid_is_refused",
     ),
     Slip(
         "copies of a record share their draws",
         "data/rows.py",
         "        ids[:, 1] += _places(ids) if self._copies is None else self._copies\n",
         "",
-        "unit/test_rows.py::test_copies_of_a_record_have_draws_of_their_own",
+        "data/test_rows.py::test_copies_of_a_record_have_draws_of_their_own",
     ),
     Slip(
         "a record's draw goes by its place in the file",
         "data/rows.py",
         "        ids[:, 1] += _places(ids) if self._copies is None else self._copies\n",
         "        ids[:, 1] += np.arange(self.n, dtype=np.uint64)\n",
-        "unit/test_rows.py::test_one_record_more_changes_no_other_records_fold_or_draw",
+        "data/test_rows.py::test_one_record_more_changes_no_other_records_fold_or_draw",
     ),
     Slip(
         "rows of one person share the draw of their labels",
@@ -149,42 +149,42 @@ SITE: Final = (
         'return self._secret.words("draw", name, self._record_ids)',
         "ids = self._record_ids if self._persons is None else self._persons\n"
         '        return self._secret.words("draw", name, ids)',
-        "unit/test_rows.py::test_rows_with_one_id_share_their_fold_but_no_draw",
+        "data/test_rows.py::test_rows_with_one_id_share_their_fold_but_no_draw",
     ),
     Slip(
         "two studies have the same draws",
         "data/rows.py",
         "for part in (purpose, self.study, name)]",
         "for part in (purpose, name)]",
-        "unit/test_rows.py::test_another_secret_study_or_name_is_another_draw",
+        "data/test_rows.py::test_another_secret_study_or_name_is_another_draw",
     ),
     Slip(
         "truncation is replaced by rounding",
         "kernels/units.py",
         "return np.clip(finite, -LARGEST_UNITS, LARGEST_UNITS).astype(np.int64)",
         "return np.clip(np.rint(finite), -LARGEST_UNITS, LARGEST_UNITS).astype(np.int64)",
-        "property/test_sensitivity.py::test_rounding_to_nearest_would_break_the_joint_norm",
+        "privacy/test_sensitivity.py::test_rounding_to_nearest_would_break_the_joint_norm",
     ),
     Slip(
         "the clamp of contributions is removed",
         "kernels/units.py",
         "return np.where(_keeps(contributions, bound)[:, None], contributions, 0)",
         "return contributions",
-        "property/test_units.py::test_a_statistic_that_lies_about_its_bound_is_stopped",
+        "kernels/test_units.py::test_a_statistic_that_lies_about_its_bound_is_stopped",
     ),
     Slip(
         "the clamp looks at one norm less",
         "kernels/units.py",
         "return keeps & (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)",
         "return keeps & (l1 <= bound.l1)",
-        "property/test_units.py::test_one_unit_beyond_any_norm_is_too_much",
+        "kernels/test_units.py::test_one_unit_beyond_any_norm_is_too_much",
     ),
     Slip(
         "the compiled clamp forgets one norm",
         "kernels/units.py",
         "n += (a + b > l1) | (a * a + b * b > l2_squared) | (a > linf) | (b > linf)",
         "n += (a * a + b * b > l2_squared) | (a > linf) | (b > linf)",
-        "property/test_units.py"
+        "kernels/test_units.py"
         "::test_a_record_that_exceeds_its_bound_adds_nothing_and_others_all_they_have",
     ),
     Slip(
@@ -192,7 +192,7 @@ SITE: Final = (
         "kernels/units.py",
         "finite = np.where(np.isfinite(scaled), scaled, 0.0)",
         "finite = np.nan_to_num(scaled, nan=1.0)",
-        "property/test_units.py"
+        "kernels/test_units.py"
         "::test_a_record_that_exceeds_its_bound_adds_nothing_and_others_all_they_have",
     ),
     Slip(
@@ -200,49 +200,49 @@ SITE: Final = (
         "data/sums.py",
         "if sums.size != prod(query.shape):",
         "if sums.size > prod(query.shape):",
-        "property/test_units.py::test_one_sum_is_not_stretched_over_many_noises",
+        "kernels/test_units.py::test_one_sum_is_not_stretched_over_many_noises",
     ),
     Slip(
         "half a Gini wraps around in int64",
         "data/sums.py",
         "return counts.astype(object) if unit * n * n >= 1 << 62 else counts",
         "return counts",
-        "property/test_units.py::test_half_a_gini_does_not_leave_int64_at_any_unit",
+        "kernels/test_units.py::test_half_a_gini_does_not_leave_int64_at_any_unit",
     ),
     Slip(
         "histograms of one kind are all in the unit of the first",
         "data/sums.py",
         "groupby(asked, key=lambda pair: (_kind(pair[0]), pair[1])):",
         "groupby(asked, key=lambda pair: (_kind(pair[0]), asked[0][1])):",
-        "property/test_bundles.py::test_histograms_of_one_kind_are_each_in_their_own_unit",
+        "data/test_sums.py::test_histograms_of_one_kind_are_each_in_their_own_unit",
     ),
     Slip(
         "contributions of another unit are used again",
         "data/sums.py",
         "if kept is None or kept[0] is not statistic or kept[1] != unit:",
         "if kept is None or kept[0] is not statistic:",
-        "property/test_bundles.py::test_what_a_site_kept_of_one_question_answers_no_other",
+        "data/test_sums.py::test_what_a_site_kept_of_one_question_answers_no_other",
     ),
     Slip(
         "predictions of another model are used again",
         "data/sums.py",
         "if same_start and model.trees[:done] == known.trees:",
         "if same_start and len(model.trees) >= done:",
-        "property/test_bundles.py::test_what_a_site_kept_of_one_question_answers_no_other",
+        "data/test_sums.py::test_what_a_site_kept_of_one_question_answers_no_other",
     ),
     Slip(
         "bins of another binning are used again",
         "data/sums.py",
         "if self._recoded is None or self._recoded[0] != binning.digest:",
         "if self._recoded is None:",
-        "property/test_bundles.py::test_what_a_site_kept_of_one_question_answers_no_other",
+        "data/test_sums.py::test_what_a_site_kept_of_one_question_answers_no_other",
     ),
     Slip(
         "a missing target makes a score that is no number",
         "data/sums.py",
         "u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE)",
         "u = np.rint(2.0 * np.nan_to_num(rows.unit_target[index]) * LATTICE)",
-        "property/test_sensitivity.py"
+        "privacy/test_sensitivity.py"
         "::test_the_range_of_score_changes_over_candidates_is_at_most_the_reach",
     ),
     Slip(
@@ -250,28 +250,28 @@ SITE: Final = (
         "federation/store/vault.py",
         "_check_record(record, run_id, round, receipt)\n",
         "pass\n",
-        "contract/test_vault.py::test_a_record_of_another_round_than_the_one_charged_is_refused",
+        "federation/test_vault.py::test_a_record_of_another_round_than_the_one_charged_is_refused",
     ),
     Slip(
         "a lost secret is drawn again",
         "federation/store/vault.py",
         "                self._require_unspent(study)\n",
         "",
-        "contract/test_vault_files.py::test_a_secret_that_was_removed_is_not_drawn_again",
+        "federation/test_vault_files.py::test_a_secret_that_was_removed_is_not_drawn_again",
     ),
     Slip(
         "a vault opens a second set",
         "federation/store/memory.py",
         "            require(found.members == wanted, Code.SECOND_SET)\n",
         "",
-        "contract/test_vault.py::test_a_memory_opens_one_set_a_round",
+        "federation/test_vault.py::test_a_memory_opens_one_set_a_round",
     ),
     Slip(
         "a round stored before a restore is answered for",
         "federation/store/memory.py",
         "return record if record.ledger.seq > self._ledger.restored() else None",
         "return record",
-        "contract/test_vault_restored.py"
+        "federation/test_vault_restored.py"
         "::test_a_declared_restore_answers_for_no_round_that_was_stored_before",
     ),
     Slip(
@@ -279,14 +279,14 @@ SITE: Final = (
         "federation/store/vault.py",
         '        copied.execute("DELETE FROM outbox")\n',
         "        pass\n",
-        "contract/test_vault_restored.py::test_a_backup_holds_nothing_that_could_open_a_round",
+        "federation/test_vault_restored.py::test_a_backup_holds_nothing_that_could_open_a_round",
     ),
     Slip(
         "all holders of a fit share one secret",
         "data/holders.py",
         "return [Draws(os.urandom(32), study) for _ in range(holders)]",
         "return [Draws(os.urandom(32), study)] * holders",
-        "contract/test_secrets_of_holders.py"
+        "data/test_holders_secrets.py"
         "::test_labels_that_a_fit_tells_of_equal_records_are_independent",
     ),
     Slip(
@@ -296,7 +296,7 @@ SITE: Final = (
         "        left = response.respond(self.rows, asked, SecretRandomness())\n",
         "        left = response.respond(self.rows, asked, SecretRandomness())\n"
         '        self.ledger.reserve([one.charge for one in asked], f"round {number}")\n',
-        "contract/test_ledger_replay.py::test_a_holder_without_budget_touches_no_row",
+        "privacy/test_ledger_replay.py::test_a_holder_without_budget_touches_no_row",
     ),
 )
 
@@ -306,42 +306,42 @@ READING: Final = (
         "schema/tokens.py",
         "return str(int(number)) if number == int(number) else _token_of_fraction(number)",
         "return repr(number)",
-        "property/test_values_alone.py::test_one_more_row_changes_no_code",
+        "data/test_values_alone.py::test_one_more_row_changes_no_code",
     ),
     Slip(
         "a fraction goes by the width of its column",
         "schema/tokens.py",
         "return repr(number) if narrow == int(narrow) else repr(float(str(narrow)))",
         "return repr(number)",
-        "property/test_values_alone.py::test_a_float32_is_known_alike_in_both_widths_and_as_text",
+        "data/test_values_alone.py::test_a_float32_is_known_alike_in_both_widths_and_as_text",
     ),
     Slip(
         "a number too long for a float has a token",
         "schema/tokens.py",
         "        return Unusable.TOO_LARGE\n",
         "        return str(int(number))\n",
-        "unit/test_schema.py::test_codes_of_many_digits_are_told_apart_as_text_and_unknown_as_numbers",
+        "schema/test_schema.py::test_codes_of_many_digits_are_told_apart_as_text_and_unknown_as_numbers",
     ),
     Slip(
         "a line with an open quote is let through",
         "data/reading/lines.py",
         "if is_readable and _CLOSED.fullmatch(content):",
         "if is_readable:",
-        "property/test_values_alone.py::test_a_line_of_a_file_changes_no_other",
+        "data/test_values_alone.py::test_a_line_of_a_file_changes_no_other",
     ),
     Slip(
         "the type of a column of objects is what all of them make of it",
         "data/reading/containers.py",
         'return dtype.kind in "biufUS"',
         'return dtype.kind in "biufUSO"',
-        "property/test_value_pairs.py::test_no_value_changes_the_code_of_another_in_any_container",
+        "data/test_value_pairs.py::test_no_value_changes_the_code_of_another_in_any_container",
     ),
     Slip(
         "what lies beneath a mask is read",
         "data/reading/containers.py",
         "    objects[np.ma.getmaskarray(values)] = None\n",
         "",
-        "property/test_value_pairs.py"
+        "data/test_value_pairs.py"
         "::test_a_masked_value_is_missing_and_the_others_are_what_they_were",
     ),
     Slip(
@@ -349,14 +349,14 @@ READING: Final = (
         "data/reading/sources.py",
         "if any(str(kind) == OF_POLARS for kind in",
         "if any(str(kind) == str() for kind in",
-        "property/test_value_pairs.py::test_no_value_changes_the_code_of_another_in_any_container",
+        "data/test_value_pairs.py::test_no_value_changes_the_code_of_another_in_any_container",
     ),
     Slip(
         "a site goes by the type of its name",
         "data/holders.py",
         "place = {token_of(name): k for k, name in enumerate(names)}",
         "place = {name: k for k, name in enumerate(names)}",
-        "property/test_value_pairs.py"
+        "data/test_value_pairs.py"
         "::test_a_site_is_known_by_its_token_whatever_the_type_of_the_column",
     ),
     Slip(
@@ -364,13 +364,13 @@ READING: Final = (
         "data/reading/encoding.py",
         "return np.clip(values, bound.low, bound.high)",
         "return values",
-        "unit/test_reading_sources.py::test_targets_are_clamped_and_counted",
+        "data/test_sources.py::test_targets_are_clamped_and_counted",
     ),
     Slip(
         "a row without a label is taken for the first class",
         "data/reading/encoding.py",
         "missing = np.array([code is None for code in known], np.bool_)",
         "missing = np.array([False for code in known], np.bool_)",
-        "unit/test_reading_bad_input.py::test_a_bad_row_is_no_error_once_joined",
+        "data/test_reading_bad_input.py::test_a_bad_row_is_no_error_once_joined",
     ),
 )

@@ -6,15 +6,15 @@ from typing import Final
 
 from mutants.slip import Slip
 
-SIZES: Final = "contract/test_sizes.py"
+SIZES: Final = "methods/test_sizes.py"
 CUT: Final = f"{SIZES}::test_a_list_is_cut_in_order_by_queries_integers_and_bytes"
 REFUSED: Final = f"{SIZES}::test_what_no_cutting_helps_is_refused_before_the_first_charge"
-DECLARED: Final = "contract/test_recipes.py::test_a_recipe_never_asks_more_than_it_declares"
+DECLARED: Final = "methods/test_recipes.py::test_a_recipe_never_asks_more_than_it_declares"
 ROUNDS: Final = (
     f"{SIZES}::test_a_recipe_in_small_bundles_grows_the_same_model_in_the_rounds_it_declares"
 )
-WEIGHTS: Final = "property/test_weights.py"
-MANY: Final = "contract/test_no_silence.py"
+WEIGHTS: Final = "privacy/test_bundles.py"
+MANY: Final = "methods/test_no_silence.py"
 
 LARGE: Final = (
     Slip(

@@ -6,9 +6,9 @@ from typing import Final
 
 from mutants.slip import Slip
 
-SLACK: Final = "contract/test_sampler_slack.py::test_every_draw_is_in_the_slack_of_the_statement"
+SLACK: Final = "privacy/test_sampling_slack.py::test_every_draw_is_in_the_slack_of_the_statement"
 PERSONS: Final = (
-    "statistical/test_pipeline_noise.py"
+    "privacy/test_pipeline_noise.py"
     "::test_the_noise_of_a_study_of_persons_is_made_for_all_their_records"
 )
 
@@ -18,21 +18,21 @@ STUDY: Final = (
         "privacy/study.py",
         "return self.threshold - self.colluders",
         "return self.threshold",
-        "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
+        "privacy/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Slip(
         "sites that may be lost are counted on for their noise",
         "privacy/study.py",
         "return self.threshold - self.colluders",
         "return self.parties - self.colluders",
-        "statistical/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
+        "privacy/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Slip(
         "a threshold may exceed the number of sites",
         "secagg/parameters.py",
         "if not 0 <= colluders < threshold <= parties:",
         "if not 0 <= colluders < threshold:",
-        "unit/test_study_terms.py::test_a_study_counts_on_no_more_shares_of_noise_than_there_are",
+        "privacy/test_study.py::test_a_study_counts_on_no_more_shares_of_noise_than_there_are",
     ),
     Slip(
         "a person's records are ignored in sums",
@@ -46,21 +46,21 @@ STUDY: Final = (
         "privacy/study.py",
         "whole = _law(self.measure, cost, sensitivity.of_person(factor))",
         "whole = _law(self.measure, cost, sensitivity)",
-        "unit/test_study_terms.py::test_finer_units_carry_noise_that_is_as_much_finer",
+        "privacy/test_study.py::test_finer_units_carry_noise_that_is_as_much_finer",
     ),
     Slip(
         "shares of a Gaussian are as rough as the whole may be",
         "privacy/study.py",
         "while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:",
         "while law.sigma2 * factor**2 < SMOOTH_SHARE:",
-        "unit/test_study_terms.py::test_every_gaussian_share_is_smooth",
+        "privacy/test_study.py::test_every_gaussian_share_is_smooth",
     ),
     Slip(
         "a silo divides its noise as if others added theirs",
         "privacy/study.py",
         "divided = self.placement is Placement.SHARES\n        shares, factor",
         "divided = self.parties > 1\n        shares, factor",
-        "statistical/test_pipeline_noise.py"
+        "privacy/test_pipeline_noise.py"
         "::test_every_placement_that_promises_something_adds_its_own_noise",
     ),
     Slip(
@@ -68,7 +68,7 @@ STUDY: Final = (
         "privacy/study.py",
         "return self.total * (1 - self.retry_reserve)",
         "return self.total",
-        "contract/test_failed_rounds.py"
+        "federation/test_failed_rounds.py"
         "::test_the_reserve_is_no_query_s_and_a_plan_still_ends_after_rounds_have_failed",
     ),
     Slip(
@@ -76,28 +76,28 @@ STUDY: Final = (
         "privacy/study.py",
         "        if query.share <= 0:\n",
         "        if query.share == 0:\n",
-        "unit/test_study_terms.py::test_a_query_asks_for_a_part_of_the_budget",
+        "privacy/test_study.py::test_a_query_asks_for_a_part_of_the_budget",
     ),
     Slip(
         "labels of one person are told as if they were of several",
         "privacy/study.py",
         "each = self.epsilon / self.records_per_person",
         "each = self.epsilon",
-        "unit/test_statement.py::test_several_labels_of_one_person_share_the_promise",
+        "privacy/test_statement.py::test_several_labels_of_one_person_share_the_promise",
     ),
     Slip(
         "bits of one person's labels are paid for once",
         "privacy/study.py",
         "return self.records_per_person * Fraction(self.label_reports.epsilon_forever)",
         "return Fraction(self.label_reports.epsilon_forever)",
-        "contract/test_label_reports.py::test_bits_of_several_labels_of_a_person_all_count",
+        "federation/test_label_reports.py::test_bits_of_several_labels_of_a_person_all_count",
     ),
     Slip(
         "noisy bits of labels may cost twice what was promised",
         "privacy/study_checks.py",
         "if study.entry_cost > study.epsilon:",
         "if study.entry_cost > 2 * study.epsilon:",
-        "contract/test_label_reports.py"
+        "federation/test_label_reports.py"
         "::test_bits_are_refused_from_the_moment_they_cost_more_than_the_promise",
     ),
     Slip(
@@ -119,7 +119,7 @@ STUDY: Final = (
         "privacy/study.py",
         "touched=by_record * self.records_per_person,",
         "touched=by_record,",
-        "property/test_coalition_price.py"
+        "privacy/test_coalition_price.py"
         "::test_the_worst_placing_of_a_persons_records_costs_what_is_stated",
     ),
     Slip(
@@ -127,21 +127,21 @@ STUDY: Final = (
         "privacy/declaration.py",
         "declared = fields(Declaration)\n",
         "declared = [one for one in fields(Declaration) if one.name != 'records_per_person']\n",
-        "unit/test_study_terms.py::test_everything_that_was_approved_is_in_the_hash",
+        "privacy/test_study.py::test_everything_that_was_approved_is_in_the_hash",
     ),
     Slip(
         "keys of the sites are not in the study's hash",
         "privacy/declaration.py",
         "declared = fields(Declaration)\n",
         "declared = [one for one in fields(Declaration) if one.name != 'sites']\n",
-        "unit/test_study_terms.py::test_no_field_of_a_study_is_left_out_of_its_hash",
+        "privacy/test_study.py::test_no_field_of_a_study_is_left_out_of_its_hash",
     ),
     Slip(
         "floats are hashed as they are spelled",
         "privacy/declaration.py",
         "    if isinstance(value, float):\n",
         "    if isinstance(value, float) and value != value:\n",
-        "unit/test_study_terms.py"
+        "privacy/test_study.py"
         "::test_a_float_is_hashed_as_the_ratio_it_is_and_order_does_not_matter",
     ),
     Slip(
@@ -149,14 +149,14 @@ STUDY: Final = (
         "privacy/pricing.py",
         "study.charge(query.region, study.cost(query), describe(query, study))",
         "study.charge(query.region[:0], study.cost(query), describe(query, study))",
-        "contract/test_recipes.py::test_a_run_spends_what_it_reserved_and_never_more",
+        "methods/test_recipes.py::test_a_run_spends_what_it_reserved_and_never_more",
     ),
     Slip(
         "half of what a query costs is charged",
         "privacy/pricing.py",
         "study.charge(query.region, study.cost(query), describe(query, study))",
         "study.charge(query.region, study.cost(query) / 2, describe(query, study))",
-        "contract/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
+        "privacy/test_ledger_replay.py::test_what_left_a_site_is_in_its_ledger",
     ),
 )
 
@@ -166,14 +166,14 @@ COORDINATOR: Final = (
         "federation/server.py",
         '        self.ledger.reserve([one.charge for one in bundle], f"round {number}")\n',
         "",
-        "contract/test_recipes.py::test_a_run_stops_before_it_would_spend_too_much",
+        "methods/test_recipes.py::test_a_run_stops_before_it_would_spend_too_much",
     ),
     Slip(
         "failed rounds are asked again without end of the budget",
         "federation/server.py",
         "return bool(paid(worst_path(failed)) <= self.study.reserve)",
         "return bool(paid(worst_path(failed)) <= self.study.total)",
-        "contract/test_failed_rounds.py"
+        "federation/test_failed_rounds.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),
     Slip(
@@ -181,7 +181,7 @@ COORDINATOR: Final = (
         "federation/server.py",
         "        self.asked += [replace(asked_in(number, one), void=True) for one in bundle]\n",
         "",
-        "contract/test_failed_rounds.py"
+        "federation/test_failed_rounds.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),
     Slip(
@@ -203,22 +203,21 @@ COORDINATOR: Final = (
         "federation/server.py",
         "            self.ledger.reserve_once(entry, ENTRY_ID)\n",
         "            _ = entry\n",
-        "contract/test_placements.py::test_labels_are_paid_for_once_on_entering",
+        "federation/test_placements.py::test_labels_are_paid_for_once_on_entering",
     ),
     Slip(
         "an answer states the noise of the honest sites only",
         "privacy/study.py",
         "summands = self.parties if members is None else members",
         "summands = self.honest",
-        "statistical/test_pipeline_noise.py"
-        "::test_the_variance_an_answer_states_is_that_of_all_shares",
+        "privacy/test_pipeline_noise.py::test_the_variance_an_answer_states_is_that_of_all_shares",
     ),
     Slip(
         "the least charged record stands for all",
         "privacy/statement/spending.py",
         "path += max((worst_path(",
         "path += min((worst_path(",
-        "unit/test_spending.py::test_the_worst_path_costs_what_the_ledger_says",
+        "privacy/test_spending.py::test_the_worst_path_costs_what_the_ledger_says",
     ),
     Slip(
         "the slack is not multiplied for the other data set",
@@ -232,7 +231,7 @@ COORDINATOR: Final = (
         "privacy/statement/wording.py",
         "_against(study, asked, study.colluders + 1)",
         "_against(study, asked, study.colluders)",
-        "property/test_coalition_price.py"
+        "privacy/test_coalition_price.py"
         "::test_the_statement_prices_choices_and_every_record_of_a_person",
     ),
     Slip(
@@ -240,7 +239,7 @@ COORDINATOR: Final = (
         "privacy/statement/wording.py",
         "dearer = [q if q.release is None else",
         "dearer = [replace(q, cost=0 * q.cost) if q.release is None else",
-        "property/test_coalition_price.py"
+        "privacy/test_coalition_price.py"
         "::test_the_statement_prices_choices_and_every_record_of_a_person",
     ),
     Slip(
@@ -248,14 +247,14 @@ COORDINATOR: Final = (
         "privacy/statement/wording.py",
         "is_open = study.placement is Placement.NOWHERE or bool(study.schema.unconfirmed)",
         "is_open = study.placement is Placement.NOWHERE",
-        "unit/test_statement.py::test_a_schema_read_from_rows_makes_epsilon_infinite_in_every_face",
+        "privacy/test_statement.py::test_a_schema_read_from_rows_makes_epsilon_infinite_in_every_face",
     ),
     Slip(
         "what a sparse graph may expose is not in delta",
         "privacy/study.py",
         "return self.delta - self.graph_delta",
         "return self.delta",
-        "contract/test_sparse_studies.py"
+        "federation/test_sparse_studies.py"
         "::test_what_a_sparse_graph_may_expose_is_a_part_of_the_promised_delta",
     ),
 )

@@ -6,10 +6,10 @@ from typing import Final
 
 from mutants.slip import Slip
 
-ADMISSION_TESTS: Final = "contract/test_admission.py"
-SLOTS: Final = "contract/test_slots.py"
-WIRE: Final = "unit/test_wire.py"
-VAULTS: Final = "contract/test_vault_federation.py"
+ADMISSION_TESTS: Final = "privacy/test_admission.py"
+SLOTS: Final = "federation/test_slots.py"
+WIRE: Final = "federation/test_wire.py"
+VAULTS: Final = "federation/test_vault_federation.py"
 
 ENDPOINT: Final = (
     Slip(
@@ -235,7 +235,7 @@ ADMITTING: Final = (
         "privacy/admission.py",
         "    if kind in (study.asks_held_out if is_held_out else study.admitted):",
         "    if kind in study.admitted | study.asks_held_out:",
-        "contract/test_held_out.py"
+        "deployment/test_held_out.py"
         "::test_a_site_admits_of_each_part_what_the_study_says_of_that_part",
     ),
     Slip(
@@ -243,7 +243,7 @@ ADMITTING: Final = (
         "privacy/admission.py",
         "        or _of_no_part(study, query)\n",
         "",
-        "contract/test_held_out.py"
+        "deployment/test_held_out.py"
         "::test_a_site_admits_of_each_part_what_the_study_says_of_that_part",
     ),
     Slip(

@@ -13,7 +13,7 @@ from mutants.run import PROJECT
 from mutants.slip import NoPlace, Slip
 from mutants.slips import SLIPS
 
-SOME = Slip("some slip", "data/rows.py", "old", "new", "unit/test_rows.py::test_it")
+SOME = Slip("some slip", "data/rows.py", "old", "new", "data/test_rows.py::test_it")
 PACKAGES = {
     *("schema", "models", "kernels", "secagg", "privacy", "data", "federation", "methods"),
     *("deployment", "cli"),

@@ -14,7 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from secagg_rehearsal import (
+from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_EPOCH, Envelope, MessageKind, seal_message
+from hedgerow.secagg.graph import Parameters
+from hedgerow.secagg.keys import COORDINATOR
+from hedgerow.secagg.messages import Join, Keys, Masked, Open, Round, Survivors, Unmask
+from hedgerow.secagg.opening import set_digest
+from support.secagg_rehearsal import (
     STUDY,
     Consortium,
     answer,
@@ -23,12 +28,6 @@ from secagg_rehearsal import (
     ring_sum,
     some_vectors,
 )
-
-from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_EPOCH, Envelope, MessageKind, seal_message
-from hedgerow.secagg.graph import Parameters
-from hedgerow.secagg.keys import COORDINATOR
-from hedgerow.secagg.messages import Join, Keys, Masked, Open, Round, Survivors, Unmask
-from hedgerow.secagg.opening import set_digest
 
 HERE = Path(__file__).parent
 LOST = 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unit.test_statement import PINNED, STUDIES, worded
+from privacy.test_statement import PINNED, STUDIES, worded
 
 if __name__ == "__main__":
     texts = [f"=== {name}\n{worded(the_study)}\n" for name, the_study in STUDIES.items()]

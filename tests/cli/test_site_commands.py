@@ -1,0 +1,196 @@
+"""`hedgerow site` as it is typed, in this process."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hedgerow.cli.main import app
+from hedgerow.deployment.site_state import StateFolder
+from hedgerow.federation.audit_log import lines_of
+from hedgerow.federation.policy import TEMPLATE
+from support.network_world import World
+
+RUN = CliRunner()
+
+
+def typed(*words: str | Path, answer: str = "") -> str:
+    done = RUN.invoke(app, [str(word) for word in words], input=answer, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, placement="shares", lifetime="3")
+
+
+def rows_of(world: World) -> list[str]:
+    return ["--data", str(world.data_of(world.sites[0])), "--target", "target"]
+
+
+def test_check_tells_what_does_not_fit_and_writes_nothing(world):
+    done = RUN.invoke(app, ["site", "check", str(world.study_file), *rows_of(world)])
+    assert done.exit_code == 1  # the rows of this world are out of range on purpose
+    assert "clamped" in done.output
+    assert "look at this: column 'age'" in done.output
+    assert not world.sites[0].vault_file.exists()
+
+
+def test_rows_of_which_none_can_be_used_are_told_of(world, tmp_path):
+    text = world.data_of(world.sites[0]).read_text().replace(",yes", ",ja").replace(",no", ",nein")
+    (tmp_path / "rows.csv").write_text(text)
+    words = ["site", "check", str(world.study_file), "--data", str(tmp_path / "rows.csv")]
+    done = RUN.invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 1
+    assert "no row can be used" in done.output
+
+
+def test_a_person_is_asked_and_no_is_no(world):
+    site = world.sites[0]
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world)]
+    asked = RUN.invoke(app, words, input="n\n")
+    assert asked.exit_code != 0
+    assert "never leaves" in asked.output
+    assert "of this site's lifetime" in asked.output
+    assert "alone epsilon" in asked.output
+    assert not list(site.study_folders())
+    assert noted(site, "not approved").endswith("said no")
+    assert "approved: study" in typed(*words, answer="y\n")
+    assert "rho" in noted(site, "approved")
+    said = typed("site", "status", site.root)
+    assert "study" in said
+    assert "open" in said
+    assert "counted in" in said
+    assert "mu squared" in said
+    assert "approved study" in typed("ledger", "show", site.root)
+    assert "all links, signatures and sums are right" in typed("ledger", "verify", site.root)
+    lines = [json.loads(line) for line in typed("ledger", "export", site.root).splitlines()]
+    assert lines[0]["key"] == site.identity().public.hex()
+    assert {"seq", "body", "head", "signature"} == set(lines[1])
+    kept = RUN.invoke(app, ["site", "revoke", str(site.root), "study"], input="n\n")
+    assert kept.exit_code != 0
+    assert "cannot be approved again" in kept.output
+    assert "open" in typed("site", "status", site.root)
+    assert "revoked" in typed("site", "revoke", site.root, "study", answer="y\n")
+
+
+def refused(*words: str | Path) -> str:
+    """The error of a command that must fail."""
+    done = RUN.invoke(app, [str(word) for word in words])
+    assert done.exit_code != 0
+    return f"{done.output}{done.exception}"
+
+
+def noted(site: StateFolder, event: str) -> str:
+    """What the last line of this event in the site's audit log says."""
+    return str([line for line in lines_of(site.audit_file) if line["event"] == event][-1]["what"])
+
+
+def test_a_policy_that_allows_nothing_says_how_to_open_it(world):
+    site = world.sites[0]
+    site.policy_file.write_text(TEMPLATE)
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    for said in (refused(*words), noted(site, "not approved")):
+        assert "its policy allows nothing yet" in said
+        assert "under [lifetime] epsilon and delta" in said
+    assert not list(site.study_folders())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('epsilon = "3"', 'epsilon = "0.5"', "would commit"),
+        ('delta = "1e-5"', 'delta = "0"', "counts in epsilon and the study in mu squared"),
+    ],
+)
+def test_a_lifetime_budget_that_does_not_suffice_is_logged_and_leaves_nothing(world, old, new, why):
+    site = world.sites[0]
+    site.policy_file.write_text(site.policy_file.read_text().replace(old, new))
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    assert why in refused(*words)
+    assert why in noted(site, "not approved")
+    assert not list(site.study_folders())
+    assert not site.vault_file.exists()
+
+
+def test_a_study_that_was_ended_is_refused_with_a_line(world):
+    site = world.sites[0]
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    typed(*words)
+    typed("site", "revoke", site.root, "study", "--yes")
+    assert "was approved before" in refused(*words)
+    assert "was approved before" in noted(site, "not approved")
+
+
+def test_approving_twice_takes_nothing_more_and_says_so(world):
+    site = world.sites[0]
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    typed(*words)
+    typed(*words)
+    events = [line["event"] for line in lines_of(site.audit_file)]
+    assert events.count("approved") == events.count("approved again") == 1
+    assert noted(site, "approved again").endswith("nothing more is taken")
+
+
+def test_an_empty_ledger_says_that_it_is_empty(world):
+    assert "given nothing away" in typed("ledger", "show", world.sites[0].root)
+
+
+def test_a_coordinator_is_called_with_a_certificate_or_not_at_all(world):
+    site = world.sites[0]
+    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    done = RUN.invoke(app, [*words, "--coordinator", "https://localhost:8443"])
+    assert done.exit_code != 0
+
+
+def test_a_backup_is_made_and_brought_back_by_hand(world, tmp_path):
+    site = world.sites[0]
+    world.approve_at(site, world.study_file)
+    typed("site", "backup", site.root, tmp_path / "copy")
+    words = ["site", "restore", tmp_path / "copy", tmp_path / "back", "--anchor", site.anchor]
+    assert "can never answer again" in refused(*words)
+    assert not (tmp_path / "back").exists()
+    assert "restored; nothing was lost." in typed(*words, "--yes")
+    assert "study" in typed("site", "status", tmp_path / "back")
+
+
+@pytest.mark.parametrize("words", [("backup", "{root}", "{copy}"), ("rotate-key", "{root}")])
+def test_before_the_first_approval_there_is_no_ledger_to_keep(world, tmp_path, words):
+    site, copy = world.sites[0], tmp_path / "copy"
+    told = refused("site", *(word.format(root=site.root, copy=copy) for word in words))
+    assert "has approved no study yet" in " ".join(told.split())
+    assert not copy.exists()
+    assert not site.vault_file.exists()
+
+
+def test_rows_are_selected_from_a_database(world, tmp_path):
+    import duckdb
+
+    database = tmp_path / "rows.duckdb"
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(
+            "CREATE TABLE rows AS SELECT * FROM "
+            f"read_csv('{world.data_of(world.sites[0])}', all_varchar = true)"
+        )
+    words = ["site", "check", str(world.study_file), "--data", str(database)]
+    done = RUN.invoke(app, [*words, "--sql", "SELECT * FROM rows"])
+    assert "rows that can be used: 40" in done.output
+
+
+def test_a_service_that_is_stopped_while_loops_are_compiled_leaves_a_line(world, monkeypatch):
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("hedgerow.deployment.serve.warm", interrupted)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        done = RUN.invoke(app, ["site", "join", str(world.sites[0].root)])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert done.exit_code != 0
+    assert "nothing was served" in noted(world.sites[0], "stopped")

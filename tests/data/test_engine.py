@@ -1,0 +1,270 @@
+"""Models of rows that stay in a database or on a cluster; what cannot be is refused in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import dask
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import hedgerow as hr
+from hedgerow.data.engines.dask import OnCluster
+from hedgerow.data.engines.database import InDatabase
+from hedgerow.data.engines.engine import AnsweringElsewhere
+from hedgerow.data.prepared import StudyRows
+from hedgerow.data.reading.databases import Selected
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Rows
+from hedgerow.data.sums import Answering
+from hedgerow.errors import ComputationFailed, DataError, SpecError
+from hedgerow.federation.response import respond
+from hedgerow.privacy.mechanisms.randomness import SecretRandomness
+from hedgerow.privacy.pricing import priced
+from hedgerow.privacy.queries import Cells, ClassCounts, Count, SumQuery, Whole
+from hedgerow.schema.candidates import Binning
+from hedgerow.schema.regions import EVERYONE
+from support.databases import address, postgres_server
+from support.examples import SHARE
+from support.places import DRAWS
+
+SCHEMA = hr.Schema({"age": (0, 100), "kind": ["a", "b"]}, classes=("no", "yes"))
+rng = np.random.default_rng(5)
+AGE = np.where(rng.random(500) < 0.1, np.nan, rng.integers(18, 95, 500))
+FRAME = pd.DataFrame(
+    {
+        "age": AGE,
+        "kind": rng.choice(["a", "b", "c"], 500),
+        "y": np.where(np.nan_to_num(AGE) > 60, "yes", "no"),
+    }
+)
+SELECT = "SELECT age, kind, y FROM records"
+NOWHERE = {"placement": "nowhere", "random_state": 0}
+MODELS = [
+    hr.TreeClassifier(SCHEMA, max_depth=3, **NOWHERE),
+    hr.BoostedTreesClassifier(SCHEMA, n_trees=2, **NOWHERE),
+    hr.ExtraTreesClassifier(SCHEMA, n_trees=2, max_depth=2, subsample=2, **NOWHERE),
+]
+
+
+@pytest.fixture
+def connection():
+    with duckdb.connect() as opened:
+        opened.register("given", FRAME)
+        opened.execute("CREATE TABLE records AS SELECT * FROM given")
+        yield opened
+
+
+def known(schema):
+    kind = hr.Categorical("kind", ("a", "b"), other=True)
+    return schema.__class__((schema.features[0], kind), classes=schema.labels)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_model_is_the_same_wherever_its_rows_are(model, connection):
+    model.set_params(schema=known(SCHEMA))
+    here = model.fit(FRAME, target="y").model_
+    assert model.fit(connection, sql=SELECT, target="y").model_ == here
+    assert model.fit(connection, sql=SELECT, push_down=True, target="y").model_ == here
+    assert connection.execute("SELECT COUNT(*) FROM records").fetchall() == [(500,)]
+
+
+def test_a_private_model_of_a_file_s_rows(tmp_path):
+    path = tmp_path / "rows.duckdb"
+    with duckdb.connect(path) as opened:
+        opened.register("given", FRAME)
+        opened.execute("CREATE TABLE records AS SELECT * FROM given")
+    model = hr.TreeClassifier(SCHEMA, epsilon=2.0).fit(
+        str(path), sql=SELECT, push_down=True, target="y"
+    )
+    assert model.privacy_.epsilon <= 2.0
+    assert model.data_report_.skipped == 0
+
+
+# ------------------------------------------------------------------------------------- refusals
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("placement 'label' tells labels at random", {"placement": "label"}),
+        ("a person's records are chosen", {"records_per_person": 2}),
+    ],
+)
+def test_what_an_engine_cannot_answer_is_refused_before_any_charge(
+    words, given, connection, tmp_path
+):
+    ledger = tmp_path / "ledger.sqlite"
+    model = hr.ExtraTreesClassifier(SCHEMA, ledger=ledger, **given)
+    with pytest.raises(SpecError, match=words):
+        model.fit(connection, sql=SELECT, push_down=True, target="y")
+    assert not ledger.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "given"),
+    [
+        ("party was given", SpecError, {"party": "kind"}),
+        ("person was given", SpecError, {"person": "kind"}),
+        ("CAST", DataError, {"sql": "SELECT age::text AS age, kind, y FROM records"}),
+        ("has no column 'kind'", DataError, {"sql": "SELECT age, y FROM records"}),
+        ("cannot be read", DataError, {"sql": "SELECT nothing FROM nowhere"}),
+    ],
+)
+def test_what_does_not_fit_is_said(words, error, given, connection):
+    asked = {"sql": SELECT, "target": "y", "push_down": True, **given}
+    with pytest.raises(error, match=words):
+        hr.TreeClassifier(SCHEMA).fit(connection, **asked)
+
+
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        (r"3 label\(s\) are missing", "UPDATE records SET y = NULL WHERE rowid < 3"),
+        (r"2 label\(s\) are .* no class", "UPDATE records SET y = 'perhaps' WHERE rowid < 2"),
+        (r"4 value\(s\) are not among .*a, b", "UPDATE records SET kind = 'd' WHERE rowid < 4"),
+        ("holds no rows", "DELETE FROM records"),
+    ],
+)
+def test_rows_that_a_reader_refuses_are_refused_by_an_engine_too(
+    words, change, connection, tmp_path
+):
+    connection.execute("UPDATE records SET kind = 'a'")
+    connection.execute(change)
+    ledger = tmp_path / "ledger.sqlite"
+    strict = hr.Categorical("kind", ("a", "b"), other=False)
+    schema = hr.Schema((SCHEMA.features[0], strict), classes=SCHEMA.classes)
+    model = hr.TreeClassifier(schema, ledger=ledger)
+    with pytest.raises(DataError):
+        model.fit(connection, sql=SELECT, target="y")
+    with pytest.raises(DataError, match=words):
+        model.fit(connection, sql=SELECT, target="y", push_down=True)
+    assert not ledger.exists()
+
+
+def test_a_connection_without_a_query_is_asked_for_one(connection):
+    with pytest.raises(DataError, match="sql='SELECT"):
+        hr.TreeClassifier(SCHEMA).fit(connection, target="y")
+
+
+def test_a_target_that_was_misspelled_is_to_be_corrected(connection):
+    for push_down in (False, True):
+        with pytest.raises(DataError, match=r"'Y', which `target` names.*Correct `target`"):
+            hr.TreeClassifier(SCHEMA).fit(connection, sql=SELECT, target="Y", push_down=push_down)
+    with pytest.raises(DataError, match=r"'Y', which `target` names.*Correct `target`"):
+        hr.TreeClassifier(SCHEMA).fit(dask_frame(), target="Y")
+
+
+def test_classes_have_the_schemas_type_wherever_rows_are(connection):
+    numbers = "SELECT age, kind, CASE WHEN y = 'no' THEN 0 ELSE 1 END AS y FROM records"
+    schema = known(hr.Schema(SCHEMA.features, classes=(0, 1)))
+    model = hr.TreeClassifier(schema, **NOWHERE)
+    for push_down in (False, True):
+        model.fit(connection, sql=numbers, target="y", push_down=push_down)
+        assert model.classes_.dtype == np.int64
+    frame = dask_frame().assign(y=lambda rows: (rows["y"] == "yes").astype("int8"))
+    with dask.config.set(scheduler="synchronous"):
+        assert model.fit(frame, target="y").classes_.dtype == np.int64
+
+
+def test_a_server_that_lets_nobody_in_is_said():
+    nobody = "postgresql://nobody@127.0.0.1:1/nothing"
+    with pytest.raises(DataError, match="Check the address, and that the server runs"):
+        hr.TreeClassifier(SCHEMA).fit(nobody, sql=SELECT, target="y")
+
+
+def test_push_down_without_a_query_is_refused(connection):
+    with pytest.raises(SpecError, match="push_down is for rows in a database"):
+        hr.TreeClassifier(SCHEMA).fit(connection, push_down=True, target="y")
+
+
+def test_other_connections_are_named(tmp_path):
+    import sqlite3
+
+    with pytest.raises(SpecError, match="sql was given with a Connection"):
+        hr.TreeClassifier(SCHEMA).fit(sqlite3.connect(":memory:"), sql=SELECT, target="y")
+
+
+# ------------------------------------------------------------------------------ traps of engines
+def test_rows_that_change_after_the_start_change_no_answer(connection):
+    """A record that moved would be charged in one of two regions that it was counted in."""
+    held = InDatabase(Selected(connection, SELECT), SCHEMA, "y", DRAWS)
+    query = SumQuery(EVERYONE, ClassCounts(2), Cells((0,), Binning.of_cells(SCHEMA)), SHARE)
+    before = AnsweringElsewhere(held).integers(query, 1)
+    connection.execute("UPDATE records SET age = 1, y = 'no'")
+    assert np.array_equal(AnsweringElsewhere(held).integers(query, 1), before)
+
+
+def test_an_engine_that_fails_after_the_charge_closes_the_study(connection):
+    from hedgerow.methods.training import agree
+
+    model = hr.TreeClassifier(SCHEMA, epsilon=1.0)
+    study, _ = agree(model, SCHEMA, 1)
+    held = InDatabase(Selected(connection, SELECT), study.schema, "y", DRAWS)
+    rows = StudyRows(study, held)
+    query = SumQuery(EVERYONE, Count(), Whole(), SHARE)
+    asked = [priced(study, query)]
+    assert len(respond(rows, asked, SecretRandomness()).vector) == 1
+    connection.close()
+    with pytest.raises(ComputationFailed, match="Nothing was released and the charge stays"):
+        respond(rows, asked, SecretRandomness())
+    with pytest.raises(ComputationFailed, match="is closed at this site"):
+        rows.require_open()
+
+
+def test_wide_sums_do_not_overflow(connection):
+    """Two sums of 2^62 are beyond BIGINT; the engine's answer is as wide as it must be."""
+    database = Selected(connection, SELECT).database
+    two = "SELECT CAST(SUM(v) AS TEXT) AS s FROM (SELECT 4611686018427387904::bigint AS v FROM "
+    assert database.table(two + "range(4)) AS t")["s"].to_pylist() == [str(2**64)]
+
+
+# --------------------------------------------------------------------------------- real engines
+def test_postgres_streams_and_sums():
+    import pyarrow as pa
+    from adbc_driver_postgresql import dbapi
+
+    model = hr.TreeClassifier(known(SCHEMA), max_depth=3, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    with postgres_server() as words:
+        with dbapi.connect(address(words), autocommit=True) as opened:
+            with opened.cursor() as cursor:
+                table = pa.Table.from_pandas(FRAME, preserve_index=False)
+                cursor.adbc_ingest("records", table, mode="create")
+            numeric = "SELECT age::numeric AS age, kind, y FROM records"
+            assert model.fit(opened, sql=numeric, target="y").model_ == here
+            assert model.fit(opened, sql=SELECT, push_down=True, target="y").model_ == here
+        assert model.fit(address(words), sql=SELECT, push_down=True, target="y").model_ == here
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from distributed import Client, LocalCluster
+
+    started = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(host="127.0.0.1", **started) as local, Client(local) as client:
+        yield client
+
+
+def dask_frame():
+    import dask.dataframe as dd
+
+    return dd.from_pandas(FRAME, npartitions=4, sort=False)
+
+
+def test_a_model_of_rows_on_a_cluster(cluster):
+    model = hr.ExtraTreesClassifier(known(SCHEMA), n_trees=2, max_depth=2, subsample=2, **NOWHERE)
+    here = model.fit(FRAME, target="y").model_
+    assert model.fit(dask_frame(), target="y").model_ == here
+
+
+def test_a_worker_that_is_killed_changes_no_integer(cluster):
+    rows = Rows(encode(FRAME, SCHEMA, target="y"), SCHEMA, DRAWS)
+    query = SumQuery(EVERYONE, ClassCounts(2), Cells((0, 1), Binning.of_cells(SCHEMA)), SHARE)
+    expected = Answering(rows, SCHEMA).integers(query, 1)
+    held = AnsweringElsewhere(OnCluster(dask_frame(), SCHEMA, "y", DRAWS))
+    assert np.array_equal(held.integers(query, 1), expected)
+    one = next(iter(cluster.run(os.getpid).values()))
+    os.kill(one, signal.SIGKILL)
+    assert np.array_equal(held.integers(query, 1), expected)

@@ -1,0 +1,188 @@
+"""Who takes part is said beforehand: no record decides whether its site appears."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import hedgerow as hr
+from hedgerow.data.holders import declared_parties, split_by_party
+from hedgerow.errors import DataError, SpecError
+from hedgerow.federation.transports import in_process
+from methods.test_estimators import EACH_OF_SEVERAL, small, world
+from support.worlds import TWO, sample, tap
+
+X, Y = sample(60, TWO)
+OWNER = np.array(["a", "b", "c"])[np.arange(60) % 3]
+SITES = ["a", "b", "c", "empty"]
+IS_PUBLIC = "which parties hold rows is public"
+
+
+def tree(**options):
+    return hr.HistogramTreeClassifier(TWO, max_depth=2, **options)
+
+
+def numbers_of_rows(party, parties=None, n=60):
+    y = np.arange(n)
+    names = declared_parties(party, parties)
+    return [len(labels) for _, labels in split_by_party(y[:, None], y, party, names)]
+
+
+# ------------------------------------------------------------------------------- who takes part
+def test_a_party_without_rows_takes_part_when_it_is_named():
+    assert numbers_of_rows(OWNER, SITES) == [20, 20, 20, 0]
+    assert numbers_of_rows(OWNER, ["empty", "c", "b", "a"]) == [0, 20, 20, 20]
+    assert numbers_of_rows(OWNER) == [20, 20, 20]
+
+
+@pytest.mark.parametrize(
+    "wrap", [pd.Categorical, lambda *a, **k: pd.Series(pd.Categorical(*a, **k))]
+)
+def test_the_categories_of_a_categorical_are_the_parties(wrap):
+    party = wrap(OWNER, categories=SITES)
+    assert numbers_of_rows(party) == [20, 20, 20, 0]
+    assert numbers_of_rows(party, ["c", "b", "a"]) == [20, 20, 20]
+    assert IS_PUBLIC not in str(tree().fit(X, Y, party=party).privacy_)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_record_decides_nothing_about_who_takes_part(place):
+    """The same three sites, the same noise, whether or not a site holds a record."""
+    owner = np.where(np.arange(60) == 7, place, (place + 1) % 3)
+    without = np.delete(np.arange(60), 7)
+    one, other = (
+        tree().fit(X[rows], Y[rows], party=owner[rows], parties=range(3))
+        for rows in (np.arange(60), without)
+    )
+    assert one.privacy_.parties == other.privacy_.parties == 3
+    assert one.privacy_.honest_shares == other.privacy_.honest_shares
+    assert [r.integers for r in one.run_.rounds[:1]] == [r.integers for r in other.run_.rounds[:1]]
+
+
+def test_without_names_one_record_makes_a_site_appear_and_the_statement_says_so():
+    """Twin of the test above."""
+    owner = (np.arange(60) == 7).astype(int) + np.arange(60) % 2 * 2
+    without = np.flatnonzero(owner != 3)
+    one, other = (tree().fit(X[r], Y[r], party=owner[r]) for r in (np.arange(60), without))
+    assert one.privacy_.parties != other.privacy_.parties
+    assert IS_PUBLIC in str(one.privacy_)
+    assert any(IS_PUBLIC in caveat for caveat in one.privacy_.to_dict()["caveats"])
+    assert IS_PUBLIC not in str(tree().fit(X, Y, party=OWNER, parties=SITES).privacy_)
+    assert IS_PUBLIC not in str(tree().fit(X, Y).privacy_)
+
+
+@EACH_OF_SEVERAL
+def test_an_empty_party_answers_for_every_estimator(kind):
+    schema, rows, y = world(kind)
+    model = small(kind, schema=schema, epsilon=20.0, delta=1e-6)
+    model.fit(rows, y, party=np.arange(len(y)) % 3, parties=range(4))
+    assert model.privacy_.parties == 4
+    assert len(model.predict(rows)) == len(y)
+
+
+def test_an_empty_party_answers_with_noise_alone(monkeypatch):
+    opened = in_process.open_federation
+    kept = []
+
+    def watched(*arguments):
+        federation = opened(*arguments)
+        rows = federation.sites.clients[3].rows
+        tap(monkeypatch, rows, lambda make: kept.append(make()) or kept[-1])
+        return federation
+
+    monkeypatch.setattr(in_process, "open_federation", watched)
+    # Noise so wide that no draw of it is zero by chance.
+    tree(epsilon=1e-8, delta=1e-8).fit(X, Y, party=OWNER, parties=SITES)
+    assert kept
+    assert all(response.vector.any() for response in kept)
+
+
+# ------------------------------------------------------------------------------------- the rows
+@pytest.mark.parametrize(
+    "party",
+    [
+        OWNER,
+        OWNER.astype(object),
+        OWNER.tolist(),
+        pd.Series(OWNER),
+        pd.Series(OWNER, dtype="string"),
+    ],
+)
+def test_each_party_gets_its_own_rows_in_their_order(party):
+    parts = split_by_party(X, np.arange(60), party, SITES)
+    assert [labels.tolist() for _, labels in parts] == [
+        list(range(0, 60, 3)),
+        list(range(1, 60, 3)),
+        list(range(2, 60, 3)),
+        [],
+    ]
+    for rows, labels in parts:
+        assert rows.tolist() == X[labels].tolist()
+
+
+def test_rows_of_frames_and_tables_stay_with_their_party():
+    frame = pd.DataFrame({"n": np.arange(60)}, index=np.arange(60)[::-1])
+    for table in (frame, pa.table({"n": np.arange(60)})):
+        for part, labels in split_by_party(table, np.arange(60), OWNER, SITES):
+            assert np.asarray(part["n"]).tolist() == labels.tolist()
+
+
+def test_an_arrow_table_is_fitted_by_the_names_of_its_columns():
+    table = pa.table({"z": np.zeros(60), "b": Y == "yes", "a": np.arange(60.0)})
+    schema = hr.Schema((hr.Numeric("a", 0, 60), hr.Numeric("b", 0, 1)), classes=TWO.classes)
+    model = hr.HistogramTreeClassifier(schema, epsilon=900.0, max_depth=1)
+    model.fit(table, Y, party=OWNER, parties=SITES)
+    assert model.predict(table).tolist() == Y.tolist()
+    assert model.feature_names_in_.tolist() == ["a", "b"]  # those of the schema
+
+
+def test_numbers_and_texts_may_name_parties_side_by_side():
+    assert numbers_of_rows([1, "a", 1, 2], n=4) == [2, 1, 1]
+
+
+# ------------------------------------------------------------------------------- what is refused
+@pytest.mark.parametrize(
+    ("party", "says"),
+    [
+        ([*OWNER[:59], "stranger"], "'stranger' in some row, which is not among the parties"),
+        ([*OWNER[:59], None], "party is None in some row; say for each row"),
+        ([*OWNER[:59], math.nan], "party is nan in some row"),
+        (pd.Series([*OWNER[:59], pd.NA]), "party is .* in some row; say for each row"),
+        (pd.Categorical([*OWNER[:59], None]), "party is nan in some row"),
+        (np.array([*OWNER[:59], math.nan]), "party is 'nan' in some row"),
+        ([[name] for name in OWNER], "party holds lists"),
+        (OWNER[:59], "party names 59 rows"),
+    ],
+)
+@pytest.mark.parametrize("parties", [None, SITES])
+def test_a_row_that_no_party_holds_is_refused(party, says, parties):
+    if parties is None and "stranger" in says:
+        parties = ["a", "b", "c"]
+    with pytest.raises(DataError, match=says):
+        tree().fit(X, Y, party=party, parties=parties)
+
+
+@pytest.mark.parametrize(
+    ("party", "parties", "says"),
+    [
+        (None, SITES, "give both"),
+        (OWNER, "abc", "parties is 'abc'; give the names"),
+        (OWNER, 3, "parties is 3; give the names"),
+        (OWNER, [], "at least one name"),
+        (OWNER, ["a", "b", "c", None], "each a text or a number"),
+        (OWNER, ["a", "b", "c", ["d"]], "each a text or a number"),
+        (OWNER, ["a", "b", "c", "c"], "name every site once"),
+    ],
+)
+def test_parties_that_name_nobody_or_somebody_twice_are_refused(party, parties, says):
+    with pytest.raises(SpecError, match=says):
+        tree().fit(X, Y, party=party, parties=parties)
+
+
+def test_what_fit_takes_is_said_when_it_gets_something_else():
+    with pytest.raises(TypeError, match="push_down, party, parties and person"):
+        tree().fit(X, Y, partys=OWNER)

@@ -1,0 +1,282 @@
+"""Schemas without pain: short forms, other people's forms, drafts that promise nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import hedgerow as hr
+from hedgerow.cli.main import app
+from hedgerow.data.schema_draft import rounded
+from hedgerow.errors import DataError, DataWarning, PrivacyWarning, SpecError
+from hedgerow.schema.schema import Mark
+from support.worlds import TWO, sample
+
+SIGNED = Mark("A. Huber", "2026-01-31")
+
+
+# ---- short forms ---------------------------------------------------------------------------------
+
+
+def test_features_may_be_a_mapping_and_a_target_a_pair():
+    short = hr.Schema(features={"age": (0, 110), "ward": ["north", "south"]}, target=(0, 9))
+    long = (hr.Numeric("age", 0, 110), hr.Categorical("ward", ("north", "south")))
+    assert short == hr.Schema(long, target=hr.Target(0, 9))
+    assert hr.Schema({"zip": hr.Hashed("x", 8)}).features == (hr.Hashed("zip", 8),)
+
+
+def test_all_problems_of_a_mapping_are_named_at_once():
+    with pytest.raises(SpecError) as error:
+        hr.Schema({"age": (110, 0), "ward": ("north", "south"), "job": [], "sex": ["f", "f"]})
+    said = str(error.value)
+    assert "the schema has 4 problems" in said
+    assert "column 'job' lists no values" in said
+    assert "column 'age': low is 110.0" in said
+    assert "column 'ward' is ('north', 'south'); give a pair (low, high), a list" in said
+    assert "column 'sex': values names 'f' and 'f'" in said
+
+
+def test_columns_and_classes_are_looked_at_together():
+    twice = (hr.Numeric("age", 0, 9), hr.Numeric("age", 0, 9), "x")
+    with pytest.raises(SpecError) as error:
+        hr.Schema(twice, classes=("a",), target=(3, 1))
+    assert [problem.split(";")[0] for problem in error.value.problems] == [
+        "a feature of the schema is 'x'",
+        "column 'age' is declared 2 times",
+        "the target: low is 3.0 and high is 1.0",
+        "the schema has 1 class(es), ['a']",
+    ]
+
+
+def test_all_problems_of_a_file_are_named_at_once():
+    text = """
+        [[feature]]
+        name = "age"
+        low = 9
+        high = 1
+        [[feature]]
+        name = "job"
+        valus = ["a"]
+        [target]
+        low = 3
+    """
+    with pytest.raises(SpecError, match="4 problems") as error:
+        hr.Schema.from_toml(text)
+    assert [problem.split("; ")[0].split(" [")[0] for problem in error.value.problems] == [
+        "column 'age': low is 9.0 and high is 1.0",
+        "column 'job' has unknown entries",
+        "column 'job' lacks",
+        "the target lacks",
+    ]
+
+
+def test_one_problem_is_said_plainly():
+    with pytest.raises(SpecError, match=r"^column 'age': low is 9"):
+        hr.Schema({"age": (9, 1), "job": ["a"]})
+
+
+# ---- other people's forms ------------------------------------------------------------------------
+
+EXPECTED = hr.Schema(
+    (
+        hr.Numeric("age", 0, 110),
+        hr.Categorical("ward", ("north", "south")),
+        hr.Categorical("smoker", ("False", "True")),
+    ),
+    classes=("no", "yes"),
+)
+TABLE_SCHEMA = {
+    "fields": [
+        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 110}},
+        {"name": "ward", "type": "string", "constraints": {"enum": ["north", "south"]}},
+        {"name": "smoker", "type": "boolean"},
+        {"name": "died", "type": "string", "constraints": {"enum": ["no", "yes"]}},
+    ]
+}
+JSON_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "age": {"type": ["integer", "null"], "minimum": 0, "maximum": 110},
+        "ward": {"enum": ["north", "south", None]},
+        "smoker": {"type": "boolean"},
+        "died": {"enum": ["no", "yes"]},
+    },
+}
+ARROW = pa.schema(
+    [
+        pa.field("age", pa.int32(), metadata={"minimum": "0", "maximum": "110"}),
+        pa.field("ward", pa.string(), metadata={"enum": '["north", "south"]'}),
+        pa.field("smoker", pa.bool_()),
+        pa.field("died", pa.string(), metadata={"enum": '["no", "yes"]'}),
+    ]
+)
+
+
+def test_other_schemas_are_read_as_they_declare():
+    assert hr.Schema.from_table_schema(TABLE_SCHEMA, "died") == EXPECTED
+    assert hr.Schema.from_json_schema(JSON_SCHEMA, "died") == EXPECTED
+    assert hr.Schema.from_json_schema({"items": JSON_SCHEMA}, "died") == EXPECTED
+    assert hr.Schema.from_arrow(ARROW, "died") == EXPECTED
+    assert hr.Schema.from_table_schema(TABLE_SCHEMA, "age").target == hr.Target(0, 110)
+    assert hr.Schema.from_dict(EXPECTED.to_dict()) == EXPECTED
+
+
+def test_what_other_schemas_leave_open_is_named_at_once():
+    loose = {"fields": [{"name": "age", "type": "integer"}, {"name": "ward", "type": "string"}]}
+    with pytest.raises(SpecError, match="3 problems") as error:
+        hr.Schema.from_table_schema(loose, "died")
+    for part in ("'age' has no minimum and no maximum", "'ward' is string without", "no column"):
+        assert part in str(error.value)
+    with pytest.raises(SpecError, match="no list of `fields`"):
+        hr.Schema.from_table_schema({})
+    with pytest.raises(SpecError, match="no `properties`"):
+        hr.Schema.from_json_schema({})
+
+
+# ---- drafts --------------------------------------------------------------------------------------
+
+
+def people(n=300):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(17, 91, n),
+            "gain": np.where(rng.random(n) < 0.9, 0.0, 7298.0),
+            "temperature": rng.uniform(35.2, 41.7, n),
+            "smoker": rng.integers(0, 2, n),
+            "job": rng.choice(["nurse", "clerk"], n),
+            "income": rng.choice(["<=50K", ">50K"], n),
+        }
+    )
+
+
+@pytest.mark.parametrize("suffix", ["frame", "csv", "parquet"])
+def test_a_draft_has_round_ranges_and_values_whatever_the_source(tmp_path, suffix):
+    source = people()
+    if suffix == "csv":
+        source.to_csv(tmp_path / "rows.csv", index=False)
+    if suffix == "parquet":
+        source.to_parquet(tmp_path / "rows.parquet")
+    drafted = hr.Schema.draft(
+        source if suffix == "frame" else tmp_path / f"rows.{suffix}", "income"
+    )
+    age, gain, temperature, smoker, job = drafted.features
+    assert (age.low, age.high) == (0.0, 100.0)
+    assert (gain.low, gain.high) == (0.0, 8000.0)
+    assert (temperature.low, temperature.high) == (35.0, 42.0)
+    assert (smoker.values, smoker.other) == (("0", "1"), False)
+    assert job.values == ("clerk", "nurse")
+    assert drafted.classes == ("<=50K", ">50K")
+    assert len(drafted.unconfirmed) == 6
+
+
+def test_a_draft_tells_numbers_from_classes():
+    frame = people()
+    assert hr.Schema.draft(frame, "temperature").target == hr.Target(35.0, 42.0)
+    assert hr.Schema.draft(frame, "smoker").classes == ("0", "1")
+    assert hr.Schema.draft(frame, "age").target == hr.Target(0.0, 100.0)
+    assert hr.Schema.draft(frame).classes is None
+    assert hr.Schema.draft(frame[["age"]], y=frame.income).classes == ("<=50K", ">50K")
+    with pytest.raises(DataError, match="no column 'wages'"):
+        hr.Schema.draft(frame, "wages")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (17, 90, (0, 100)),
+        (1990, 2020, (1990, 2020)),
+        (1993, 2018, (1990, 2020)),
+        (-3.2, 7.9, (-4, 8)),
+        (-40, -1, (-40, 0)),
+        (0.00031, 0.00042, (0.0003, 0.0005)),
+        (12285, 1484705, (0, 1.5e6)),
+    ],
+)
+def test_ranges_are_rounded_outwards(low, high, expected):
+    found = rounded(low, high)
+    assert found == pytest.approx(expected)
+    assert found[0] <= low
+    assert found[1] >= high
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("age,job,y\n30,caf\xe9,no\n31,b,yes\n", "is not UTF-8: some values of .'job'."),
+        ('age,job,y\n30,"a,no\n31,b,yes\n32,a,no\n', "1 line.s. are left out, with an open quote"),
+    ],
+)
+def test_a_draft_of_a_file_that_cannot_be_read_whole_says_so(tmp_path, content, says):
+    (tmp_path / "rows.csv").write_bytes(content.encode("latin-1"))
+    with pytest.warns(DataWarning, match=says):
+        hr.Schema.draft(tmp_path / "rows.csv", "y")
+
+
+def test_a_column_without_a_single_value_is_hashed():
+    empty = pd.DataFrame({"note": pd.Series([None, None], dtype="str"), "y": ["a", "b"]})
+    assert isinstance(hr.Schema.draft(empty, "y").features[0], hr.Hashed)
+
+
+def test_a_draft_promises_nothing_until_each_mark_is_confirmed(tmp_path):
+    frame = people()
+    drafted = hr.Schema.draft(frame, "income")
+    assert "read_from_rows = true" in drafted.to_toml()
+    assert hr.Schema.from_toml(drafted.to_toml()).unconfirmed == drafted.unconfirmed
+
+    def fitted(schema):
+        model = hr.HistogramTreeClassifier(schema, epsilon=3.0, max_depth=1)
+        return model.fit(frame, frame.income).privacy_
+
+    with pytest.warns(PrivacyWarning, match="nobody has confirmed: column 'age'"):
+        said = fitted(drafted)
+    assert said.epsilon == math.inf
+    assert "inferred from the rows: column 'age'" in said.schema_source
+    signed = drafted.marked(SIGNED)
+    one_open = replace(signed, features=(drafted.features[0], *signed.features[1:]))
+    with pytest.warns(PrivacyWarning, match="nobody has confirmed: column 'age'. "):
+        assert fitted(one_open).epsilon == math.inf
+    said = fitted(hr.Schema.from_toml(signed.to_toml()))
+    assert said.epsilon == 3.0
+    assert "confirmed as public by A. Huber on 2026-01-31" in str(said)
+
+
+def test_the_statement_names_the_schema_as_its_file_has_it(tmp_path):
+    """Not on the recipe's grid, whose digest no file has; nor does an evaluation's."""
+    X, y = sample(60, TWO)
+    (tmp_path / "schema.toml").write_text(TWO.to_toml())
+    said = CliRunner().invoke(app, ["schema", "check", str(tmp_path / "schema.toml")]).stdout
+    model = hr.BoostedTreesClassifier(TWO, n_trees=2).fit(X, y)
+    model.save(tmp_path / "model.json")
+    evaluated = hr.evaluate(hr.load(tmp_path / "model.json"), X, y, epsilon=1.0)
+    assert model.schema_.digest != TWO.digest
+    for statement in (model.privacy_, evaluated.privacy_):
+        digest = str(statement).split("(digest ")[1].split(")")[0]
+        assert f"digest {digest}." in said
+    assert TWO.marked(SIGNED).digest != TWO.digest
+
+
+def test_passing_an_inferred_schema_back_in_does_not_make_it_public(tmp_path):
+    X, y = sample(60, TWO)
+    with pytest.warns(PrivacyWarning, match="no schema"):
+        first = hr.HistogramTreeClassifier(epsilon=1.0, max_depth=1).fit(X, y)
+    first.save(tmp_path / "model.json")
+    for schema in (first.schema_, hr.load(tmp_path / "model.json").schema_):
+        with pytest.warns(PrivacyWarning, match="nobody has confirmed"):
+            again = hr.HistogramTreeClassifier(schema, epsilon=1.0, max_depth=1).fit(X, y)
+        assert again.privacy_.epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    ("by", "on", "says"),
+    [("", "2026-01-31", "a person's name"), ("A", "31.1.", "a day such as"), ("A", None, "both")],
+)
+def test_a_mark_is_confirmed_by_a_name_and_a_day(by, on, says):
+    with pytest.raises(SpecError, match=says):
+        Mark(by, on)

@@ -1,0 +1,44 @@
+"""SIGKILL of a site and of the coordinator, in every phase, with real processes over HTTPS.
+
+The page docs/faults.md is made from the same plays: python tests/support/play_faults.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.faults_page import page
+from support.faults import FAULTS, MAY_BE_VOID, network
+from support.namespace import why_no_namespace
+
+QUICK = {"site-round-2-after", "coordinator-unmask-2-before"}
+"""In every run of the tests; all others in the long one."""
+PLAYS = [
+    pytest.param(fault, id=fault.name, marks=[] if fault.name in QUICK else [pytest.mark.slow])
+    for fault in FAULTS
+]
+
+
+def test_the_page_shows_every_play():
+    text = page()
+    flare = pytest.importorskip("support.flare_world", reason="hedgerow[flare] is not installed")
+    for fault in (*FAULTS, *flare.FLARE_FAULTS):
+        assert f"`{fault.name}`" in text
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory):
+    with network(tmp_path_factory.mktemp("network")) as started:
+        yield started
+
+
+@pytest.mark.parametrize("fault", PLAYS)
+def test_a_killed_process_costs_time_and_no_more_than_a_round(consortium, fault):
+    if fault.when == "cut" and (reason := why_no_namespace()):
+        pytest.skip(reason)
+    outcome = consortium.play(fault)
+    assert outcome.same_model
+    assert outcome.charged_once
+    assert max(outcome.charged) == outcome.rounds
+    may_be_void = fault.who == "site" and (fault.kind, fault.when) in MAY_BE_VOID
+    assert outcome.void <= may_be_void

@@ -1,0 +1,202 @@
+"""The live view: it follows a run in a real browser, and answers nobody without its token."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hedgerow.cli.main import app
+from hedgerow.deployment.live import RunTeller, SiteTeller, live_view
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.serve import Serving
+from hedgerow.federation.audit_log import untold
+from hedgerow.report.view import words_on
+from support.browser import Watched, chromium
+from support.carriers import Direct
+from support.effort import LONG
+from support.network_world import World as Consortium
+from support.study_world import World
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+
+
+def asked(view, path, method="GET", host=None):
+    connection = HTTPConnection(view.host, timeout=LONG)
+    try:
+        connection.request(method, path, headers={"Host": host or view.host})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def watched_run(tmp_path, page_of, **terms):
+    """A whole run of three sites under the eyes of a browser; `page_of` looks at its end."""
+    world = World(tmp_path, placement="shares", **terms)
+    try:
+        with chromium() as browser, live_view("wards", RunTeller()) as view:
+            watched = Watched(browser, view.address, viewport={"width": 1280, "height": 1000})
+            events = []
+            tell = lambda e: (events.append(e), view.tell(e))  # noqa: E731
+            model = run_study(world.folder, world, listen=tell, show_trees=True)
+            watched.page.wait_for_function(
+                "document.querySelector('#live-state').textContent == 'finished'"
+            )
+            page_of(watched, events, model, view)
+    finally:
+        world.close()
+
+
+def paths_on(page) -> set[tuple[str, ...]]:
+    """Every node of the growing tree by the words that lead to it."""
+    script = """(nodes) => nodes.map((node) => {
+        const words = [];
+        for (let at = node; at && at.className === 'node'; at = at.parentElement.closest('.node'))
+            words.unshift(at.firstChild.textContent);
+        return words;
+    })"""
+    return {tuple(path) for path in page.locator("#live-tree .node").evaluate_all(script)}
+
+
+def prefixes(paths) -> set[tuple[str, ...]]:
+    return {tuple(path[: k + 1]) for path in paths for k in range(len(path))}
+
+
+def test_a_browser_sees_a_run_from_its_beginning_to_its_end(tmp_path):
+    def look(watched, events, model, view):
+        page = watched.page
+        assert page.locator("#live-events li").count() == len(events)
+        rounds = [event for event in events if event["event"] == "round"]
+        assert page.locator("#live-rounds").inner_text().startswith(str(len(rounds)))
+        spent = model.privacy_.spent_fraction
+        assert page.locator("#live-spent").inner_text() == f"{100 * spent:.1f} %"
+        told = [path for event in rounds for path in event["paths"]]
+        assert paths_on(page) == prefixes(told)
+        leaves = {
+            tuple(words_on(model.schema_, region[: k + 1], step.test.feature)
+                  for k, step in enumerate(region))
+            for region in model.model_.score.trees[0].regions()
+        }  # fmt: skip
+        assert leaves - {()} <= paths_on(page)
+        assert watched.complaints == []
+        assert all(url.startswith(f"http://{view.host}/") for url in watched.requests)
+
+    watched_run(tmp_path, look, epsilon="80")
+
+
+BOOSTED = """estimator = "ComponentBoostingClassifier"
+[model.parameters]
+n_trees = 3
+max_depth = 2"""
+
+
+def test_of_boosted_trees_a_browser_sees_the_newest(tmp_path):
+    def look(watched, events, model, view):
+        newest = model.model_.score.trees[-1]
+        assert paths_on(watched.page) == prefixes(
+            [words_on(model.schema_, region[: k + 1], step.test.feature)
+             for k, step in enumerate(region)]
+            for region in newest.regions()
+        )  # fmt: skip
+        rounds = [event for event in events if event["event"] == "round"]
+        assert [event["is_new_tree"] for event in rounds] == [True] * 3
+
+    watched_run(tmp_path, look, epsilon="80", model=BOOSTED)
+
+
+@pytest.mark.skipif("HEDGEROW_PICTURES" not in os.environ, reason="pictures are made on request")
+def test_the_picture_of_the_documentation(tmp_path):
+    """HEDGEROW_PICTURES=1 makes it again; noise differs from run to run."""
+
+    def picture(watched, events, model, view):
+        watched.page.wait_for_timeout(3000)  # new questions are marked for a while
+        watched.page.screenshot(path=IMAGES / "live.png")
+
+    watched_run(tmp_path, picture, epsilon="8")
+
+
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_the_live_page_passes_axe(scheme):
+    pytest.importorskip("axe_core_python")
+    script = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+    round = {"time": 2.0, "event": "round", "round": 1, "of": 3, "sites": 3, "seconds": 0.1}
+    with chromium() as browser, live_view("wards", RunTeller()) as view:
+        page = Watched(browser, view.address, color_scheme=scheme).page
+        view.tell({"time": 1.0, "event": "begun", "study": "x"})
+        told = {"paths": [["age < 40", "dose < 0.5"]], "is_new_tree": True}
+        view.tell(round | {"bytes": 9, "spent": 0.25} | told)
+        page.wait_for_selector("#live-tree .node .node")
+        page.evaluate("document.getAnimations().forEach((one) => one.finish())")
+        page.evaluate(script)
+        found = page.evaluate("axe.run()")["violations"]
+        assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found] == []
+
+
+def test_a_site_s_own_people_see_what_it_answers(tmp_path):
+    """What `site join --watch` shows, with real sites that serve a study."""
+    world = Consortium(tmp_path, placement="shares", lifetime="100")
+    world.approve(world.study_file)
+    with (
+        chromium() as browser,
+        live_view(world.sites[0].name, SiteTeller()) as view,
+        ExitStack() as opened,
+    ):
+        page = Watched(browser, view.address).page
+        tells = [view.tell, untold, untold]
+        serving = [
+            opened.enter_context(closing(Serving(site, tell=tell)))
+            for site, tell in zip(world.sites, tells, strict=True)
+        ]
+        carrier = Direct(
+            {s.name: one.daemon.handle for s, one in zip(world.sites, serving, strict=True)}
+        )
+        world.train(carrier)
+        serving[0].daemon.handle(b"no letter")
+        answered = len(world.lines(0, "round"))
+        page.wait_for_function("document.querySelector('#live-refused').textContent == '1'")
+        assert page.locator("#live-answered").inner_text() == str(answered)
+        assert page.locator("#live-studies").inner_text() == "1"
+        assert page.locator("#live-asked").inner_text() == "study"
+        assert page.locator("#live-tree").count() == 0
+        assert 0.0 < float(page.locator("#live-bar").get_attribute("width")) <= 620.0
+
+
+def test_the_commands_know_how_to_be_watched():
+    for words in (["study", "run"], ["study", "resume"], ["site", "join"]):
+        done = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
+        assert "--watch" in re.sub(r"\x1b\[[0-9;]*m", "", done.output)
+
+
+def test_nobody_is_answered_without_the_token_or_under_another_name():
+    with live_view("wards", RunTeller()) as view:
+        assert asked(view, f"/?token={view.token}") == 200
+        assert asked(view, "/") == 403
+        assert asked(view, "/events?token=guess") == 403
+        assert asked(view, f"/events?token={view.token[:-1]}") == 403
+        assert asked(view, f"/?token={view.token}", host="evil.example") == 403
+        assert asked(view, f"/model.json?token={view.token}") == 404
+        assert asked(view, f"/?token={view.token}", method="POST") == 501
+        assert view.host.startswith("127.0.0.1:")
+
+
+def test_who_comes_late_is_told_everything_and_the_end_ends_the_stream():
+    with live_view("wards", RunTeller()) as view:
+        view.tell({"time": 1.0, "event": "begun", "study": "x"})
+        stream = view.stream()
+        assert next(stream).facts == {"state": "begun"}
+    assert list(stream) == []
+
+
+@pytest.mark.parametrize("name", ["</script><b>", 'a"b'])
+def test_the_name_of_a_study_stays_text(name):
+    from hedgerow.report.page.live import live_page
+
+    page = live_page(name, RunTeller.facts, name, has_tree=True)
+    assert "<b>" not in page
+    assert page.count("</script>") == 1

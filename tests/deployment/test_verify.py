@@ -1,0 +1,179 @@
+"""A model of a study can be checked by whoever has the study file; what was changed is named."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import hedgerow as hr
+from hedgerow.cli.main import app
+from hedgerow.deployment import file_forms
+from hedgerow.deployment.run import run_study
+from hedgerow.deployment.verify import verified
+from hedgerow.errors import DataError
+from hedgerow.methods import model_file
+from support.study_world import World
+from support.worlds import TWO, sample
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A finished run of three sites."""
+    made = World(tmp_path_factory.mktemp("study"), placement="shares")
+    run_study(made.folder, made)
+    yield made
+    made.close()
+
+
+def wrong(path, world):
+    return {check.what for check in verified(path, world.folder.study_file) if check.has_failed}
+
+
+def changed(world, tmp_path, change):
+    """A copy whose digest was counted anew after a change: an editor can do that."""
+    document = json.loads(world.folder.model_file.read_text())
+    change(document)
+    document["digest"] = model_file.digest_of_file(document)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_model_of_a_study_is_signed_by_all_and_right(world):
+    checks = verified(world.folder.model_file, world.folder.study_file)
+    assert not any(check.has_failed for check in checks), checks
+    names = [check.what for check in checks]
+    assert {"digest", "rounds", "study", "coordinator", "site site-1", "receipts"} <= set(names)
+    assert hr.load(world.folder.model_file).privacy_.parties == 3
+
+
+def a_promise(document):
+    said = document["content"]["privacy"]
+    said["epsilon"], said["guarantee"]["epsilon"] = 0.1, "1/10"
+
+
+def a_number(document):
+    document["content"]["model"]["sharpness"] = 2.0
+
+
+def spending(document):
+    document["content"]["privacy"]["spending"][0]["part"] += 0.1
+
+
+def less_spent(document):
+    document["content"]["privacy"]["spent_fraction"] /= 2
+
+
+def a_receipt_left_out(document):
+    del document["signed"]["receipts"]["site-2"]
+
+
+def a_receipt_exchanged(document):
+    receipts = document["signed"]["receipts"]
+    receipts["site-2"] = receipts["site-1"]
+
+
+def a_receipt_edited(document):
+    text = document["signed"]["receipts"]["site-3"]
+    document["signed"]["receipts"]["site-3"] = text[:-2] + ("00" if text[-2:] != "00" else "01")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (a_promise, "promise"),
+        (a_number, "coordinator"),
+        (spending, "rounds"),
+        (less_spent, "receipts"),
+        (a_receipt_left_out, "coordinator"),
+        (a_receipt_exchanged, "site site-2"),
+        (a_receipt_edited, "site site-3"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_whatever_is_changed_is_named(change, named, world, tmp_path):
+    found = wrong(changed(world, tmp_path, change), world)
+    assert {named, "coordinator"} <= found
+
+
+@pytest.mark.parametrize("place", ["epsilon", "guarantee"])
+def test_a_promise_that_is_changed_in_one_place_is_not_read(place, world, tmp_path):
+    def half_a_promise(document):
+        said = document["content"]["privacy"]
+        if place == "epsilon":
+            said["epsilon"] = 0.1
+        else:
+            said["guarantee"]["epsilon"] = "1/10"
+
+    path = changed(world, tmp_path, half_a_promise)
+    with pytest.raises(DataError, match="its statement says epsilon"):
+        hr.load(path)
+
+
+def test_a_model_of_another_study_is_not_this_one_s(world, tmp_path):
+    other = World(tmp_path, placement="shares", name="others")
+    try:
+        found = {
+            c.what
+            for c in verified(world.folder.model_file, other.folder.study_file)
+            if c.has_failed
+        }
+    finally:
+        other.close()
+    assert {"study", "coordinator", "sites"} <= found
+
+
+def test_the_command_says_what_passed_and_ends_with_1_if_something_failed(world, tmp_path):
+    arguments = ["verify", str(world.folder.model_file), "--roster", str(world.folder.study_file)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "FAILED" not in done.output
+    assert done.output.splitlines()[-1] == "valid, signed by 3 of 3 sites"
+    assert re.search(r"site site-1 +\d+\.\d% of the budget, by its own receipt", done.output)
+    path = changed(world, tmp_path, a_number)
+    done = CliRunner().invoke(app, ["verify", str(path), *arguments[2:]])
+    assert done.exit_code == 1
+    assert "FAILED  coordinator" in done.output
+    assert done.output.splitlines()[-1] == "FAILED: coordinator"
+
+
+def outcomes(*words: object) -> tuple[dict[str, str], str]:
+    """What `verify` says of each check, and its last sentence; nothing fails."""
+    done = CliRunner().invoke(app, ["verify", *map(str, words), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    return {check["what"]: check["outcome"] for check in told["checks"]}, told["verdict"]
+
+
+def test_verify_says_of_a_check_that_it_did_not_make_that_it_was_skipped(
+    world, tmp_path, monkeypatch
+):
+    found, said = outcomes(world.folder.model_file)
+    assert found["digest"] == found["form"] == "ok"
+    assert found["signatures"] == "skipped"
+    assert said == "intact; not checked: signatures"
+    monkeypatch.setattr(file_forms, "find_spec", lambda name: None)
+    found, said = outcomes(world.folder.model_file, "--roster", world.folder.study_file)
+    assert found["form"] == "skipped"
+    assert said == "valid, signed by 3 of 3 sites; not checked: form"
+    X, y = sample(120, TWO)
+    hr.TreeClassifier(TWO, epsilon=1.0).fit(X, y).save(tmp_path / "model.json")
+    monkeypatch.undo()
+    found, said = outcomes(tmp_path / "model.json")
+    assert found["signatures"] == "unsigned"
+    assert said == "intact, unsigned"
+
+
+def test_a_model_of_one_process_has_no_signatures_and_its_arithmetic_is_checked(world, tmp_path):
+    X, y = sample(120, TWO)
+    hr.TreeClassifier(TWO, epsilon=1.0).fit(X, y).save(tmp_path / "model.json")
+    checks = verified(tmp_path / "model.json", None)
+    assert not any(check.has_failed for check in checks)
+    assert wrong(tmp_path / "model.json", world) == {"signatures"}
+    text = (tmp_path / "model.json").read_text()
+    (tmp_path / "model.json").write_text(text.replace('"epsilon":1.0', '"epsilon":2.0'))
+    with pytest.raises(DataError, match="was changed"):
+        verified(tmp_path / "model.json", None)

@@ -1,0 +1,142 @@
+"""Sites and coordinator against `spec/`: the same bytes in good runs, the same codes in bad."""
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hedgerow.data.composite import answering
+from hedgerow.data.scoring import scores
+from hedgerow.federation.wire import Bundle, Receiver, Sender
+from hedgerow.privacy.queries import Cells, SumQuery
+from hedgerow.privacy.study import Study
+from hedgerow.secagg.opening import BadShares
+from spec import make_vectors, one_choice, one_round
+from support.spec_replay import GOOD, Replay, load, noise_keys, rows_of
+
+
+def queries(told):
+    bundle = Bundle(bytes.fromhex(told["questions"]), bytes.fromhex(told["definitions"]))
+    return Receiver().decode(bundle)[0]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_whole_run_is_the_spec_s_byte_for_byte(name, tmp_path, monkeypatch):
+    """Every letter of the coordinator, every answer of a site, every sum, every ledger."""
+    stored = load(name)
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        assert list(replay.play()) == list(range(len(stored["messages"]) + 1))
+        for summed, told in zip(replay.sums, stored["rounds"], strict=True):
+            opened = summed.opened()
+            assert (opened.values.tolist(), list(opened.members)) == (told["sum"], told["members"])
+            assert [list(opened.picks[k]) for k in opened.members] == told["picks"]
+        for vault, ledger in zip(replay.vaults, stored["ledgers"], strict=True):
+            vault.ledger.verify()
+            found = [(e.body, e.head.hex(), e.signature.hex()) for e, _ in vault.ledger.entries()]
+            assert found == [(_spelled(event), *signed) for event, *signed in ledger]
+            assert f"{vault.ledger.spent(replay.study.account)} is spent" in stored["statement"]
+        _ask_again(replay, stored)
+
+
+def _spelled(event):
+    return json.dumps(event, separators=(",", ":"))
+
+
+def _ask_again(replay, stored):
+    """A round that was answered gets the same bytes again, at no charge and with no noise."""
+    letters = {(kind, site): bytes.fromhex(text) for kind, site, text in stored["messages"]}
+    before = replay.vaults[0].ledger.head()
+    assert replay.clients[0].handle(letters["ROUND", 0]) == letters["MASKED", 0]
+    assert replay.vaults[0].ledger.head() == before
+
+
+def test_every_bad_letter_is_refused_with_its_code_and_leaves_no_trace(tmp_path, monkeypatch):
+    """The run goes on between the bad letters as if none had come, byte for byte."""
+    stored = load("bad")
+    found, expected = {}, {}
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        for number in replay.play():
+            for bad in (bad for bad in stored["letters"] if bad["at"] == number):
+                message = bytes.fromhex(bad["message"])
+                found[bad["name"]] = replay.refusal(bad["site"], bad["kind"], message)
+                expected[bad["name"]] = bad["code"]
+        heads = [vault.ledger.head() for vault in replay.vaults]
+    assert found == expected
+    assert len(found) == len(stored["letters"]) > 100
+    assert heads == [(len(entries), bytes.fromhex(entries[-1][1])) for entries in stored["ledgers"]]
+
+
+def test_other_noise_is_seen(tmp_path, monkeypatch):
+    """A control: the comparison of runs fails when one site draws from another key."""
+    stored = load("three_sites")
+    first = stored["rounds"][0]["rand"][1]
+    stored["rounds"][0]["rand"][1] = f"{int(first[:2], 16) ^ 1:02x}{first[2:]}"
+    replay = Replay(tmp_path, stored, noise_keys(monkeypatch))
+    with closing(replay), pytest.raises(AssertionError, match="MASKED"):
+        list(replay.play())
+
+
+def test_a_wrong_share_that_is_well_signed_opens_nothing(tmp_path, monkeypatch):
+    """Site 0 changes one bit of its share of site 1's self-mask: it is named, nothing is opened."""
+    stored, letters = load("one_lost"), make_vectors.Letters(make_vectors.good()["one_lost"])
+    _, body = make_vectors.parts(letters.sent("SHARES", 0))
+    spot = 2 + 2 * (2 + 32) - 1  # the last byte of the second share
+    wrong = letters.with_body("SHARES", 0, make_vectors.flipped(body, spot))
+    with closing(Replay(tmp_path, stored, noise_keys(monkeypatch))) as replay:
+        list(replay.play())
+        replay.accept("SHARES", wrong)
+        with pytest.raises(BadShares) as refusal:
+            replay.sums[0].opened()
+    assert refusal.value.parties == (1,)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_questions_are_spelled_as_the_spec_spells_them(name):
+    told = load(name)["rounds"][0]
+    asked = Sender().encode(queries(told))
+    assert (asked.questions.hex(), asked.definitions.hex()) == (
+        told["questions"],
+        told["definitions"],
+    )
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_rows_become_the_spec_s_counts(name):
+    stored = load(name)
+    study = Study.from_dict(stored["study"])
+    query = queries(load("three_sites")["rounds"][0])[0]
+    assert isinstance(query, SumQuery)
+    assert isinstance(query.by, Cells)
+    for rows, counts in zip(stored["rows"], stored["rounds"][0]["counts"], strict=True):
+        found = answering(rows_of(rows, study), study.schema).integers(query, 1)
+        assert found.reshape(query.shape).tolist() == counts
+    assert any(any(map(any, cells)) for site in stored["rounds"][0]["counts"] for cells in site)
+
+
+def test_scores_of_cuts_are_the_spec_s():
+    stored = load("private_choice")
+    study, (query,) = Study.from_dict(stored["study"]), queries(stored["rounds"][0])
+    for rows, counts in zip(stored["rows"], stored["rounds"][0]["counts"], strict=True):
+        found = scores(query, rows_of(rows, study), study.schema)
+        assert found.tolist() == one_choice.gini_scores(counts)
+        assert len(set(found.tolist())) > 5
+
+
+def test_a_row_moves_a_count_of_the_spec_by_one_in_each_column():
+    """A control of the vectors' own counts: without a row they are not the product's any more."""
+    stored = load("three_sites")
+    rows = [(tuple(values), label) for values, label in stored["rows"][0]]
+    study = one_round.Study._make([None] * 18)._replace(
+        features=(("age", 0.0, 110.0), ("bmi", 10.0, 60.0)), classes=("no", "yes"), n_bins=10
+    )
+    whole, less = (one_round.histograms(study, some) for some in (rows, rows[1:]))
+    moved = [
+        abs(n - m)
+        for a, b in zip(whole, less, strict=True)
+        for c, d in zip(a, b, strict=True)
+        for n, m in zip(c, d, strict=True)
+    ]
+    assert whole == stored["rounds"][0]["counts"][0]
+    assert sum(moved) == (2 if rows[0][1] in study.classes else 0)

@@ -1,0 +1,260 @@
+"""After the charge nothing depends on a row; what fails all the same is charged, and the last.
+
+An attacker who could make a computation fail wherever a record lies in a cell would read it off
+the answer, round after round, if a failure were hidden by noise or could be asked for again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from deployment.test_serve import Served, charged
+from hedgerow.data.sums import Answering
+from hedgerow.deployment.serve import Serving
+from hedgerow.deployment.study_file import StudyFile
+from hedgerow.errors import ComputationFailed, PartyRefused, SpecError
+from hedgerow.federation.client import refusal, refused_with
+from hedgerow.federation.store.vault import Vault
+from hedgerow.models import layers, tree
+from hedgerow.models import model as models
+from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
+from hedgerow.models.model import Additive
+from hedgerow.models.tree import Tree
+from hedgerow.privacy.pricing import priced
+from hedgerow.privacy.queries import (
+    Binning,
+    Cells,
+    ClassCounts,
+    Count,
+    SelectQuery,
+    SumQuery,
+    Whole,
+)
+from hedgerow.privacy.queries.choices import Score, Scoring
+from hedgerow.schema import candidates, grids
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.secagg.codes import Code
+from support.durable_link import DurableLink
+from support.network_world import World
+from support.worlds import TWO, federation, holders, round_of, sample, study
+
+SHARE = Fraction(1, 10_000)
+CELLS = Binning.of_cells(TWO)
+HALVES = Binning(tuple(tuple(int(2 * c >= len(b)) for c in range(len(b))) for b in CELLS.bins))
+COUNTED = SumQuery(EVERYONE, ClassCounts(2), Whole(), SHARE)
+CHOSEN = SelectQuery(
+    EVERYONE, tuple(TWO.grids[0].split_values(range(k)) for k in (1, 2)), Scoring(Score.GINI), SHARE
+)
+ERRORS = (MemoryError(), ValueError("row 7 is strange"))
+
+
+# ------------------------------------------------------------------------------- names of values
+class Colliding:
+    """SHA-256 as somebody sees it who has looked for two values with one half of a digest."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._real = hashlib.new("sha256", data)
+
+    def update(self, data: bytes) -> None:
+        self._real.update(data)
+
+    def hexdigest(self) -> str:
+        return "0" * 32 + self._real.hexdigest()[32:]
+
+
+@pytest.fixture
+def colliding(monkeypatch):
+    for module in (candidates, grids, layers, models, tree):
+        monkeypatch.setattr(module.hashlib, "sha256", Colliding)
+
+
+def counted_by(bins: Binning) -> SumQuery:
+    return SumQuery(EVERYONE, ClassCounts(2), Cells((0, 1, 2), bins), SHARE)
+
+
+def test_two_binnings_with_one_half_of_a_digest_are_counted_each_by_its_own(colliding):
+    X, y = sample(60, TWO)
+    (rows,) = holders(X, y, np.zeros(60, int), 1, TWO)
+    one, other = (Binning(bins) for bins in (CELLS.bins, HALVES.bins))
+    both = Answering(rows, TWO)
+    found = [both.integers(counted_by(bins), 1) for bins in (one, other, one)]
+    alone = [Answering(rows, TWO).integers(counted_by(bins), 1) for bins in (one, other, one)]
+    assert [part.tolist() for part in found] == [part.tolist() for part in alone]
+
+
+def test_values_that_differ_differ_however_alike_their_digests_begin(colliding):
+    edges = [hr.Numeric("x", 0, 1, edges=(cut,)).grid for cut in (0.25, 0.5)]
+    leaves = [Tree.of_preorder(("x",), [(value,)]) for value in (0.0, 1.0)]
+    tests = [NodeTests(np.array([k], np.int16), np.ones((1, 4), np.uint64)) for k in (0, 1)]
+    opened = [Layer(ROOT_LAYER, tests[0], np.array([True, k])) for k in (False, True)]
+    scores = [Additive((float(k),)) for k in (0, 1)]
+    for one, other in (edges, leaves, tests, opened, scores):
+        assert one != other
+        assert one.digest != other.digest
+        assert len(one.digest) == 64
+
+
+# --------------------------------------------------------------------------- failing and closing
+def broken_by(error):
+    def broken(*given):
+        raise error
+
+    return broken
+
+
+def rows_of(parties: int, n: int = 90):
+    X, y = sample(n, TWO)
+    return holders(X, y, np.arange(n) % parties, parties, TWO)
+
+
+def fails(monkeypatch, rows, error, query=COUNTED):
+    name = "tables" if query is CHOSEN else "integers_of_all"
+    monkeypatch.setattr(rows.sums, name, broken_by(error))
+
+
+@pytest.mark.parametrize("query", [COUNTED, CHOSEN], ids=["a sum", "a choice"])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_one_holder_whose_computation_fails_ends_charged_and_closed(query, error, monkeypatch):
+    fed = federation(study(TWO, 1), rows_of(1))
+    fails(monkeypatch, fed.sites.rows, error, query)
+    with pytest.raises(ComputationFailed, match=type(error).__name__) as caught:
+        fed.ask([query])
+    assert caught.value.__cause__ is error
+    assert fed.sites.spent() == SHARE * fed.study.total
+    monkeypatch.undo()
+    with pytest.raises(ComputationFailed, match="is closed at this site"):
+        round_of(fed.sites, 2, [COUNTED])
+    assert fed.sites.spent() == SHARE * fed.study.total
+    assert not fed.record.rounds
+
+
+def test_a_fit_whose_computation_fails_is_no_model(monkeypatch):
+    X, y = sample(90, TWO)
+    model = hr.TreeClassifier(TWO, epsilon=1.0, random_state=0)
+    monkeypatch.setattr(Answering, "integers_of_all", broken_by(MemoryError()))
+    with pytest.raises(ComputationFailed, match="Nothing was released and the charge stays"):
+        model.fit(X, y)
+    assert not hasattr(model, "model_")
+
+
+@pytest.mark.parametrize("part", ["rows", "masks"])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_site_in_one_process_that_fails_refuses_everything_from_then_on(part, error, monkeypatch):
+    fed = federation(study(TWO, 3), rows_of(3))
+    first = fed.sites.clients[0]
+    if part == "rows":
+        fails(monkeypatch, first.rows, error)
+    else:
+        monkeypatch.setattr(first.site, "mask", broken_by(error))
+    with pytest.raises(PartyRefused, match="StudyClosed"):
+        fed.ask([COUNTED])
+    spent = [end.store.ledger.spent(fed.study.account) for end in fed.sites.clients]
+    assert spent == [SHARE * fed.study.total] * 3
+    assert not first.store._records
+    monkeypatch.undo()
+    assert first.handle(fed.sites.coordinator.join()[0]) == refusal(Code.STUDY_CLOSED)
+    assert first.handle(b"") == refusal(Code.STUDY_CLOSED)
+
+
+def vaults(tmp_path, parties=3) -> DurableLink:
+    return DurableLink(study(TWO, parties), rows_of(parties), tmp_path)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_vault_keeps_the_charge_of_a_failure_and_closes_the_study_for_good(
+    error, tmp_path, monkeypatch
+):
+    link = vaults(tmp_path)
+    account = link.study.account
+    round_of(link, 1, [COUNTED])
+    fails(monkeypatch, link.clients[0].rows, error)
+    with pytest.raises(PartyRefused, match="site 0 refused with code StudyClosed"):
+        round_of(link, 2, [COUNTED])
+    assert link.vaults[0].ledger.spent(account) == 2 * SHARE * link.study.total
+    assert [vault.ledger.is_open(account) for vault in link.vaults] == [False, True, True]
+    assert not link.vaults[0]._tables.outbox.rows(study=account)
+    for vault in link.vaults:
+        vault.close()
+    with vaults_again(link) as vault:
+        assert not vault.ledger.is_open(account)
+        with pytest.raises(SpecError, match="is closed"):
+            vault.release([priced(link.study, COUNTED).charge], bytes(16), 3, lambda _: None)
+        assert vault.ledger.spent(account) == 2 * SHARE * link.study.total
+
+
+class vaults_again:  # noqa: N801
+    """The first site's vault, as the next process opens it."""
+
+    def __init__(self, link: DurableLink) -> None:
+        self.link = link
+
+    def __enter__(self) -> Vault:
+        self.vault = self.link._vault(0)
+        return self.vault
+
+    def __exit__(self, *unused: object) -> None:
+        self.vault.close()
+
+
+def test_a_failure_after_the_charge_leaves_nothing_that_a_disk_or_a_stranger_could_send(tmp_path):
+    """A disk that fails is no computation: nothing is charged and the study goes on."""
+    link = vaults(tmp_path)
+    charges = [priced(link.study, COUNTED).charge]
+    with pytest.raises(OSError, match="full"):
+        link.vaults[0].release(charges, bytes(16), 1, broken_by(OSError("the disk is full")))
+    assert link.vaults[0].ledger.is_open(link.study.account)
+    assert link.vaults[0].ledger.spent(link.study.account) == 0
+    link.close()
+
+
+def test_a_service_says_in_its_audit_log_why_a_study_is_closed_and_a_restart_keeps_it(
+    tmp_path, monkeypatch
+):
+    world = World(tmp_path, placement="shares", lifetime="1.2")
+    world.approve(world.study_file)
+    agreed = StudyFile.read(world.study_file).study
+    with Served(world) as served:
+        endpoint = served.all[0].daemon._clients[agreed.hash]
+        fails(monkeypatch, endpoint.rows, MemoryError())
+        with pytest.raises(PartyRefused, match="site site-1 refused with code StudyClosed"):
+            world.train(served.carrier)
+        monkeypatch.undo()
+        closed = world.lines(0, "closed")
+        assert [line["study"] for line in closed] == [agreed.account]
+        assert "could not be computed (MemoryError)" in closed[0]["what"]
+        assert {line["code"] for line in world.lines(0, "refused")} == {"StudyClosed"}
+        assert not world.lines(0, "round")
+        join = world.link(served.carrier).coordinator.join()[0]
+        assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
+        served.all[0].close()
+        served.all[0] = Serving(world.sites[0])
+        assert agreed.hash not in served.all[0].daemon.studies
+        assert refused_with(served.all[0].daemon.handle(join)) == "StudyClosed"
+        (told,) = world.lines(0, "cannot serve")
+        assert "is closed in this site's ledger" in told["what"]
+        assert charged(world.sites[0], agreed.account) == 1
+
+
+def test_what_is_admitted_never_closes_a_study_by_a_row():
+    """The closing itself must not tell: no row is too strange for a query that was let through."""
+    X, y = sample(40, TWO)
+    X[3] = [np.inf, -np.inf, object()]
+    X[4] = [None, "x", b"\xff"]
+    fed = federation(study(TWO, 2), holders_unchecked(X, y))
+    queries = [COUNTED, counted_by(CELLS), counted_by(HALVES)]
+    assert len(fed.ask([*queries, SumQuery(EVERYONE, Count(), Whole(), SHARE)])) == 4
+
+
+def holders_unchecked(X, y):
+    from hedgerow.data.reading.encoding import encode
+    from hedgerow.data.rows import Draws, Rows
+
+    return [
+        Rows(encode(X[k::2], TWO, y=y[k::2], check=False), TWO, Draws(bytes([k]) * 32, "test"))
+        for k in (0, 1)
+    ]

@@ -1,0 +1,209 @@
+"""Curves, stacking, leaf values and drawn trees: post-processing that must be right on its own."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import SpecError
+from hedgerow.methods.blocks import curves as smoothing
+from hedgerow.methods.blocks import newton_steps, random_trees
+from hedgerow.methods.blocks import random_trees as feature_draws
+from hedgerow.methods.blocks.boosting import DrawnTrees
+from hedgerow.methods.blocks.curves import LARGEST_STEP, newton_step
+from hedgerow.models.losses import FirstOrder, LogLoss, SquaredLoss, sigmoid
+from hedgerow.models.model import Additive, Curve
+from hedgerow.privacy.queries import Answer, Binning, CurveNewton
+from hedgerow.schema.candidates import Grids
+from support.worlds import TWO
+
+GRIDS = Grids(TWO, Binning.of_cells(TWO))
+
+
+# ----------------------------------------------------------------------------------- smoothing
+def histogram(log_odds, n=5000.0):
+    p = sigmoid(np.asarray(log_odds))
+    return n * np.stack([1 - p, p], axis=1)
+
+
+def test_without_noise_a_curve_is_the_log_odds_themselves():
+    truth = np.linspace(-1.5, 1.5, 12)
+    found = smoothing.curve(histogram(truth), np.zeros(1), 1e-9, is_numeric=True)[0][:, 0]
+    assert np.abs(found - truth).max() < 0.1
+
+
+def test_a_histogram_of_noise_alone_gives_a_flat_curve():
+    rng = np.random.default_rng(0)
+    counts = histogram(np.zeros(12), 50.0) + rng.normal(0, 100.0, (12, 2))
+    found, _ = smoothing.curve(counts, np.zeros(1), 100.0**2, is_numeric=True)
+    assert np.abs(found).max() < 0.1
+
+
+def test_smoothing_is_nearer_to_the_truth_than_the_noisy_histogram():
+    rng = np.random.default_rng(1)
+    truth = np.sin(np.linspace(0, 3, 24))
+    exact = histogram(truth, 400.0)
+    noisy = exact + rng.normal(0, 40.0, exact.shape)
+    found = smoothing.curve(noisy, np.zeros(1), 40.0**2, is_numeric=True)[0][:, 0]
+    raw = np.log(np.maximum(noisy[:, 1], 1.0) / np.maximum(noisy[:, 0], 1.0))
+    assert np.square(found - truth).mean() < 0.5 * np.square(raw - truth).mean()
+
+
+def test_curves_of_three_classes_order_the_classes_as_the_counts_do():
+    counts = np.array([[90.0, 5.0, 5.0], [5.0, 90.0, 5.0], [5.0, 5.0, 90.0], [0, 0, 0]]) * 50
+    base = smoothing.log_prior(counts.sum(axis=0))
+    found, _ = smoothing.curve(counts, base, 1.0, is_numeric=False)
+    assert found[:3].argmax(axis=1).tolist() == [0, 1, 2]
+
+
+# ------------------------------------------------------------------------------------ stacking
+def newton_problem():
+    curves = tuple(Curve(j, tuple((0.1,) for _ in range(5))) for j in range(2))
+    statistic = CurveNewton(curves, 0.5, 2.0, (0.5, 0.5, 0.0), 0.0)
+    gradient = np.array([10.0, -6.0, 2.0])
+    hessian = np.array([[300.0, 50.0, 0.0], [50.0, 200.0, 10.0], [0.0, 10.0, 100.0]])
+    upper = hessian[np.triu_indices(3)] * 3.33 / 4.0
+    return statistic, gradient, hessian, np.concatenate([gradient / 2.0, upper])
+
+
+def test_without_noise_a_step_is_newtons_own():
+    statistic, gradient, hessian, sums = newton_problem()
+    step, _, _ = newton_step(statistic, Answer(sums[None, None, :], 0.0))
+    assert np.allclose(step, np.linalg.solve(hessian, gradient))
+
+
+def test_under_heavy_noise_a_step_hardly_moves_and_is_never_longer_than_allowed():
+    statistic, _, _, sums = newton_problem()
+    heavy, _, _ = newton_step(statistic, Answer(sums[None, None, :], 1e12))
+    assert np.abs(heavy).max() < 1e-3
+    wild, _, _ = newton_step(
+        statistic, Answer(1e6 * sums[None, None, :] * [1, 1, 1, *[1e-7] * 6], 1.0)
+    )
+    assert np.abs(wild).max() <= LARGEST_STEP * (1 + 1e-9)
+
+
+# -------------------------------------------------------------------------------------- leaves
+def test_a_newton_leaf_is_clipped_and_a_negative_hessian_counts_as_zero():
+    step = newton_steps.Steps(LogLoss(), clip=2.0, ridge=1.0)
+    sums = np.array([[-6.0, 3.33 * 2.0], [50.0, -3.0]])
+    assert np.allclose(step.values(sums, 0.0)[:, 0], [2.0, -2.0])
+    assert np.allclose(step.values(np.array([[1.0, 3.33 * 4.0]]), 0.0), -0.2)
+
+
+def test_a_thin_leaf_says_what_its_tree_says_and_without_noise_every_leaf_speaks_for_itself():
+    step = newton_steps.Steps(LogLoss(), ridge=0.0)
+    # At p = 1/2, one record in ten is a hit everywhere; the second leaf has five records only.
+    sums = np.array([[0.4 * 5000, 3.33 * 0.25 * 5000], [0.4 * 5, 3.33 * 0.25 * 5]])
+    assert np.allclose(step.values(sums, 100.0**2), -1.6, atol=0.3)
+    thin = np.array([sums[0], [-2.0, sums[1, 1]]])  # four of the five are hits
+    assert np.allclose(step.values(thin, 0.0)[1], 1.6)
+    assert step.values(thin, 100.0**2)[1, 0] < -1.0
+
+
+def test_a_leaf_of_a_batch_is_pulled_less_since_the_noise_of_a_mean_is_less():
+    alone, together = (_values_of_first_tree(batch) for batch in (1, 4))
+    assert together[0] < alone[0] < 0.0
+
+
+def _values_of_first_tree(batch):
+    """Leaves of a tree of which one leaf alone has a gradient, asked beside others like it."""
+    tree = random_trees.oblivious_tree(
+        GRIDS.schema.names, [GRIDS.split(0, np.arange(GRIDS.binning.n_bins[0]) < 1)]
+    )
+    splitting = DrawnTrees(lambda number, rng: tree)
+    flow = splitting.grow(
+        range(batch),
+        newton_steps.Steps(LogLoss()),
+        Additive((0.0,)),
+        Fraction(1),
+        np.random.default_rng(0),
+    )
+    next(flow)
+    sums = np.tile([[50.0, 3.33 * 100], [-50.0, 3.33 * 100]], (batch, 1, 1))
+    with pytest.raises(StopIteration) as done:
+        flow.send([Answer(sums, 400.0)])
+    return done.value.value[0].tree.values[:, 0]
+
+
+def test_a_gradient_leaf_is_the_mean_negative_gradient():
+    step = newton_steps.Steps(FirstOrder(LogLoss()), ridge=0.0)
+    assert np.allclose(step.values(np.array([[-30.0, 100.0]]), 0.0), 0.3)
+
+
+def test_a_squared_loss_leaf_is_the_mean_residual_in_units_of_the_target():
+    loss = SquaredLoss(0.0, 10.0, clip=4.0, weight=0.25)
+    step = newton_steps.Steps(loss, clip=10.0, ridge=0.0)
+    # 20 rows, each 2 below its target: gradient -2 / 4 a row.
+    assert np.allclose(step.values(np.array([[-10.0, 5.0]]), 0.0), 2.0)
+
+
+LEAF_SUMS = np.array([[-20.0, 3.33 * 100], [10.0, 3.33 * 50], [5.0, 3.33 * 80], [0.0, 3.33 * 70]])
+
+
+def test_wiener_leaves_are_newtons_where_records_abound_and_nothing_under_much_noise():
+    update = newton_steps.Wiener(LogLoss(), clip=9.0)
+    newton = -LEAF_SUMS[:, 0] / (LEAF_SUMS[:, 1] / 3.33)
+    assert np.allclose(update.values(1e6 * LEAF_SUMS, 0.0)[:, 0], newton, atol=1e-4)
+    assert np.abs(update.values(LEAF_SUMS, 1e9)).max() < 1e-3
+
+
+def test_without_noise_wiener_leaves_still_doubt_what_few_records_say():
+    """Prior variance d^2 against 1 / h: a leaf of h = 1 / d^2 alone goes half of the way."""
+    update = newton_steps.Wiener(LogLoss(), deviation=0.1, alike=0.0)
+    assert np.allclose(update.values(np.array([[-10.0, 3.33 * 100.0]] * 2), 0.0), 0.05, atol=1e-6)
+
+
+def test_the_scatter_of_residuals_is_not_guessed_from_a_count():
+    update = newton_steps.Wiener(SquaredLoss(0.0, 10.0, clip=4.0, weight=0.25), clip=9.0)
+    assert np.allclose(update.values(np.array([[-10.0, 5.0]] * 2), 0.0), 2.0, atol=1e-5)
+
+
+def test_wiener_leaves_are_refused_for_trees_that_are_not_complete():
+    with pytest.raises(SpecError, match="oblivious"):
+        newton_steps.Wiener(LogLoss()).values(np.ones((3, 2)), 1.0)
+
+
+def test_an_average_of_a_target_stays_in_its_range():
+    update = newton_steps.AverageTarget(-2.0, 6.0)
+    sums = np.array([[30.0, 10.0], [-3.0, 5.0], [-1.0, -1.0]])
+    assert np.allclose(update.values(sums, 1.0)[:, 0], [0.0, 6.0, 2.0])
+
+
+# --------------------------------------------------------------------------------------- trees
+def test_cyclic_order_visits_every_feature_and_one_feature_at_a_time_is_the_ebm():
+    rng = np.random.default_rng(0)
+    draw = feature_draws.cyclic(3, 1)
+    assert [draw(t, rng) for t in range(4)] == [(0,), (1,), (2,), (0,)]
+    tree = random_trees.totally_random(GRIDS, draw, 4)(1, rng)
+    assert {test.feature for test in tree.tests if test is not None} == {"dose"}
+
+
+def test_no_random_split_sends_all_that_can_reach_it_one_way():
+    rng = np.random.default_rng(0)
+    for number in range(40):
+        tree = random_trees.totally_random(GRIDS, feature_draws.random(3, 3), 4)(number, rng)
+        for region in tree.regions():
+            for feature in range(3):
+                assert GRIDS.reachable(region, feature).any()
+
+
+def test_an_oblivious_tree_is_complete_with_one_test_a_level():
+    rng = np.random.default_rng(0)
+    known = [
+        random_trees.DrawableFeature(j, np.ones(GRIDS.binning.n_bins[j]), 1.0) for j in range(3)
+    ]
+    tree = random_trees.oblivious(GRIDS, known, 3)(0, rng)
+    levels = {tuple(step.test for step in region) for region in tree.regions()}
+    assert len(levels) == 1
+    assert tree.n_leaves == 8
+
+
+def test_oblivious_cuts_leave_records_on_both_sides():
+    rng = np.random.default_rng(0)
+    mass = np.zeros(GRIDS.binning.n_bins[0])
+    mass[2:6] = 100.0
+    for _ in range(50):
+        left = random_trees._left_by_mass(GRIDS, random_trees.DrawableFeature(0, mass, 1.0), rng)
+        assert 0 < mass[left].sum() < mass.sum()

@@ -1,0 +1,176 @@
+"""The papers' methods by name: README's lines run, and no parameter of any of them does nothing."""
+
+from __future__ import annotations
+
+import runpy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import hedgerow as hr
+from hedgerow.errors import SpecError
+from hedgerow.methods import registry
+from hedgerow.methods.parameters import declared
+from hedgerow.methods.presets import PRESETS
+from methods.test_idle_parameters import FREE, attempt_on, others
+from support.worlds import TWO, VALUE, sample
+
+papers = registry.papers()
+
+ROOT = Path(__file__).parents[2]
+SMALL = {"n_trees": 2, "max_depth": 2, "max_splits": 3, "hessian_rounds": 1}
+SITES = 3
+EACH = pytest.mark.parametrize("method", papers.METHODS, ids=lambda m: m.call)
+
+
+def made(method, changes=()):
+    """What the line of the table makes, with some parameters changed by name."""
+    path, words = method.call[:-1].split("(")
+    paper, name = path.split(".")
+    _, _, rest = words.partition(", ")
+    typed = {**eval(f"dict({rest})"), **dict(changes)}
+    return getattr(getattr(papers, paper), name)(schema_of(method), **typed)
+
+
+def schema_of(method):
+    return VALUE if "(numbers" in method.call else TWO
+
+
+def holders(method):
+    one = method.paper == "consul" and "dp_ert" not in method.call
+    return 1 if one or "single_machine" in method.call else SITES
+
+
+def quick(method, changes=()):
+    """The same, small; what the paper gives no number for stays as it is."""
+    told = made(method).get_params()
+    used = {p.name for p in declared(type(made(method))) if p.is_used(told)}
+    few = {n: v for n, v in SMALL.items() if n in used and told[n] is not None}
+    return made(method, {**few, **dict(changes)})
+
+
+# ------------------------------------------------------------------------------------- the table
+def test_readme_has_the_present_table():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    make = runpy.run_path(str(ROOT / "docs" / "make_papers.py"))
+    assert make["with_table"](page) == page
+    for method in papers.METHODS:
+        assert f"`{method.line}`" in page
+        assert (ROOT / method.page).exists()
+
+
+def test_every_function_of_every_paper_stands_in_the_table():
+    for paper in registry.paper_titles():
+        here = {call.split(".")[2] for call in PRESETS if call.startswith(f"papers.{paper}.")}
+        told = {m.call.split("(")[0].split(".")[1] for m in papers.METHODS if m.paper == paper}
+        assert here == told
+        assert all(callable(getattr(getattr(papers, paper), name)) for name in here)
+
+
+def test_a_paper_s_own_file_registers_its_lines_of_the_table():
+    assert registry.paper_titles().keys() == {"consul", "gubler", "liu", "maddock", "wang"}
+    assert len(papers.METHODS) == len({method.line for method in papers.METHODS}) == 39
+    assert registry.paper_methods().keys() == PRESETS.keys()
+
+
+@EACH
+def test_the_line_as_it_stands_in_readme_fits_and_says_its_epsilon(method):
+    model = eval(method.line, {"hr": hr, "schema": TWO, "numbers": VALUE})
+    assert model.get_params() == made(method).get_params()
+    fits_and_says_its_epsilon(clone(model), schema_of(method))
+
+
+def fits_and_says_its_epsilon(model, schema, n=60, sites=1):
+    X, y = sample(n, schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, party=None if sites == 1 else np.arange(n) % sites)
+    assert len(model.predict(X)) == n
+    stays_within_its_declaration(model, sites)
+    if model.placement == "nowhere":
+        assert model.privacy_.epsilon == float("inf")
+    else:
+        assert model.privacy_.epsilon <= model.epsilon * (1 + 1e-9)
+
+
+def stays_within_its_declaration(model, sites):
+    declared, rounds = model._recipe(model.schema_).largest(model.schema_), model.run_.rounds
+    assert len(rounds) <= declared.rounds_of(sites)
+    assert max(len(r.manifest) for r in rounds) <= declared.queries
+    assert max(r.integers for r in rounds) <= declared.integers
+    assert max(tree.n_leaves for tree in model.model_.score.trees) <= max(declared.leaves, 2**16)
+
+
+SEVERAL = [m for m in papers.METHODS if m.paper in ("gubler", "wang", "liu") and holders(m) > 1]
+SEVERAL += [m for m in papers.METHODS if m.call == "maddock.ldp(schema)"]
+
+
+@pytest.mark.parametrize("method", SEVERAL, ids=lambda m: m.call)
+def test_what_papers_made_for_several_sites_fits_over_several(method):
+    fits_and_says_its_epsilon(quick(method), schema_of(method), sites=SITES)
+
+
+# --------------------------------------------------------------------------------- no idle words
+@EACH
+def test_every_parameter_of_a_name_changes_what_is_built_or_is_refused_by_name(method):
+    model, schema, sites = quick(method), schema_of(method), holders(method)
+    before = attempt_on(model, schema, sites)
+    assert not isinstance(before, str)
+    for name in (p.name for p in declared(type(model)) if p.name not in FREE):
+        known = [*others(type(model), name), getattr(type(model)(), name)]
+        values = [value for value in known if value != getattr(model, name)]
+        outcomes = [outcome(method, name, value) for value in values]
+        assert any(found != before for found in outcomes), name
+        nameless = [found for found in outcomes if isinstance(found, str) and name not in found]
+        assert not nameless, name
+
+
+def outcome(method, name, value):
+    """What is built with one parameter changed, or why it is not."""
+    try:
+        return attempt_on(quick(method, {name: value}), schema_of(method), holders(method))
+    except SpecError as error:
+        return str(error)
+
+
+@EACH
+def test_a_parameter_that_nobody_knows_is_refused(method):
+    with pytest.raises(SpecError, match="learnign_rate is no parameter of"):
+        made(method, {"learnign_rate": 0.1})
+
+
+def test_what_makes_a_method_cannot_be_changed_under_its_name():
+    with pytest.raises(SpecError, match=r"split is 'choice', but LocalRNM is what it is by split="):
+        papers.wang.local_rnm(TWO, split="choice")
+    assert papers.wang.local_rnm(TWO, split="local_choice").split == "local_choice"
+
+
+def test_root_gini_is_refused_where_a_choice_would_go_by_it():
+    for make in (papers.wang.local_rnm, papers.wang.single_machine_rnm):
+        with pytest.raises(SpecError, match="root_gini"):
+            make(TWO, criterion="root_gini")._recipe(TWO)
+
+
+# --------------------------------------------------------------------------- epsilon, as it is
+AS_PRINTED = [m for m in papers.METHODS if "printed_epsilon" in m.call]
+
+
+@pytest.mark.parametrize("method", AS_PRINTED, ids=lambda m: m.call)
+def test_a_printed_epsilon_that_does_not_hold_cannot_be_claimed(method):
+    with pytest.raises(SpecError, match=r"epsilon is 1\.0, which .* would not keep"):
+        made(method, {"epsilon": 1.0})
+
+
+@pytest.mark.parametrize("method", AS_PRINTED, ids=lambda m: m.call)
+def test_what_is_printed_needs_the_number_of_features(method):
+    with pytest.raises(SpecError, match="depends on the number of features"):
+        eval(method.line, {"hr": hr, "schema": None})
+
+
+def test_the_honest_epsilon_is_the_printed_one_times_its_factor():
+    five = hr.Schema(tuple(hr.Numeric(name, 0, 1) for name in "abcde"), classes=("no", "yes"))
+    assert papers.consul.diprime_exp_as_printed(five, printed_epsilon=2.0).epsilon == 3.75
+    assert papers.consul.honest_factor_of_medians(4) * 8 == 13

@@ -1,0 +1,267 @@
+"""DP-TopDown by its parts: what it asks, when it stops, what it refuses."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import get_args
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.errors import SpecError, UnsupportedQuery
+from hedgerow.methods.blocks.builder import ROOT, Choice, Evidence, Node, Stop
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.blocks.scores import entropy, full_gini, root_gini
+from hedgerow.methods.blocks.stopping import if_audible, if_worthwhile
+from hedgerow.methods.wang import Finding, TopDown
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.queries import (
+    ClassCounts,
+    LocalChoice,
+    Mechanism,
+    SelectQuery,
+    SumQuery,
+    Whole,
+)
+from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.schema import Numeric, Schema
+from support.worlds import THREE, TWO, federation, holders, sample, study, watched_ends
+
+SPLIT = TWO.grids[0].split_values(range(3))
+X, Y = sample(300, TWO)
+
+
+def trained(recipe, parties=1, schema=TWO, **options):
+    rows, y = sample(300, schema)
+    the_study = study(schema, parties, **options)
+    fed = federation(the_study, holders(rows, y, np.arange(300) % parties, parties, schema))
+    return run(recipe.flow(schema, fed, np.random.default_rng(0)), fed).model, fed
+
+
+# ------------------------------------------------------------------------------------ exactness
+@pytest.mark.parametrize("schema", [TWO, THREE], ids=["two classes", "three classes"])
+@pytest.mark.parametrize("criterion", ["entropy", "gini"])
+def test_without_noise_choices_and_tables_find_splits_of_the_same_gain(schema, criterion):
+    """Ties apart: where missing values go is the same to a node that has none."""
+    options = {"max_splits": 8, "criterion": criterion, "min_gain": 0.0}
+    models = [
+        trained(TopDown(split=f, **options), schema=schema, placement=Placement.NOWHERE)[0]
+        for f in get_args(Finding)
+    ]
+    rows, y = sample(300, schema)
+    codes = holders(rows, y, np.zeros(300), 1, schema)[0].codes
+    first, *others = [m.predict(codes) for m in models]
+    assert all(np.allclose(p, first) for p in others)
+
+
+def test_the_tree_without_noise_is_as_pure_as_the_best_first_tree_of_scikit_learn():
+    from sklearn.tree import DecisionTreeClassifier
+
+    schema = Schema((Numeric("a", 0.0, 1.0, bins=16), Numeric("b", 0.0, 1.0, bins=16)), ("n", "y"))
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 16, (800, 2)) / 16 + 1 / 32
+    y = np.where(rows[:, 0] + rng.normal(0, 0.2, 800) > rows[:, 1], "y", "n")
+    ours = hr.TopDownTreeClassifier(
+        schema,
+        placement="nowhere",
+        criterion="entropy",
+        max_splits=9,
+        min_gain=0.0,
+        min_fraction_split=0.0,
+    ).fit(rows, y)
+    theirs = DecisionTreeClassifier(criterion="entropy", max_leaf_nodes=10).fit(rows, y)
+    assert ours.score(rows, y) == pytest.approx(theirs.score(rows, y), abs=0.004)
+    assert ours.model_.score.trees[0].n_leaves == 10
+
+
+@pytest.mark.parametrize("impurity", [entropy, full_gini, root_gini])
+def test_criteria_are_one_per_row_at_even_classes_and_none_in_a_pure_node(impurity):
+    assert impurity(np.array([40.0, 40.0])) == pytest.approx(80.0)
+    assert impurity(np.array([80.0, 0.0])) == pytest.approx(0.0)
+
+
+# ------------------------------------------------------------------------------------- refusals
+@pytest.mark.parametrize("split", ["choice", "local_choice"])
+def test_root_gini_is_refused_for_private_choices_with_the_reason(split):
+    model = hr.TopDownTreeClassifier(TWO, split=split, criterion="root_gini")
+    with pytest.raises(SpecError, match=r"sqrt\(n\).*noisy_counts"):
+        model.fit(X, Y)
+    model.set_params(split="noisy_counts", max_splits=2).fit(X, Y)
+
+
+@pytest.mark.parametrize("placement", [None, "silo", "nowhere"])
+def test_a_choice_over_several_parties_names_the_alternatives_and_charges_nothing(placement):
+    recipe = TopDown(max_splits=2, split="choice")
+    place = None if placement is None else Placement[placement.upper()]
+    the_study = study(TWO, 3, place)
+    fed = federation(the_study, holders(X, Y, np.arange(300) % 3, 3, TWO))
+    with pytest.raises(UnsupportedQuery, match=r"noisy_counts.*local_choice"):
+        run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    assert fed.ledger.entries == []
+    assert fed.record.rounds == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": lambda depth: 0.4}, "1.2.*at most 1"),
+        ({"budget": lambda depth: 0 if depth == 2 else 0.1}, "more than 0"),
+        ({"budget": "uniform"}, "decay.*even"),
+        ({"split": "best"}, "local_choice"),
+        ({"criterion": "sse"}, "entropy"),
+        ({"leaf_share": 1.0}, "between 0 and 1"),
+        ({"max_splits": 0}, "1 or more"),
+        ({"rows_at_most": 2**33, "split": "choice"}, "rows_at_most"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options, message):
+    with pytest.raises(SpecError, match=message):
+        hr.TopDownTreeClassifier(TWO, **{"max_splits": 3, **options}).fit(X, Y)
+
+
+def test_a_budget_may_be_a_function_of_the_depth():
+    model = hr.TopDownTreeClassifier(TWO, epsilon=50, max_splits=3, budget=lambda d: 0.6 / d**2)
+    assert model.fit(X, Y).privacy_.spent_fraction == 1.0
+
+
+# ------------------------------------------------------------------------------------- questions
+class Spy:
+    def __init__(self, fed):
+        self.fed, self.asked = fed, []
+
+    def __getattr__(self, name):
+        return getattr(self.fed, name)
+
+    def ask(self, queries):
+        self.asked += queries
+        return self.fed.ask(queries)
+
+
+def asked_by(recipe, parties=1, **options):
+    fed = Spy(
+        federation(
+            study(TWO, parties, **options), holders(X, Y, np.arange(300) % parties, parties, TWO)
+        )
+    )
+    run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    return fed.asked
+
+
+@pytest.mark.parametrize(
+    ("delta", "chooser"), [("0", Mechanism.PERMUTE_AND_FLIP), ("1e-6", Mechanism.EXPONENTIAL)]
+)
+@pytest.mark.parametrize(
+    ("finding", "kind"), [("choice", SelectQuery), ("local_choice", LocalChoice)]
+)
+def test_each_accountant_has_its_own_mechanism_of_choice(finding, kind, delta, chooser):
+    parties = 1 if finding == "choice" else 3
+    asked = asked_by(TopDown(max_splits=2, split=finding), parties, delta=delta, epsilon="8")
+    choices = [q for q in asked if isinstance(q, SelectQuery | LocalChoice)]
+    assert choices
+    assert all(isinstance(q, kind) and q.mechanism is chooser for q in choices)
+
+
+def test_candidates_are_those_with_a_cell_in_reach_on_both_sides_and_nothing_else_decides():
+    recipe = TopDown(max_splits=6, split="choice", min_gain=-10.0, min_fraction_split=0.0)
+    for query in asked_by(recipe, epsilon="100"):
+        if not isinstance(query, SelectQuery):
+            continue
+        for split in query.splits:
+            reach = (1 << TWO.grids[TWO.index(split.feature)].n_cells) - 1
+            for step in query.region:
+                if step.test.feature == split.feature:
+                    reach &= step.test.left if step.outcome == 0 else ~step.test.left
+            assert reach & split.left
+            assert reach & ~split.left
+
+
+def test_a_local_choice_asks_tables_of_the_shortlist_alone():
+    asked = asked_by(TopDown(max_splits=1, split="local_choice"), 3, epsilon="100")
+    tables = asked[1]
+    assert isinstance(asked[0], LocalChoice)
+    assert isinstance(tables, SumQuery)
+    assert tables.by.groups <= 3
+    assert tables.by.n_cells == 2
+
+
+# --------------------------------------------------------------------------------------- stopping
+def told(gain, left, right, variance=1.0):
+    """A chooser that always finds this split."""
+
+    def choose(node, rng):
+        evidence = (Evidence(np.array(left), variance), Evidence(np.array(right), variance))
+        return Choice(SPLIT, gain, Fraction(1, 8), evidence=evidence)
+        yield
+
+    return choose
+
+
+def outcome(chooser, node=ROOT):
+    with pytest.raises(StopIteration) as done:
+        next(chooser(node, np.random.default_rng(0)))
+    return done.value.value
+
+
+def inside(masses, variance, whole=1000.0):
+    root = Evidence(np.array([whole]), variance)
+    return Node(EVERYONE, 1, Fraction(1, 8), evidence=Evidence(np.array(masses), variance, (root,)))
+
+
+def test_a_split_that_gains_too_little_per_row_is_not_taken_but_paid():
+    choose = told(0.5, [30.0, 20.0], [20.0, 30.0])
+    assert outcome(if_worthwhile(choose, min_fraction=0.0, min_gain=0.01)) == Stop(Fraction(1, 8))
+    assert isinstance(outcome(if_worthwhile(choose, min_fraction=0.0, min_gain=0.004)), Choice)
+
+
+def test_a_node_that_holds_too_few_of_all_rows_is_not_split():
+    choose = if_worthwhile(told(50.0, [3.0, 0.0], [0.0, 3.0]), min_fraction=0.01, min_gain=0.0)
+    assert outcome(choose, inside([3.0, 3.0], 100.0)) == Stop(Fraction(1, 8))
+    assert isinstance(outcome(choose, inside([3.0, 3.0], 100.0, whole=500.0)), Choice)
+
+
+def test_a_node_that_is_surely_too_light_is_not_even_asked():
+    choose = if_worthwhile(told(50.0, [3.0, 0.0], [0.0, 3.0]), min_fraction=0.01, min_gain=0.0)
+    assert outcome(choose, inside([3.0, 3.0], 0.1)) == Stop()
+
+
+@pytest.mark.parametrize("finding", get_args(Finding))
+def test_every_node_remembers_the_totals_of_all_nodes_above_it(finding):
+    recipe = TopDown(max_splits=4, split=finding, min_gain=-10.0, min_fraction_split=0.0)
+    the_study = study(TWO, 1, Placement.NOWHERE)
+    fed = federation(the_study, holders(X, Y, np.zeros(300), 1, TWO))
+    with watched_ends() as ends:
+        run(recipe.flow(TWO, fed, np.random.default_rng(0)), fed)
+    assert ends
+    for node in ends:
+        rows = [above.rows for above in node.evidence.above]
+        assert len(rows) == len(node.region)
+        assert rows == sorted(rows, reverse=True)
+
+
+class Loud:
+    def __init__(self, variance):
+        self._variance = variance
+
+    def variance(self, query):
+        if self._variance is None:
+            raise SpecError("noise this wide cannot be drawn")
+        return self._variance
+
+
+@pytest.mark.parametrize(
+    ("variance", "masses", "is_asked"),
+    [(99.0, [5.0, 6.0], True), (144.0, [5.0, 6.0], False), (None, [5e9, 6e9], False)],
+)
+def test_a_node_that_noise_would_drown_is_not_asked(variance, masses, is_asked):
+    def counts(node):
+        return SumQuery(node.region, ClassCounts(2), Whole(), Fraction(1, 9))
+
+    choose = if_audible(told(50.0, [5.0, 0.0], [0.0, 6.0]), counts, Loud(variance))
+    assert isinstance(outcome(choose, inside(masses, 1.0)), Choice) is is_asked
+
+
+def test_with_a_budget_too_small_to_ask_anything_the_tree_is_one_leaf():
+    model, fed = trained(TopDown(max_splits=512, budget="even"), parties=4, epsilon="0.01")
+    assert model.score.trees[0].n_leaves == 1
+    assert len(fed.record.rounds) == 1

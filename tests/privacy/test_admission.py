@@ -1,0 +1,426 @@
+"""A site believes nothing: what a coordinator may put into a query, and what comes of it.
+
+Each attack was run against sites that computed whatever they were asked: they gave away a number
+of rows to three digits for a ten-thousandth of the budget.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.data.prepared import StudyRows
+from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.federation import client as endpoints
+from hedgerow.federation.client import REFUSAL_BYTES, Client, code_of, refusal, refused_with
+from hedgerow.federation.wire import Bundle, Receiver, Sender
+from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
+from hedgerow.models.model import Additive, Curve
+from hedgerow.models.tree import Tree
+from hedgerow.privacy import admission
+from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.privacy.admission import why_not
+from hedgerow.privacy.queries import (
+    Binning,
+    BoundQuery,
+    Cells,
+    ClassCounts,
+    Count,
+    CurveNewton,
+    Fractions,
+    Gradients,
+    Hessians,
+    Leaves,
+    Score,
+    Scoring,
+    SelectQuery,
+    SumQuery,
+    TargetCells,
+    Whole,
+    sums,
+)
+from hedgerow.schema.regions import EVERYONE, Fold, Split, Step
+from hedgerow.secagg.codes import Code
+from hedgerow.secagg.envelope import MessageKind
+from hedgerow.secagg.messages import Open
+from support.hostile import RAW
+from support.worlds import THREE, TWO, VALUE, federation, holders, sample, study, tap
+
+SHARE = Fraction(1, 10_000)
+AT_ZERO = Additive((0.0,))
+CURVE = Curve(0, ((1.0,),) * TWO.grids[0].n_cells)
+NEWTON = CurveNewton((CURVE,), 0.5, 2.0, (0.1, 0.2), 0.0)
+BINNING = Binning.of_cells(TWO)
+SPLIT = TWO.grids[0].split_values(range(2))
+MERGED = Binning(((0,) * TWO.grids[0].n_cells, *BINNING.bins[1:]))
+ENDLESS = replace(CURVE, values=((math.inf,),) * TWO.grids[0].n_cells)
+
+
+def asked(statistic: Any, by: Any = Whole(), share: Any = SHARE, region: Any = EVERYONE):  # noqa: B008
+    return SumQuery(region, statistic, by, share)
+
+
+HONEST = [
+    (TWO, asked(ClassCounts(2), Cells((0, 1), BINNING))),
+    (TWO, asked(Gradients(LogLoss(), AT_ZERO))),
+    (TWO, asked(NEWTON)),
+    (THREE, asked(Gradients(SoftmaxLoss(3), Additive((0.0,) * 3)))),
+    (VALUE, asked(Fractions(-2.0, 6.0))),
+    (VALUE, asked(Gradients(SquaredLoss(-2.0, 6.0, 1.0), AT_ZERO))),
+    (TWO, BoundQuery(EVERYONE, (0,), BINNING, SHARE)),
+]
+
+FALSE_BOUNDS = {
+    "a weight below zero": (
+        VALUE,
+        asked(Gradients(SquaredLoss(-2.0, 6.0, 1.0, weight=-0.9999999), AT_ZERO)),
+    ),
+    "a weight of a million": (
+        VALUE,
+        asked(Gradients(SquaredLoss(-2.0, 6.0, 1.0, weight=1e6), AT_ZERO)),
+    ),
+    "a log-loss of numbers": (VALUE, asked(Gradients(LogLoss(), AT_ZERO))),
+    "a log-loss of three classes": (THREE, asked(Gradients(LogLoss(), AT_ZERO))),
+    "20,000 classes at one output": (
+        TWO,
+        asked(Gradients(FirstOrder(SoftmaxLoss(20_000)), AT_ZERO)),
+    ),
+    "200,000 Hessians": (TWO, asked(Hessians(FirstOrder(SoftmaxLoss(200_000)), AT_ZERO))),
+    "a radius without room": (TWO, asked(replace(NEWTON, radius=5e-324))),
+    "a range that is none": (VALUE, asked(Fractions(1.0, 1.0))),
+    "a range beyond the public one": (VALUE, asked(Fractions(-1e300, 1e300))),
+    "a curve of infinity": (TWO, asked(replace(NEWTON, curves=(ENDLESS,)))),
+}
+
+ODD = {
+    "a float for a count": (TWO, asked(ClassCounts(2.0))),
+    "a bool for a count": (TWO, asked(ClassCounts(True))),
+    "other classes": (TWO, asked(ClassCounts(3))),
+    "a text for a share": (TWO, asked(Count(), share="1/2")),
+    "a float for a share": (TWO, asked(Count(), share=0.5)),
+    "a share of nothing": (TWO, asked(Count(), share=Fraction(0))),
+    "a share below nothing": (TWO, asked(Count(), share=Fraction(-1, 2))),
+    "a share of endless digits": (TWO, asked(Count(), share=Fraction(1, 10**70))),
+    "a column that is not there": (TWO, asked(ClassCounts(2), Cells((7,), BINNING))),
+    "a column twice": (TWO, asked(ClassCounts(2), Cells((0, 0), BINNING))),
+    "a column below zero": (TWO, asked(ClassCounts(2), Cells((-1,), BINNING))),
+    "a binning of other cells": (TWO, asked(ClassCounts(2), Cells((0,), Binning(((0, 1),) * 3)))),
+    "a tree of other columns": (
+        TWO,
+        asked(Count(), Leaves((Tree.of_preorder(("elsewhere",), [(0.0,)]),))),
+    ),
+    "no tree": (TWO, asked(Count(), Leaves(()))),
+    "a test on another grid": (
+        TWO,
+        asked(Count(), region=(Step(Split("age", "0" * 16, 1), 0),)),
+    ),
+    "cells that do not exist": (
+        TWO,
+        asked(Count(), region=(Step(Split("age", TWO.grids[0].digest, 1 << 200), 0),)),
+    ),
+    "a hundred million folds": (TWO, asked(Count(), region=(Step(Fold("d", 10**8), 0),))),
+    "edges that fall": (VALUE, asked(Count(), TargetCells((1.0, 0.0)))),
+    "edges of classes": (TWO, asked(Count(), TargetCells((0.0, 1.0)))),
+    "a choice among nothing": (TWO, SelectQuery(EVERYONE, (), Scoring(Score.GINI), SHARE)),
+    "a score of numbers": (
+        TWO,
+        SelectQuery(
+            EVERYONE, (TWO.grids[0].split_values(range(2)),), Scoring(Score.SQUARED_ERROR), SHARE
+        ),
+    ),
+    "bounds of numbers": (VALUE, BoundQuery(EVERYONE, (0,), BINNING, SHARE)),
+    "a model that is no number": (TWO, asked(Gradients(LogLoss(), Additive((math.nan,))))),
+}
+
+
+@pytest.mark.parametrize(("schema", "query"), HONEST, ids=str)
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_what_a_recipe_would_ask_is_admitted(schema, query, delta):
+    assert why_not(study(schema, 1, delta=delta, epsilon="100"), [query]) is None
+
+
+@pytest.mark.parametrize("attack", FALSE_BOUNDS | ODD)
+def test_what_no_recipe_would_ask_is_refused(attack):
+    schema, query = (FALSE_BOUNDS | ODD)[attack]
+    reason = why_not(study(schema, 1), [query])
+    assert isinstance(reason, str)
+    assert reason
+
+
+def test_only_what_the_recipe_asks_is_admitted():
+    narrow = replace(study(TWO, 1), asks=sums(ClassCounts, Cells))
+    assert why_not(narrow, [asked(ClassCounts(2), Cells((0,), BINNING))]) is None
+    assert "never asks" in str(why_not(narrow, [asked(ClassCounts(2))]))
+
+
+def test_bundles_have_an_end():
+    the_study = study(TWO, 1)
+    assert why_not(the_study, []) is not None
+    assert why_not(the_study, [asked(Count())] * 4097) is not None
+    assert why_not(the_study, [asked(Count())] * 4096) is None
+
+
+@pytest.mark.parametrize("most", [35, 71])
+def test_so_many_integers_leave_a_site_and_no_more(most, monkeypatch):
+    """18 + 14 + 10 leave for one query of all columns, by cell and class."""
+    query = asked(ClassCounts(2), Cells((0, 1, 2), BINNING))
+    monkeypatch.setattr(admission, "MOST_INTEGERS", most)
+    size = math.prod(query.shape)
+    allowed = [k for k in range(1, 4) if why_not(study(TWO, 1), [query] * k) is None]
+    assert allowed == [k for k in range(1, 4) if k * size <= most]
+
+
+def test_a_share_is_a_part_of_the_budget():
+    for share in (Fraction(3, 2), Fraction(1, 10**64), Fraction(-1, 2)):
+        assert "share" in str(why_not(study(TWO, 1), [asked(Count(), share=share)]))
+    assert why_not(study(TWO, 1), [asked(Count(), share=Fraction(1))]) is None
+
+
+def test_noise_that_cannot_be_drawn_is_not_promised():
+    thin = asked(Fractions(-2.0, 6.0), share=Fraction(1, 10**7))
+    assert why_not(study(VALUE, 3), [thin]) is not None
+    assert why_not(study(VALUE, 3, delta="1e-6"), [thin]) is None
+
+
+def test_a_record_s_vector_must_fit_the_clamp(monkeypatch):
+    monkeypatch.setattr(admission, "LARGEST_CLAMPED", 1)
+    for _, query in HONEST[1:4]:
+        assert "too long for its unit" in str(admission._beyond_the_clamp(study(TWO, 1), query))
+    assert admission._beyond_the_clamp(study(TWO, 1), HONEST[0][1]) is None
+
+
+# ---------------------------------------------------------------------------- over real endpoints
+def test_an_endpoint_serves_the_study_that_its_site_speaks_for_and_no_other():
+    link = linked()
+    end = link.clients[0]
+    other = replace(link.study, name="another")
+    stranger = StudyRows(other, end.rows.sums.rows)
+    with pytest.raises(SpecError, match="another study"):
+        Client(stranger, end.site, end.store)
+    keys = tuple(bytes([k]) * 32 for k in range(3))
+    named = replace(link.study, sites=keys, coordinator=b"c" * 32)
+    assert named.hash != link.study.hash
+
+
+def linked(schema=TWO, n=90, parties=3, **options):
+    X, y = sample(n, schema)
+    fed = federation(
+        study(schema, parties, **options), holders(X, y, np.arange(n) % parties, parties, schema)
+    )
+    return fed.sites
+
+
+def round_letters(link, bundle):
+    """ROUND for each site, signed by the true coordinator."""
+    return link.coordinator.start(bundle.questions, 1).requests(
+        dict.fromkeys(range(len(link.clients)), bundle.definitions)
+    )
+
+
+def spent(link):
+    return [e.store.ledger.spent(link.study.account) for e in link.clients]
+
+
+def replies(link, bundle):
+    return [link.clients[k].handle(letter) for k, letter in round_letters(link, bundle).items()]
+
+
+@pytest.mark.parametrize("attack", FALSE_BOUNDS | ODD)
+def test_a_hostile_query_gets_a_constant_code_and_costs_nothing(attack):
+    schema, query = (FALSE_BOUNDS | ODD)[attack]
+    link = linked(schema)
+    try:
+        bundle = Sender().encode([query])
+    except ValueError:
+        pytest.skip("no message can hold this value")
+    found = replies(link, bundle)
+    allowed = {refusal(Code.POLICY_REFUSED), refusal(Code.BAD_MESSAGE)}
+    assert set(found) <= allowed
+    assert spent(link) == [0, 0, 0]
+    assert not any(e.receiver.known for e in link.clients)
+
+
+@pytest.mark.parametrize(
+    "attack", ["a weight below zero", "a log-loss of numbers", "a log-loss of three classes"]
+)
+def test_without_admission_the_clamp_still_holds(attack, monkeypatch):
+    """The second lock: a record beyond its declared bound adds nothing."""
+    schema, query = FALSE_BOUNDS[attack]
+    monkeypatch.setattr(admission, "why_not", lambda study, bundle: None)
+    link = linked(schema, placement=Placement.SHARES)
+    unit = link.study.unit(query)
+    vector = link.clients[0].rows.sums.contributions(query.statistic, unit).astype(object)
+    bound = query.statistic.bound(unit)
+    assert all(sum(abs(v) for v in row) <= bound.l1 for row in vector)
+    assert all(sum(v * v for v in row) <= bound.l2_squared for row in vector)
+
+
+@pytest.mark.parametrize("raw", RAW)
+def test_bytes_that_are_no_bundle_are_a_bad_message(raw):
+    link = linked()
+    found = replies(link, Bundle(RAW[raw], b""))
+    assert set(found) == {refusal(Code.BAD_MESSAGE)}
+    assert spent(link) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("definitions", [b"x", b"\x00\x00\x00\x09{", b"\xff" * 40])
+def test_definitions_that_are_none_are_a_bad_message(definitions):
+    link = linked()
+    bundle = Bundle(Sender().encode([asked(Count())]).questions, definitions)
+    assert set(replies(link, bundle)) == {refusal(Code.BAD_MESSAGE)}
+
+
+@pytest.mark.parametrize("message", [b"", b"x", bytes(136), bytes(400)])
+def test_bytes_that_are_no_letter_are_refused(message):
+    link = linked()
+    reply = link.clients[0].handle(message)
+    assert len(reply) == REFUSAL_BYTES
+    assert reply.startswith(endpoints.REFUSED)
+
+
+def test_every_exception_has_one_constant_code():
+    for error in (ValueError("secret"), MemoryError(), RecursionError(), KeyError("age")):
+        assert code_of(error) is Code.INTERNAL
+    assert {len(refusal(code)) for code in Code} == {REFUSAL_BYTES}
+    assert refused_with(refusal(Code.TOO_FEW)) == "TooFew"
+    assert refused_with(b"an answer") is None
+
+
+# ------------------------------------------------------------------------------------------ names
+def test_a_name_is_the_digest_of_its_content_and_is_counted_by_the_receiver():
+    """One digest, two meanings: the second is simply another name, and nobody is fooled."""
+    one, other = (
+        Sender().encode([asked(ClassCounts(2), Cells((0,), bins))]) for bins in (BINNING, MERGED)
+    )
+    receiver = Receiver()
+    with pytest.raises(PartyRefused, match="UnknownName"):
+        receiver.decode(Bundle(one.questions, other.definitions))
+    (query,), _ = receiver.decode(one)
+    assert query.by.binning == BINNING
+
+
+def test_what_a_refused_round_taught_is_forgotten():
+    link = linked()
+    greedy = asked(ClassCounts(2), Cells((0,), BINNING), share=Fraction(1))
+    for _ in range(2):
+        bundle = Sender().encode([greedy])
+        replies(link, bundle)
+    known = [len(e.receiver.known) for e in link.clients]
+    later = asked(ClassCounts(2), Cells((1,), MERGED), share=Fraction(1))
+    assert set(replies(link, Sender().encode([later]))) == {refusal(Code.BUDGET_REFUSED)}
+    assert [len(e.receiver.known) for e in link.clients] == known
+
+
+def test_a_site_that_lacks_a_name_says_so_and_gets_the_same_questions_again():
+    link, sender = linked(), Sender()
+    query = asked(ClassCounts(2), Cells((0,), BINNING))
+    bundle = sender.encode([query])
+    assert set(replies(link, Bundle(bundle.questions, b""))) == {refusal(Code.UNKNOWN_NAME)}
+    assert spent(link) == [0, 0, 0]
+    found = replies(link, Bundle(bundle.questions, sender.everything()))
+    assert not any(reply.startswith(endpoints.REFUSED) for reply in found)
+
+
+def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
+    link = linked()
+    first = link.coordinator.attempt
+    replies(link, Sender().encode([asked(ClassCounts(2), Cells((0,), BINNING))]))
+    assert all(end.receiver.known for end in link.clients)
+    link.coordinator.attempt = first - 1
+    again = link.coordinator.join()
+    keys = Open(link.coordinator.keys).to_bytes()
+    for place, end in enumerate(link.clients):
+        assert not end.handle(again[place]).startswith(endpoints.REFUSED)
+        assert end.handle(link.coordinator.letter(MessageKind.OPEN, place, 0, keys)) == b""
+        end.handle(again[place][:-1] + b"?")  # nobody signed that
+        assert end.receiver.known
+    link.enter()
+    assert not any(end.receiver.known for end in link.clients)
+
+
+# --------------------------------------------------------------------------------- order and rows
+@dataclass
+class Probe:
+    """How often rows were touched."""
+
+    times: int = 0
+
+
+CELLS = list(itertools.product(*(range(grid.n_cells) for grid in TWO.grids)))
+
+
+def inside(cells):
+    """The records of one cell of every column: most such regions hold none, some one."""
+    splits = [grid.split_values([cell]) for grid, cell in zip(TWO.grids, cells, strict=True)]
+    return tuple(Step(split, 0) for split in splits)
+
+
+@pytest.mark.parametrize("share", [Fraction(1), SHARE], ids=["refused", "charged"])
+def test_314_existence_probes_are_refused_or_charged_alike(share):
+    """Free and exact when rows were read before the charge: answering or not told of a record."""
+    link = linked(n=60, parties=2)
+    probed, end = CELLS[:314], link.clients[0]
+    held = {tuple(map(int, codes)) for codes in end.rows.sums.rows.codes.T}
+    assert 0 < len(held & set(probed)) < 100
+    if share == 1:
+        replies(link, Sender().encode([asked(Count(), share=share)]))
+    seen, before = set(), len(end.store.ledger.entries)
+    for cells in probed:
+        bundle = Sender().encode([asked(ClassCounts(2), share=share, region=inside(cells))])
+        reply = end.handle(round_letters(link, bundle)[0])
+        left = not reply.startswith(endpoints.REFUSED)
+        seen.add((left, len(reply) if left else reply))
+    charged = len(end.store.ledger.entries) - before
+    if share == 1:
+        assert (seen, charged) == ({(False, refusal(Code.BUDGET_REFUSED))}, 0)
+    else:
+        assert ({left for left, _ in seen}, charged) == ({True}, len(probed))
+
+
+def test_a_budget_that_says_no_says_so_before_any_row_is_touched(monkeypatch):
+    link, probe = linked(), Probe()
+
+    def watched(make):
+        probe.times += 1
+        return make()
+
+    tap(monkeypatch, link.clients[0].rows, watched)
+    greedy = Sender().encode([asked(Count(), share=Fraction(1))])
+    first, second = replies(link, greedy)[0], replies(link, greedy)[0]
+    assert not first.startswith(endpoints.REFUSED)
+    assert second == refusal(Code.BUDGET_REFUSED)
+    assert probe.times == 1
+
+
+@pytest.mark.parametrize(
+    "query", [asked(ClassCounts(2)), BoundQuery(EVERYONE, (0, 1), BINNING, SHARE)], ids=str
+)
+def test_a_computation_that_fails_is_charged_and_refused_alike_whatever_failed(query, monkeypatch):
+    well, ill = linked(), linked()
+
+    def broken(*given):
+        raise ValueError("row 7 is strange")
+
+    for endpoint in ill.clients:
+        monkeypatch.setattr(endpoint.rows.sums, "integers_of_all", broken)
+    bundle = Sender().encode([query])
+    assert not any(reply.startswith(endpoints.REFUSED) for reply in replies(well, bundle))
+    assert replies(ill, bundle) == [refusal(Code.STUDY_CLOSED)] * 3
+    assert spent(ill) == spent(well) == [SHARE * well.study.total] * 3
+
+
+def test_replies_are_as_long_for_one_row_more_and_for_none():
+    query = asked(ClassCounts(2), Cells((0, 1, 2), BINNING))
+    lengths = set()
+    for n in (0, 1, 2, 90):
+        X, y = sample(90, TWO)
+        parts = holders(X[:n], y[:n], np.zeros(n, int), 3, TWO)
+        link = federation(study(TWO, 3), parts).sites
+        lengths |= {len(reply) for reply in replies(link, Sender().encode([query]))}
+    assert len(lengths) == 1

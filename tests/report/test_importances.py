@@ -1,0 +1,159 @@
+"""Importances, shapes and reasons: read off the released model, exact where they claim to be."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.errors import SpecError
+from hedgerow.report.importances import contributions
+from hedgerow.schema.grids import MOST_NAMED
+from support.worlds import THREE, TWO, VALUE, sample
+
+KINDS = {
+    "boosted, two classes": (hr.BoostedTreesClassifier, TWO),
+    "boosted, three classes": (hr.BoostedTreesClassifier, THREE),
+    "boosted, a number": (hr.BoostedTreesRegressor, VALUE),
+    "forest": (hr.ForestClassifier, THREE),
+    "forest, a number": (hr.ForestRegressor, VALUE),
+    "extra trees": (hr.ExtraTreesClassifier, TWO),
+    "one tree": (hr.TreeClassifier, TWO),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=str)
+def model(request):
+    kind, schema = KINDS[request.param]
+    X, y = sample(900, schema)
+    return (
+        kind(schema, epsilon=50.0, n_trees=6, random_state=0).fit(X, y)
+        if ("one tree" not in request.param)
+        else kind(schema, epsilon=50.0).fit(X, y)
+    )
+
+
+def rows_for(model):
+    return sample(40, model.schema_, seed=3)[0]
+
+
+def test_contributions_and_base_add_up_to_the_prediction(model):
+    X = rows_for(model)
+    found = contributions(model, model.cells(X))
+    score = found.base + found.values.sum(axis=1)
+    said = model.model_.read_score(score)
+    clipped = model.model_.score.clip is not None
+    assert clipped or said == pytest.approx(model.model_.predict(model.cells(X)), abs=1e-9)
+
+
+def test_importances_sum_to_one_and_come_in_order(model):
+    found = hr.importances(model)
+    assert set(found) == set(model.schema_.names)
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_a_column_that_nothing_depends_on_has_no_importance():
+    X, y = sample(900, TWO)
+    blind = hr.HistogramTreeClassifier(TWO, epsilon=50.0, max_depth=1).fit(X, y)
+    used = blind.grown_[0].tree.tests[0].feature
+    assert hr.importances(blind) == {used: 1.0, **{n: 0.0 for n in TWO.names if n != used}}
+
+
+def test_a_shape_has_a_value_for_each_bin_in_words(model):
+    for name in model.schema_.names:
+        found = hr.shape(model, name)
+        assert len(found.words) == len(found.values)
+        assert all(name in words for words in found.words)
+        assert found.words[-1] == f"{name} is missing"
+
+
+def test_a_shape_rises_with_what_raises_the_target():
+    """The world's score grows by 2 x dose."""
+    X, y = sample(4000, VALUE)
+    model = hr.BoostedTreesRegressor(VALUE, epsilon=100.0, n_trees=12, random_state=0).fit(X, y)
+    values = hr.shape(model, "dose").values[:-1, 0]
+    assert values[-1] - values[0] > 0.8
+    assert hr.importances(model)["dose"] > 0.1
+
+
+def test_reasons_start_with_the_prediction_and_name_columns(model):
+    X = rows_for(model)
+    said = model.predict(X)
+    for words, found in zip(hr.explain(model, X), said, strict=True):
+        assert words.startswith(f"{found:.4g}" if model._regression else str(found))
+        assert ", because" in words
+        assert any(name in words for name in model.schema_.names) or "no column" in words
+
+
+def test_a_loaded_model_reads_the_same(model, tmp_path):
+    X = rows_for(model)
+    model.save(tmp_path / "model.json")
+    loaded = hr.load(tmp_path / "model.json")
+    assert hr.explain(loaded, X) == hr.explain(model, X)
+    assert hr.importances(loaded) == hr.importances(model)
+
+
+def test_reading_before_fitting_is_refused():
+    for read in (hr.importances, lambda m: hr.shape(m, "age")):
+        with pytest.raises(SpecError, match="not fitted yet"):
+            read(hr.BoostedTreesClassifier(TWO))
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def test_columns_of_truths_are_read_as_yes_and_no():
+    for values in (("0", "1"), ("False", "True")):
+        grid = hr.Categorical("smoker", values, other=False).grid
+        assert grid.describe(0b010) == "smoker = yes"
+        assert grid.describe(0b101) == "smoker = no or missing"
+
+
+def test_a_long_set_ends_with_an_ellipsis_that_counts():
+    grid = hr.Categorical("ward", tuple(f"w{i}" for i in range(40)), other=False).grid
+    words = grid.describe((1 << 15) - 1)
+    assert f"... {15 - MOST_NAMED} more}}" in words
+    assert "..." not in grid.describe((1 << MOST_NAMED) - 1)
+
+
+def deep_tree(depth):
+    X, y = sample(900, TWO)
+    tree = hr.HistogramTreeClassifier(TWO, epsilon=200.0, max_depth=depth, min_samples_split=2)
+    return tree.fit(X, y)
+
+
+def test_a_deep_tree_folds_and_says_how_much():
+    tree = deep_tree(5)
+    whole, folded = hr.show_tree(tree, max_depth=None), hr.show_tree(tree, max_depth=2)
+    hidden = sum(int(n) for n in re.findall(r"\.\.\. (\d+) leaves, folded", folded))
+    shown = len(re.findall(r" rows$", folded, flags=re.M))
+    assert hidden + shown == len(re.findall(r" rows$", whole, flags=re.M))
+    assert hidden > 0
+
+
+def test_sides_that_nobody_can_reach_are_not_shown():
+    from hedgerow.models.tree import Tree
+    from hedgerow.models.uncertainty import Grown, LeafValue
+    from hedgerow.report.view import Question, view_of
+    from hedgerow.schema.regions import Step
+
+    age = TWO.grids[0]
+    young, younger = age.split_values(range(2)), age.split_values(range(4))
+    leaves = {
+        (Step(young, 0), Step(younger, 0)): (0.9, 0.1),
+        (Step(young, 0), Step(younger, 1)): (0.5, 0.5),  # below 25, and not below 50
+        (Step(young, 1),): (0.2, 0.8),
+    }
+    tree = Tree.build(TWO.names, leaves)
+    values = tuple(LeafValue(np.array(v), 100 * np.array(v), 1.0) for v in leaves.values())
+
+    class Model:
+        schema_, grown_ = TWO, (Grown(tree, values),)
+
+    view = view_of(Model())
+    assert isinstance(view, Question)
+    assert not any(isinstance(child, Question) for child in view.children)
+    assert "no age" not in hr.show_tree(Model())

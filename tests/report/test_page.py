@@ -1,0 +1,293 @@
+"""The report page in a real browser: it asks no network, and says what the model says."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+from typer.testing import CliRunner
+
+import hedgerow as hr
+from hedgerow.cli.main import app
+from hedgerow.privacy.queries import GROUPINGS, STATISTICS
+from hedgerow.report.importances import contributions
+from hedgerow.report.page.pictures import MOST_BARS
+from hedgerow.report.view import leaf_of
+from studies.tests.answers import fixed_noise
+from support.browser import Watched, chromium
+from support.handed_on import CASES, NAMES, SCHEMAS, answers, fitted, labelled, rows
+
+QUICK = {
+    ("TreeClassifier", "two classes"),
+    ("TreeRegressor", "number"),
+    ("BoostedTreesClassifier", "three classes"),
+    ("BoostedTreesRegressor", "number"),
+    ("ForestClassifier", "two classes"),
+    ("MedianForestClassifier", "three classes"),
+}
+"""One of each kind of sum, link and leaf; the others are asked with the slow tests."""
+EACH = pytest.mark.parametrize(
+    ("name", "task"),
+    [pytest.param(*c, marks=[] if c in QUICK else pytest.mark.slow) for c in CASES],
+    ids=lambda value: value.replace(" ", "-"),
+)
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def hospital_tree():
+    """The tree of the pictures: real records, five sites, a promise that is kept."""
+    data = load_breast_cancer(as_frame=True)
+    columns = [c for c in data.data.columns if c.startswith(("mean", "worst"))]
+    tops = {c: float(np.ceil(data.data[c].max() * 1.2)) for c in columns}
+    schema = hr.Schema(
+        tuple(hr.Numeric(c, 0.0, tops[c]) for c in columns), classes=("benign", "malignant")
+    )
+    y = np.array(["malignant", "benign"])[data.target]
+    model = hr.TreeClassifier(schema, epsilon=4.0, delta=1e-6, random_state=1)
+    with fixed_noise():  # so that no number is rounded one way here and the other on the page
+        return model.fit(data.data[columns], y, party=np.arange(len(y)) % 5, parties=list(range(5)))
+
+
+def opened(browser, model, folder, **how) -> Watched:
+    path = model.report(folder / "report.html")
+    return Watched(browser, path.as_uri(), **{"viewport": WIDE} | how)
+
+
+def ask(watched: Watched, model, row) -> None:
+    """Types a record as a person would: texts into fields, categories from lists."""
+    for j, grid in enumerate(model.schema_.grids):
+        value, field = row[grid.feature], watched.page.locator(f"#field-{j}")
+        if grid.kind.value == "numeric":
+            field.fill("" if pd.isna(value) else repr(float(value)).replace("inf", "Infinity"))
+            continue
+        known = {"7": None}.get(value, value) if grid.feature == NAMES[3] else value
+        code = grid.category_code(None if known is None or pd.isna(known) else _token(known))
+        field.select_option(index=0 if code == grid.missing else code + 1)  # the first is missing
+    watched.page.locator("#why-form button[type=submit]").click()
+
+
+def _token(value):
+    from hedgerow.schema.tokens import token_of
+
+    return token_of(value)
+
+
+def shown(watched: Watched, attribute: str) -> list[float]:
+    places = watched.page.locator(f"#why-answer [{attribute}]")
+    return [float(places.nth(k).get_attribute(attribute)) for k in range(places.count())]
+
+
+@EACH
+def test_the_page_answers_as_the_model_does_and_asks_no_network(name, task, tmp_path, browser):
+    model, X = fitted(name, task), rows(4, seed=11)
+    watched = opened(browser, model, tmp_path)
+    admitted = X.assign(**{NAMES[3]: X[NAMES[3]].replace({"7": None})})
+    reasons = hr.explain(model, admitted)
+    found = contributions(model, model.cells(admitted))
+    for i in range(len(X)):
+        ask(watched, model, X.iloc[i])
+        np.testing.assert_allclose(
+            shown(watched, "data-probability"), answers(model, X)[i], atol=1e-6
+        )
+        sentence = watched.page.locator("#why-sentence").inner_text()
+        if len(model.model_.score.trees) == 1 and model.grown_:
+            assert sentence == reasons[i]
+            continue
+        assert reasons[i].startswith(sentence.removesuffix("."))
+        told = [float(n) for n in re.findall(r"\(([+-][\d.e+-]+)\)", reasons[i])]
+        moves = shown(watched, "data-move")
+        np.testing.assert_allclose(
+            np.abs(moves[: len(told)]), np.abs(told[: len(moves)]), rtol=0.06
+        )
+        total = np.abs(found.values[i]).sum()
+        assert (total == 0) == (moves == [])
+    assert watched.complaints == []
+    assert watched.requests == [(tmp_path / "report.html").as_uri()]
+
+
+def test_a_tree_opens_and_closes_by_mouse_and_by_keyboard(hospital_tree, tmp_path, browser):
+    page = opened(browser, hospital_tree, tmp_path).page
+    root = page.locator("#tree-view > details")
+    assert root.get_attribute("open") is not None
+    root.locator("> summary").click()
+    assert root.get_attribute("open") is None
+    root.locator("> summary").focus()
+    page.keyboard.press("Enter")
+    assert root.get_attribute("open") is not None
+    page.locator("#close-all").click()
+    assert page.locator("#tree-view details[open]").count() == 0
+    page.locator("#open-all").click()
+    leaves = page.locator("#tree-view .leaf")
+    assert leaves.count() == hospital_tree.model_.score.trees[0].n_leaves
+    leaves.first.focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#tree-view') !== null")
+
+
+def test_numbers_of_the_tree_are_the_model_s(hospital_tree, tmp_path, browser):
+    page = opened(browser, hospital_tree, tmp_path).page
+    page.locator("#open-all").click()
+    texts = page.locator("#tree-view .leaf").all_inner_texts()
+    leaves = [leaf_of(hospital_tree.schema_, leaf) for leaf in hospital_tree.grown_[0].leaves]
+    for leaf, text in zip(leaves, texts, strict=True):
+        assert f"{leaf.name} {leaf.probability:.0%}{'' if leaf.is_sure else ' ?'}" in text
+        assert f"{leaf.rows:.0f} ± {leaf.rows_spread:.0f} records".replace("-0 ", "0 ") in text
+    bars = page.locator("#importances").inner_text()
+    for name, part in list(hr.importances(hospital_tree).items())[:MOST_BARS]:
+        assert (name in bars) == (part > 0.0)
+        assert part == 0.0 or f"{part:.1%}" in bars
+    assert hospital_tree.privacy_.unit in page.locator(".promise-card").inner_text()
+
+
+def test_any_tree_of_many_can_be_chosen(tmp_path, browser):
+    model = fitted("ForestClassifier", "three classes")
+    page = opened(browser, model, tmp_path).page
+    for number in (1, 3):
+        page.locator("#tree-number").fill(str(number))
+        page.keyboard.press("Enter")
+        page.locator("#open-all").click()
+        leaves = model.model_.score.trees[number - 1].n_leaves
+        assert page.locator("#tree-view .leaf").count() == leaves
+
+
+def test_a_text_that_is_no_number_is_told(hospital_tree, tmp_path, browser):
+    watched = opened(browser, hospital_tree, tmp_path)
+    watched.page.locator("#field-0").fill("tall")
+    watched.page.locator("#why-form button[type=submit]").click()
+    assert "mean radius: not a number" in watched.page.locator("#why-answer").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [
+        ("tree", "light"),
+        ("boosted", "dark"),
+        pytest.param("tree", "dark", marks=pytest.mark.slow),
+        pytest.param("boosted", "light", marks=pytest.mark.slow),
+    ],
+)
+def test_contrast_labels_and_roles_pass_axe(kind, scheme, hospital_tree, tmp_path, browser):
+    pytest.importorskip("axe_core_python")
+    script = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+    model = hospital_tree if kind == "tree" else fitted("BoostedTreesClassifier", "three classes")
+    watched = opened(browser, model, tmp_path, color_scheme=scheme)
+    watched.page.locator("#why-form button[type=submit]").click()
+    watched.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    watched.page.evaluate(script)
+    found = watched.page.evaluate("axe.run()")["violations"]
+    assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found] == []
+
+
+def test_a_page_with_a_pale_text_would_be_seen_by_axe(hospital_tree, tmp_path, browser):
+    """Twin: one colour changed."""
+    pytest.importorskip("axe_core_python")
+    script = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+    page = opened(browser, hospital_tree, tmp_path).page
+    page.add_style_tag(content=".count { color: #cfcfcf !important; }")
+    page.evaluate(script)
+    assert "color-contrast" in [v["id"] for v in page.evaluate("axe.run()")["violations"]]
+
+
+def test_nothing_sticks_out_on_a_phone(hospital_tree, tmp_path, browser):
+    page = opened(browser, hospital_tree, tmp_path, viewport=PHONE).page
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_words_of_a_schema_cannot_become_part_of_the_page(tmp_path, browser):
+    evil = '</script><img src=x onerror="document.title=1">'
+    features = (hr.Numeric(evil, 0, 1), hr.Categorical("b", (evil, "<b>")))
+    schema = hr.Schema(features, classes=(evil, "no"))
+    X = pd.DataFrame({evil: [0.1, 0.9] * 20, "b": [evil, "<b>"] * 20})
+    model = hr.TreeClassifier(schema, epsilon=50.0).fit(X, [evil, "no"] * 20)
+    watched = opened(browser, model, tmp_path)
+    assert watched.page.locator("img").count() == 0
+    assert watched.complaints == []
+    assert len(watched.requests) == 1
+
+
+INNER_NAMES = sorted(
+    {*STATISTICS, *GROUPINGS, "SumQuery", "SelectQuery", "LocalChoice", "BoundQuery"}
+)
+
+
+@pytest.mark.parametrize(("name", "task"), sorted(QUICK), ids=lambda v: v.replace(" ", "-"))
+def test_no_release_is_named_by_a_class_of_the_package(name, task, tmp_path):
+    """People read the page, the statement and the registry's entry."""
+    model = fitted(name, task)
+    model.export(tmp_path / "entry.yaml", to="registry")
+    page = model.report(tmp_path / "page.html").read_text("utf-8").partition("<script")[0]
+    texts = [page.partition("</style>")[2], str(model.privacy_)]
+    texts += [(tmp_path / "entry.yaml").read_text("utf-8"), *_manifests(model)]
+    spelled = [n for n in INNER_NAMES if len(re.findall("[A-Z]", n)) > 1 or n == "Gradients"]
+    found = {n for n in spelled for text in texts if re.search(rf"\b{n}\b", text)}
+    assert found == set()
+
+
+def _manifests(model) -> list[str]:
+    return [line for one in model.run_.rounds for line in one.manifest]
+
+
+def test_sizes(hospital_tree, tmp_path):
+    """Under 300 kB for a tree and under 1 MB for a hundred."""
+    assert hospital_tree.report(tmp_path / "tree.html").stat().st_size < 300_000
+    X, y = labelled(300, SCHEMAS["three classes"])
+    boosted = hr.BoostedTreesClassifier(SCHEMAS["three classes"], epsilon=50.0, n_trees=100)
+    assert boosted.fit(X, y).report(tmp_path / "hundred.html").stat().st_size < 1_000_000
+
+
+def test_a_model_that_is_too_large_shows_its_first_trees(tmp_path, browser, monkeypatch):
+    monkeypatch.setattr("hedgerow.report.page.data.MOST_NUMBERS", 60)
+    watched = opened(browser, fitted("ForestClassifier", "three classes"), tmp_path)
+    page = watched.page
+    assert "The page holds the first 2" in page.locator("#tree").inner_text()
+    assert page.locator("#tree-number").get_attribute("max") == "2"
+    assert "hedgerow.explain" in page.locator("#why").inner_text()
+    assert watched.complaints == []
+
+
+def test_the_command_writes_the_page_and_a_notebook_shows_a_card(hospital_tree, tmp_path):
+    hospital_tree.save(tmp_path / "model.json")
+    command = ["report", str(tmp_path / "model.json"), "-o", str(tmp_path / "again.html")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    first = hospital_tree.report(tmp_path / "first.html").read_text()
+    assert (tmp_path / "again.html").read_text() == first
+    html = hospital_tree._repr_mimebundle_()["text/html"]
+    assert hospital_tree.privacy_.promise in html
+    assert (
+        "epsilon"
+        not in hr.TreeClassifier()._repr_mimebundle_()["text/html"].split("<body>")[0][:200]
+    )
+
+
+@pytest.mark.skipif("HEDGEROW_PICTURES" not in os.environ, reason="pictures are made on request")
+def test_pictures_of_the_documentation(hospital_tree, tmp_path, browser):
+    """HEDGEROW_PICTURES=1 makes them again; noise differs from fit to fit."""
+    shots = {
+        "report_wide": {"viewport": WIDE | {"height": 1150}},
+        "report_dark": {"viewport": WIDE | {"height": 1150}, "color_scheme": "dark"},
+        "report_phone": {"viewport": PHONE | {"height": 1500}},
+    }
+    for name, how in shots.items():
+        page = opened(browser, hospital_tree, tmp_path, **how).page
+        page.screenshot(path=IMAGES / f"{name}.png")
+    page = opened(browser, hospital_tree, tmp_path).page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 794, "height": 1123})
+    page.screenshot(path=IMAGES / "report_print.png")

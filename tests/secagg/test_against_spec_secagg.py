@@ -1,0 +1,159 @@
+"""The secure sum against `spec/one_round.py`: the same keys, shares, masks, messages and sums."""
+
+import itertools
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow.secagg import hiding, masks, shamir
+from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.envelope import Envelope, seal_message
+from hedgerow.secagg.epoch import Epoch, Joined
+from hedgerow.secagg.graph import Graph
+from hedgerow.secagg.keys import Identity, Roster, open_share
+from hedgerow.secagg.memory import set_hash
+from hedgerow.secagg.messages import (
+    Join,
+    Keys,
+    Masked,
+    Open,
+    Round,
+    Shares,
+    SignedSet,
+    Survivors,
+    Unmask,
+)
+from hedgerow.secagg.opening import set_digest, take_masks_off
+from spec import one_round as spec
+from support.spec_replay import GOOD, load
+
+BODIES = {
+    "JOIN": Join, "KEYS": Keys, "OPEN": Open, "ROUND": Round, "SURVIVORS": Survivors,
+    "SIGNED_SET": SignedSet, "UNMASK": Unmask, "SHARES": Shares,
+}  # fmt: skip
+
+
+def drawn(label, length=32):
+    return spec.hashlib.shake_256(str(label).encode()).digest(length)
+
+
+def in_turn(rand):
+    """Entropy that gives 32 bytes after the other."""
+    pieces = iter([rand[i : i + 32] for i in range(0, len(rand), 32)])
+    return lambda length: next(pieces)
+
+
+class Sites:
+    """Three ephemeral keys, as the spec's world and as the product's epoch."""
+
+    def __init__(self, threshold=2):
+        privates = [drawn(("private", k)) for k in range(3)]
+        made = [spec.X25519PrivateKey.from_private_bytes(p) for p in privates]
+        publics = [key.public_key().public_bytes_raw() for key in made]
+        study = spec.Study._make([None] * 18)._replace(parties=3, threshold=threshold)
+        self.world = spec.World(study, (), b"", [], [], [], drawn("epoch"), privates, publics)
+        epoch = Epoch(bytes(16), drawn("epoch"), dict(enumerate(publics)), Graph.full(3))
+        self.joined = [Joined.agree(epoch, me, key, 0) for me, key in enumerate(made)]
+        self.context = spec.context(drawn("epoch"), 7, b"questions", publics)
+        request = digest("bundle", b"questions")
+        assert epoch.context(7, request, range(3)) == self.context
+
+
+def test_hashes_are_the_spec_s():
+    for parts in itertools.product((b"", b"a", b"ab"), repeat=2):
+        assert digest("tag", *parts) == spec.H("tag", *parts)
+    assert set_digest(b"context", (0, 2)) == spec.H("set", b"context", spec.ids((0, 2)))
+    assert set_hash((0, 2)) == spec.H("members", spec.ids((0, 2)))
+
+
+@pytest.mark.parametrize("parties", [2, 3, 5, 9])
+def test_shares_are_the_spec_s_and_any_threshold_of_them_rebuilds(parties):
+    for threshold in range(1, parties + 1):
+        rand = drawn((parties, threshold), 32 * threshold)
+        entropy = in_turn(rand)
+        secret = shamir.random_element(entropy)
+        shares = shamir.split(secret, threshold, range(parties), entropy)
+        assert secret == int.from_bytes(rand[:32], "big") >> 1
+        assert shares == spec.split_secret(secret, threshold, range(parties), rand[32:])
+        some = tuple(sorted(random.Random(threshold).sample(range(parties), threshold)))
+        rebuilt = shamir.combine((shares[k] for k in some), shamir.weights(some))
+        assert rebuilt == spec.interpolate({k + 1: shares[k] for k in some}, 0) == secret
+        if threshold > 1:  # a control: one share less gives another number
+            assert spec.interpolate({k + 1: shares[k] for k in some[1:]}, 0) != secret
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 1000])
+def test_streams_are_added_as_the_spec_adds_them(length):
+    vector = np.random.default_rng(length).integers(-(2**63), 2**63, length, dtype=np.int64)
+    keys = [(drawn("plus"), 1), (drawn("minus"), -1), (drawn("more"), 1)]
+    total = masks.to_ring(vector)
+    masks.fold(total, [k for k, sign in keys if sign > 0], [k for k, sign in keys if sign < 0])
+    assert total.tolist() == spec.fold(vector.tolist(), keys)
+
+
+@pytest.mark.parametrize("threshold", [2, 3])
+def test_a_hidden_vector_is_the_spec_s(threshold):
+    sites, rand = Sites(threshold), drawn("round", 32 * threshold)
+    vector = [5, -7, 2**62, 0, -(2**63)]
+    for me, joined in enumerate(sites.joined):
+        theirs = spec.hide(sites.world, me, sites.context, vector, rand)
+        ours = hiding.hide(
+            np.array(vector), joined, sites.context, (0, 1, 2), threshold, in_turn(rand)
+        )
+        assert ours.masked.vector.tolist() == theirs.vector
+        assert ours.masked.commitment == theirs.commitment
+        assert ours.masked.sealed == theirs.sealed
+        assert ours.own_share == spec.uint(theirs.shares[me], 32)
+        assert ours.seeds == theirs.seeds
+        for peer in theirs.sealed:  # what the spec sealed is opened by whom it is for
+            key = sites.joined[peer].key_from(sites.context, me)
+            share = open_share(key, sites.context, me, peer, theirs.sealed[peer])
+            assert share == spec.uint(theirs.shares[peer], 32)
+
+
+def test_masks_come_off_as_in_the_spec_with_one_site_lost():
+    sites, vectors = Sites(), [[1, -2], [30, 40], [500, 600]]
+    hidden = [
+        spec.hide(sites.world, me, sites.context, vectors[me], drawn(me, 64)) for me in range(3)
+    ]
+    members = {me: hidden[me] for me in (0, 2)}
+    assert spec.uncover(members, sites.context, 2) == [501, 598]
+    total = spec.fold(spec.added([hidden[0].vector, hidden[2].vector]), [])
+    secrets = {
+        me: spec.interpolate({1: h.shares[0], 3: h.shares[2]}, 0) for me, h in members.items()
+    }
+    keys = [masks.self_key(sites.context, b) for b in secrets.values()]
+    answers = {me: Shares({}, {1: h.seeds[1]}) for me, h in members.items()}
+    ours = np.array(total, np.uint64)
+    take_masks_off(ours, keys, answers)
+    assert masks.centred(ours).tolist() == [501, 598]
+    wrong = hidden[2]._replace(seeds=hidden[2].seeds | {1: drawn("another")})
+    assert spec.uncover({0: hidden[0], 2: wrong}, sites.context, 2) != [501, 598]
+    with pytest.raises(ValueError, match="BadShares"):
+        spec.uncover({0: hidden[0], 2: wrong._replace(commitment=bytes(32))}, sites.context, 2)
+
+
+@pytest.mark.parametrize("name", [*GOOD, "bad"])
+def test_every_message_of_the_spec_is_read_and_written_again(name):
+    stored = load(name)
+    identities = [Identity.from_bytes(bytes.fromhex(secret)) for secret in stored["identities"]]
+    publics = [identity.public for identity in identities]
+    roster, seen = Roster(tuple(publics[:-1]), publics[-1]), set()
+    for kind, site, text in stored["messages"]:
+        message = bytes.fromhex(text)
+        envelope = Envelope.parse(message)
+        envelope.verify(roster)
+        assert envelope.header.kind.name == kind
+        signer = identities[site if kind in spec.FROM_SITES else -1]
+        assert seal_message(signer, envelope.header, bytes(envelope.body)) == message
+        if kind == "MASKED":
+            told = stored["rounds"][envelope.header.round - 1]
+            body = Masked.read(envelope.body, len(told["sum"]), len(told["picks"][0])).to_bytes()
+        else:
+            body = BODIES[kind].read(envelope.body).to_bytes()
+        assert body == envelope.body
+        seen.add(kind)
+    assert seen >= {"JOIN", "KEYS", "OPEN", "ROUND", "MASKED", "UNMASK", "SHARES"}

@@ -1,0 +1,242 @@
+"""Ledgers that went back: somebody else remembers, and the site stops."""
+
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hedgerow.errors import PartyRefused
+from hedgerow.secagg.client import MemoryInRam
+from hedgerow.secagg.encoding import Reader
+from hedgerow.secagg.envelope import (
+    EMPTY_LEDGER,
+    Envelope,
+    Header,
+    LedgerHead,
+    MessageKind,
+    SignedHead,
+    SignedHeader,
+    follows,
+    seal_message,
+)
+from hedgerow.secagg.keys import COORDINATOR
+from hedgerow.secagg.membership import Heads
+from hedgerow.secagg.messages import Keys
+from support.secagg_rehearsal import (
+    STUDY,
+    consortium,
+    head,
+    keys_of,
+    masked_round,
+    next_coordinator,
+    open_epoch,
+    refuses,
+    restarted,
+    secure_sum,
+    some_vectors,
+)
+
+
+@pytest.fixture
+def group():
+    return consortium(4)
+
+
+@pytest.fixture
+def vectors():
+    return some_vectors(4)
+
+
+def test_a_site_stops_when_the_coordinator_holds_a_head_ahead_of_its_file(group, vectors):
+    masked_round(group, vectors)
+    older = MemoryInRam()  # restored from before the charge
+    restarted(group, 0, older)
+    group.memories[0] = older
+    with refuses("LedgerRolledBack"):  # JOIN shows it its own future
+        open_epoch(group)
+    forged = group.forge(MessageKind.ROUND, b"", ledger=group.coordinator.heads[0])
+    with refuses("LedgerRolledBack"):
+        group.sites[0].begin(forged)
+
+
+def test_the_coordinator_refuses_keys_with_a_head_behind_the_one_it_holds(group, vectors):
+    masked_round(group, vectors)
+    held = dict(group.coordinator.heads)
+    restarted(group, 0, MemoryInRam())
+    group.coordinator.heads.clear()  # so that the letter does not stop the site
+    keys = keys_of(group, {me: EMPTY_LEDGER if me == 0 else head(me, 1) for me in range(4)})
+    group.coordinator.heads = held
+    with pytest.raises(PartyRefused, match="LedgerRolledBack") as refusal:
+        group.coordinator.open(keys)
+    assert refusal.value.party == 0
+
+
+def test_a_site_stops_when_a_peer_has_seen_a_head_ahead_of_its_file(group, vectors):
+    masked_round(group, vectors)
+    open_epoch(group)  # peers now hold head 1 of everybody
+    group.memories[0] = MemoryInRam()
+    site = restarted(group, 0)
+    forgetful = next_coordinator(group, {})
+    keys = keys_of(group, {0: EMPTY_LEDGER} | {m: head(m, 1) for m in (1, 2, 3)}, forgetful)
+    messages = forgetful.open(keys)
+    forgetful.heads[0] = EMPTY_LEDGER
+    with refuses("LedgerRolledBack"):
+        site.open(messages[0])
+    with refuses("LedgerRolledBack"):  # and its peers do not work with it either
+        group.sites[1].open(messages[1])
+
+
+def test_two_heads_with_one_number_are_refused_by_coordinator_and_peers(group, vectors):
+    masked_round(group, vectors)
+    open_epoch(group)
+    forked = LedgerHead(1, bytes([7]) * 32, "1/100")
+    ledgers = {0: forked} | {me: head(me, 1) for me in (1, 2, 3)}
+    keys = keys_of(group, ledgers)
+    with pytest.raises(PartyRefused, match="LedgerRolledBack") as refusal:
+        group.coordinator.open(keys)
+    assert refusal.value.party == 0
+    forgetful = next_coordinator(group, {})
+    messages = forgetful.open(keys_of(group, ledgers, forgetful))
+    with refuses("LedgerRolledBack"):
+        group.sites[1].open(messages[1])
+
+
+def test_the_coordinator_refuses_two_heads_with_one_number_in_a_round(group, vectors):
+    secure = masked_round(group, vectors)
+    again = group.coordinator.start(b"next", 3)
+    fresh = group.sites[0].begin(again.requests()[0])
+    record = group.sites[0].mask(fresh, vectors[0], LedgerHead(1, bytes([7]) * 32, "1/100"))
+    with refuses("LedgerRolledBack"):
+        again.accept_masked(record.message)
+    assert secure.round != again.round
+
+
+def test_the_coordinator_keeps_what_each_site_says_the_study_has_cost(group, vectors):
+    for _ in range(2):
+        secure_sum(group, vectors)
+    assert {me: kept.spent for me, kept in group.coordinator.heads.items()} == {
+        me: "2/100" for me in range(4)
+    }
+
+
+def told_a_false_head(group, false):
+    """Site 1, which is corrupt, says in its KEYS how far site 0 had come; site 0 gets the OPEN."""
+    keys = keys_of(group)
+    honest = Keys.read(Envelope.parse(keys[1]).body)
+    header = Envelope.parse(keys[1]).header
+    lie = replace(honest, heads=honest.heads | {0: false}).to_bytes()
+    keys[1] = seal_message(group.identities[1], header, lie)
+    return group.coordinator.open(keys)[0]
+
+
+FAR = (2**63 - 1, bytes([7]) * 32)
+
+
+def false_heads(group):
+    by_itself = seal_head(group.identities[1], FAR)
+    as_coordinator = Envelope.parse(group.coordinator.letter(MessageKind.ROUND, 0, 1, b""))
+    return [by_itself, SignedHead(FAR, bytes(32), bytes(64)), as_coordinator.receipt.signed_head]
+
+
+def seal_head(identity, head):
+    """A head that `identity` claims as its own, in some message of some study."""
+    ledger = LedgerHead(*head, "1/1")
+    header = replace(SOME_HEADER, ledger=ledger)
+    return Envelope.parse(seal_message(identity, header, b"")).receipt.signed_head
+
+
+SOME_HEADER = Header(
+    kind=MessageKind.KEYS,
+    study_hash=bytes(32),
+    run_id=bytes(16),
+    epoch_id=bytes(32),
+    round=0,
+    sender=3,
+    receiver=COORDINATOR,
+    ledger=EMPTY_LEDGER,
+)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["its own", "unsigned", "the coordinator's"])
+def test_a_false_head_told_by_a_peer_stops_nobody(group, which):
+    group.coordinator.heads[0] = head(0, 5)  # what a lying coordinator claims to hold
+    false = false_heads(group)[which]
+    group.coordinator.heads.clear()
+    group.sites[0].open(told_a_false_head(group, false))
+
+
+def test_a_true_head_told_by_a_peer_stops_a_site_that_went_back(group):
+    true = seal_head(group.identities[0], FAR)
+    with refuses("LedgerRolledBack"):
+        group.sites[0].open(told_a_false_head(group, true))
+
+
+def test_heads_that_need_no_signature_would_let_anybody_stop_a_site(group, monkeypatch):
+    """The twin."""
+    monkeypatch.setattr(SignedHead, "is_by", lambda self, site: True)
+    with refuses("LedgerRolledBack"):
+        group.sites[0].open(told_a_false_head(group, SignedHead(FAR, bytes(32), bytes(64))))
+
+
+def test_a_told_head_hides_the_study_in_which_it_was_said(group, vectors):
+    masked_round(group, vectors)
+    open_epoch(group)
+    told = group.memories[1].signed_head(group.roster.sites[0])
+    assert told.is_by(group.roster.sites[0])
+    assert STUDY not in told.to_bytes()
+    assert group.coordinator.run_id not in told.to_bytes()
+    assert SignedHead.read(told.to_bytes()) == told
+
+
+@pytest.mark.parametrize("field", ["seq", "round"])
+def test_a_count_of_more_than_63_bits_is_refused_on_reading(field):
+    """A database could not hold it: one such number stopped every study of a vault."""
+    for number, code in ((2**63 - 1, None), (2**63, "BadMessage"), (2**64 - 1, "BadMessage")):
+        ledger = LedgerHead(number, bytes([7]) * 32, "1/1") if field == "seq" else EMPTY_LEDGER
+        round = number if field == "round" else 0
+        message = replace(SOME_HEADER, ledger=ledger, round=round).to_bytes()
+        with refuses(code) if code else nullcontext():
+            Header.read(Reader(message))
+
+
+def test_a_receipt_is_a_signed_header_without_its_body(group, vectors):
+    secure = masked_round(group, vectors)
+    receipt = SignedHeader.read(secure.receipts[2][1])
+    receipt.verify(group.roster.sites[2])
+    assert receipt.header.ledger == head(2, 1)
+    cheaper = replace(receipt.header, ledger=replace(head(2, 1), spent="0/1"))
+    for changed in (replace(receipt, header=cheaper), replace(receipt, body_hash=bytes(32))):
+        with refuses("BadSignature"):
+            changed.verify(group.roster.sites[2])
+    with refuses("BadSignature"):
+        receipt.verify(group.roster.sites[1])
+
+
+def test_a_chain_only_grows():
+    assert follows((2, b"b"), (1, b"a"))
+    assert follows((1, b"a"), (1, b"a"))
+    assert not follows((1, b"b"), (1, b"a"))
+    assert not follows((1, b"a"), (2, b"b"))
+
+
+def test_a_site_that_does_not_look_at_its_head_would_go_on(vectors, monkeypatch):
+    """The twin: without the check a restored site charges its forgotten rounds again."""
+
+    monkeypatch.setattr(Heads, "meet", lambda self, head: None)
+    group = consortium(4)
+    masked_round(group, vectors)
+    request = group.coordinator.start(b"next", 3).requests()[0]
+    group.sites[0]._memory = MemoryInRam()
+    group.sites[0]._memory.open_run(group.coordinator.run_id)
+    group.sites[0].begin(request)
+
+
+def test_a_coordinator_s_signature_is_no_site_s(group):
+    """One institution may be both; heads that it writes to others are not claims of its own."""
+    both = group.identities[0]
+    letter = replace(SOME_HEADER, sender=COORDINATOR, ledger=LedgerHead(*FAR, "1/1"))
+    signed = Envelope.parse(seal_message(both, letter, b"")).receipt.signed_head
+    assert not signed.is_by(both.public)
+    assert seal_head(both, FAR).is_by(both.public)

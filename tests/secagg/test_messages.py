@@ -1,0 +1,113 @@
+"""Whatever bytes arrive, a site or a coordinator reads them or refuses them with a code."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.errors import PartyRefused
+from hedgerow.secagg import messages
+from hedgerow.secagg.encoding import SEALED_SHARE, SEED, SIGNATURE
+from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHead, SignedHeader
+from hedgerow.secagg.memory import StoredRound
+from support.secagg_rehearsal import consortium, masked_round, some_vectors
+
+sites = st.integers(0, 2**16 - 1)
+members = st.lists(sites, unique=True, max_size=6).map(sorted).map(tuple)
+
+
+def tables(width):
+    return st.dictionaries(sites, st.binary(min_size=width, max_size=width), max_size=5)
+
+
+def exactly(length):
+    return st.binary(min_size=length, max_size=length)
+
+
+heads = st.builds(
+    SignedHead,
+    st.tuples(st.integers(0, 2**63 - 1), exactly(32)),
+    exactly(32),
+    exactly(SIGNATURE),
+)
+attempts = st.integers(0, 2**32 - 1)
+bodies = st.one_of(
+    st.builds(messages.Join, attempts),
+    st.builds(
+        messages.Keys,
+        attempts,
+        exactly(32),
+        exactly(32),
+        st.dictionaries(sites, heads, max_size=4),
+    ),
+    st.builds(messages.Open, st.lists(st.binary(max_size=50), max_size=4).map(tuple)),
+    st.builds(messages.Round, st.binary(max_size=50), members, st.binary(max_size=50)),
+    st.builds(messages.Survivors, members),
+    st.builds(messages.SignedSet, st.binary(min_size=SIGNATURE, max_size=SIGNATURE)),
+    st.builds(messages.Unmask, members, tables(SIGNATURE), tables(SEALED_SHARE)),
+    st.builds(messages.Shares, tables(32), tables(SEED)),
+)
+
+
+@given(bodies)
+def test_a_body_comes_back_from_its_bytes(body):
+    assert type(body).read(body.to_bytes()) == body
+
+
+@given(bodies, st.integers(0, 300))
+def test_a_cut_body_is_refused_or_was_not_cut(body, at):
+    whole = body.to_bytes()
+    if at < len(whole):
+        with pytest.raises(PartyRefused):
+            type(body).read(whole[:at])
+    with pytest.raises(PartyRefused):
+        type(body).read(whole + b"\0")
+
+
+@given(
+    st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=9),
+    tables(SEALED_SHARE),
+    st.lists(st.integers(0, 2**32 - 1), max_size=4).map(tuple),
+)
+def test_a_masked_vector_comes_back_and_no_other_length_does(words, sealed, picks):
+    vector = np.array(words, dtype="<u8")
+    body = messages.Masked(vector, bytes(32), sealed, picks).to_bytes()
+    again = messages.Masked.read(body, len(words), len(picks))
+    np.testing.assert_array_equal(again.vector, vector)
+    assert (again.sealed, again.picks) == (sealed, picks)
+    for other in (len(words) - 1, len(words) + 1, 2**32):
+        with pytest.raises(PartyRefused):
+            messages.Masked.read(body, other, len(picks))
+    for other in (len(picks) + 1, 2**32 - 1):
+        with pytest.raises(PartyRefused):
+            messages.Masked.read(body, len(words), other)
+
+
+@given(st.binary(max_size=400))
+def test_arbitrary_bytes_are_refused_with_a_code(data):
+    for read in (Envelope.parse, StoredRound.from_bytes, SignedHeader.read):
+        with pytest.raises(PartyRefused):
+            read(data)
+
+
+GROUP = consortium(3)
+ROUND = masked_round(GROUP, some_vectors(3))
+BODIES = {
+    MessageKind.OPEN: GROUP.sites[0].open,
+    MessageKind.ROUND: GROUP.sites[0].begin,
+    MessageKind.SURVIVORS: GROUP.sites[0].sign_set,
+    MessageKind.UNMASK: GROUP.sites[0].unmask,
+}
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([MessageKind.ROUND, MessageKind.SURVIVORS, MessageKind.UNMASK]),
+    st.binary(max_size=200),
+)
+def test_a_body_the_coordinator_signs_but_nobody_can_read_is_refused(kind, body):
+    with pytest.raises(PartyRefused):
+        BODIES[kind](GROUP.forge(kind, body, round=1))
