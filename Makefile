@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/core
 READY := $(VENV)/ready
+# Files go to workers whole, in the order of tests/conftest.py.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo demo-network demo-flare test test-all mutants check format docs evidence gallery wheel-check \
 	release-check bench bench-quick clean
@@ -46,10 +48,10 @@ demo-flare: $(READY)
 	PYTHONPATH=. $(BIN)/python -m examples.network.flare
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(WORKERS)
 	$(MAKE) mutants
 
 mutants: $(READY)

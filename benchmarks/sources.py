@@ -200,7 +200,7 @@ def has_postgres() -> bool:
 def _servers() -> Any:
     """The tests know how to start a server."""
     sys.path.insert(0, str(ROOT / "tests"))
-    return import_module("support.databases")
+    return import_module("support.rows")
 
 
 @contextmanager

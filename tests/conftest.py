@@ -1,6 +1,7 @@
 """Tests never depend on how fast the machine happens to be."""
 
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,7 +17,16 @@ settings.register_profile("long", max_examples=200, **HOWEVER_SLOW)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Says which suite this is, to Hypothesis and to `effort.py`."""
-    suite = "short" if config.option.markexpr == "not slow" else "long"
+    """Says which suite this is, to Hypothesis and to `support/effort.py`."""
+    suite = "short" if "not slow" in config.option.markexpr else "long"
     os.environ["HEDGEROW_TESTS"] = suite
     settings.load_profile(suite)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that wait for processes come first, then those of many tests: workers end together."""
+    sizes = Counter(item.path for item in items)
+    waiting = ("network", "browser")
+    early = {item.path for item in items if any(map(item.get_closest_marker, waiting))}
+    items.sort(key=lambda item: (item.path not in early, -sizes[item.path], item.path))

@@ -297,7 +297,7 @@ def rounds(speed: pd.DataFrame) -> str:
 ## 4. Rounds and speed
 
 Noisy counts take one round per split (both children in one) and one for all leaves; local choices
-and the single machine take two per split. `tests/methods/test_wang_budget.py` counts them.
+and the single machine take two per split. `tests/methods/test_wang.py` counts them.
 Trees of up to {speed["max_splits"].max()} splits on adult, four sites in one process, through the
 real secure sum, with an even budget and no stop rule; CPU seconds, on a busy machine, beside a
 scikit-learn tree of as many leaves on the pooled rows (`benchmarks/bench_topdown.py` races them):

@@ -24,7 +24,7 @@ from hedgerow.report.page.html import tag
 from hedgerow.schema.features import Mark
 from hedgerow.schema.visible import has_hidden, visible_lines
 from hedgerow.secagg.keys import Identity
-from support.study_world import study_text
+from support.worlds import study_text
 
 SCREEN = "\x1b[2J\x1b]0;owned\x07"
 REVERSED = "\u202egnorw\u202c"

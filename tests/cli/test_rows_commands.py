@@ -16,7 +16,7 @@ from hedgerow.deployment.site_state import DataPlace
 from hedgerow.deployment.study_file import StudyFile
 from hedgerow.errors import SpecError
 from hedgerow.federation.audit_log import Audit
-from support.network_world import World, tree_of
+from support.network import World, tree_of
 
 SELECT = "SELECT * FROM records"
 

@@ -13,7 +13,7 @@ from hedgerow.cli.main import app
 from hedgerow.deployment.site_state import StateFolder
 from hedgerow.federation.audit_log import lines_of
 from hedgerow.federation.policy import TEMPLATE
-from support.network_world import World
+from support.network import World
 
 RUN = CliRunner()
 

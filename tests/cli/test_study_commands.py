@@ -14,8 +14,7 @@ from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.study_file import StudyFile, as_text
 from hedgerow.errors import HedgerowError
 from hedgerow.secagg.keys import Identity
-from support.study_world import World
-from support.worlds import THREE, TWO, VALUE
+from support.worlds import THREE, TWO, VALUE, World
 
 SITES = {
     name: Identity.from_bytes(bytes([k + 1]) * 32).public.hex()

@@ -14,8 +14,7 @@ from hedgerow.cli.console import exit_code_of
 from hedgerow.cli.main import app
 from hedgerow.deployment.run import run_study
 from hedgerow.errors import SpecError
-from support.study_world import World
-from support.worlds import TWO, sample
+from support.worlds import TWO, World, sample
 
 RUN = CliRunner()
 

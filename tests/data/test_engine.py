@@ -27,9 +27,8 @@ from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import Cells, ClassCounts, Count, SumQuery, Whole
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import EVERYONE
-from support.databases import address, postgres_server
 from support.examples import SHARE
-from support.places import DRAWS
+from support.rows import DRAWS, address, postgres_server
 
 SCHEMA = hr.Schema({"age": (0, 100), "kind": ["a", "b"]}, classes=("no", "yes"))
 rng = np.random.default_rng(5)

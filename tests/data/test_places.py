@@ -33,7 +33,6 @@ from hedgerow.privacy.queries import (
     Whole,
 )
 from hedgerow.schema.regions import EVERYONE, Fold, Step
-from support.databases import address, postgres_server
 from support.effort import IS_LONG, examples
 from support.examples import (
     BY_CLASS,
@@ -51,7 +50,18 @@ from support.examples import (
     VALUE_STATISTICS,
     records,
 )
-from support.places import in_duckdb, in_file, in_memory, in_postgres, on_dask, table_of
+from support.rows import (
+    address,
+    in_duckdb,
+    in_file,
+    in_memory,
+    in_postgres,
+    on_dask,
+    postgres_server,
+    table_of,
+)
+
+pytestmark = pytest.mark.property
 
 REGIONS = (
     EVERYONE,

@@ -68,6 +68,7 @@ MISSING = st.sampled_from([None, pd.NA, pd.NaT])
 OBJECTS = NUMBERS | MISSING | st.text() | st.binary() | st.dates() | st.builds(object)
 
 
+@pytest.mark.property
 @settings(deadline=None)
 @given(st.lists(st.tuples(OBJECTS, OBJECTS, st.sampled_from(["no", "yes"]) | OBJECTS), min_size=1))
 def test_once_joined_any_object_has_a_code_or_its_row_is_skipped(rows) -> None:

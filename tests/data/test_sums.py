@@ -27,6 +27,8 @@ from hedgerow.privacy.queries import (
 from hedgerow.schema.regions import EVERYONE, Step
 from support.examples import BY_CLASS, OTHER, SHARE, SHARED, SPLIT, records, rows_of
 
+pytestmark = pytest.mark.property
+
 REGIONS = [
     EVERYONE,
     *[(Step(SPLIT, side),) for side in (0, 1)],

@@ -22,6 +22,8 @@ from hedgerow.errors import DataError
 from hedgerow.schema.tokens import token_of
 from support.value_pairs import KINDS, LISTED, NAMES, PLAIN, READINGS, SCHEMA, disagreements, pairs
 
+pytestmark = pytest.mark.property
+
 COMMON = ["as_list", "as_objects", "as_frame", "as_polars"]
 
 

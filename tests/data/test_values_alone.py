@@ -32,6 +32,8 @@ from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema, Target
 from hedgerow.schema.tokens import FIRST_AMBIGUOUS, token_of
 from support.effort import either
 
+pytestmark = pytest.mark.property
+
 LISTED = (0, 1, 2, 3, 0.5, 0.1, "a", "01", "inf", "NA", str(10**17), 2**53 - 1)
 SCHEMA = Schema(
     (

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.deployment.study_file import StudyFile
-from support.network_world import World
+from support.network import World
 
 RUN = CliRunner()
 DRAFT = """\

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.faults_page import page
 from support.faults import FAULTS, MAY_BE_VOID, network
-from support.namespace import why_no_namespace
+from support.network import why_no_namespace
 
 QUICK = {"site-round-2-after", "coordinator-unmask-2-before"}
 """In every run of the tests; all others in the long one."""
@@ -32,6 +32,7 @@ def consortium(tmp_path_factory):
         yield started
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("fault", PLAYS)
 def test_a_killed_process_costs_time_and_no_more_than_a_round(consortium, fault):
     if fault.when == "cut" and (reason := why_no_namespace()):

@@ -25,8 +25,7 @@ from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Step
-from support.study_world import ROWS, World
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import ROWS, TWO, World, federation, holders, sample, study
 
 ONE_IN = 3
 X, Y = sample(ROWS, TWO)

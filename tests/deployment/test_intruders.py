@@ -26,8 +26,9 @@ from hedgerow.federation.transports.https import Caller, HttpsCarrier
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.server import Coordinator
-from support.carriers import certified
-from support.network_world import World
+from support.network import World, certified
+
+pytestmark = pytest.mark.network
 
 TURNED_AWAY = (ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)
 

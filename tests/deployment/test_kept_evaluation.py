@@ -17,8 +17,7 @@ from hedgerow.deployment.run import run_study
 from hedgerow.deployment.verify import verified
 from hedgerow.errors import DataError, SpecError
 from hedgerow.methods import model_file
-from support.study_world import World
-from support.worlds import THREE, TWO, VALUE, sample
+from support.worlds import THREE, TWO, VALUE, World, sample
 
 
 def tree(schema=TWO, n=200, **how):

@@ -19,10 +19,10 @@ from hedgerow.deployment.serve import Serving
 from hedgerow.federation.audit_log import untold
 from hedgerow.report.view import words_on
 from support.browser import Watched, chromium
-from support.carriers import Direct
 from support.effort import LONG
-from support.network_world import World as Consortium
-from support.study_world import World
+from support.network import Direct
+from support.network import World as Consortium
+from support.worlds import World
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
@@ -68,6 +68,7 @@ def prefixes(paths) -> set[tuple[str, ...]]:
     return {tuple(path[: k + 1]) for path in paths for k in range(len(path))}
 
 
+@pytest.mark.browser
 def test_a_browser_sees_a_run_from_its_beginning_to_its_end(tmp_path):
     def look(watched, events, model, view):
         page = watched.page
@@ -96,6 +97,7 @@ n_trees = 3
 max_depth = 2"""
 
 
+@pytest.mark.browser
 def test_of_boosted_trees_a_browser_sees_the_newest(tmp_path):
     def look(watched, events, model, view):
         newest = model.model_.score.trees[-1]
@@ -110,6 +112,7 @@ def test_of_boosted_trees_a_browser_sees_the_newest(tmp_path):
     watched_run(tmp_path, look, epsilon="80", model=BOOSTED)
 
 
+@pytest.mark.browser
 @pytest.mark.skipif("HEDGEROW_PICTURES" not in os.environ, reason="pictures are made on request")
 def test_the_picture_of_the_documentation(tmp_path):
     """HEDGEROW_PICTURES=1 makes it again; noise differs from run to run."""
@@ -121,6 +124,7 @@ def test_the_picture_of_the_documentation(tmp_path):
     watched_run(tmp_path, picture, epsilon="8")
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_live_page_passes_axe(scheme):
     pytest.importorskip("axe_core_python")
@@ -138,6 +142,7 @@ def test_the_live_page_passes_axe(scheme):
         assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found] == []
 
 
+@pytest.mark.browser
 def test_a_site_s_own_people_see_what_it_answers(tmp_path):
     """What `site join --watch` shows, with real sites that serve a study."""
     world = Consortium(tmp_path, placement="shares", lifetime="100")

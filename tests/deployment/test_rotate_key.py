@@ -14,7 +14,7 @@ from hedgerow.deployment.backup import rotate_key
 from hedgerow.deployment.site_state import StateFolder
 from hedgerow.errors import LedgerError
 from hedgerow.federation.audit_log import Audit
-from support.network_world import World
+from support.network import World
 
 STEPS = ("replace", "rename", "fsync", "unlink", "rmdir", "open")
 """Calls of the operating system before which a process may end."""

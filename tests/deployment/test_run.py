@@ -17,8 +17,7 @@ from hedgerow.federation import exchange as posts
 from hedgerow.federation import journal as journals
 from hedgerow.federation.journal import FileJournal
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from support.study_world import ROWS, World
-from support.worlds import TWO, sample
+from support.worlds import ROWS, TWO, World, sample
 
 EXCHANGES = (MessageKind.JOIN, MessageKind.OPEN, MessageKind.ROUND, MessageKind.UNMASK)
 

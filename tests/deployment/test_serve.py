@@ -25,9 +25,8 @@ from hedgerow.secagg.codes import Code
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.server import Coordinator
-from support.carriers import Direct
 from support.effort import LONG
-from support.network_world import World, tree_of
+from support.network import Direct, World, tree_of
 
 
 class Served:

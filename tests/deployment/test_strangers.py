@@ -13,11 +13,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 
+import pytest
+
 from hedgerow.deployment import live
 from hedgerow.deployment.live import LiveView, RunTeller, live_view
 from hedgerow.federation.transports import listener as door
-from support.carriers import https
 from support.effort import LONG
+from support.network import https
+
+pytestmark = pytest.mark.network
 
 STRANGERS = 200
 HALF_REQUESTS = (b"", b"GET /events?token=", b"GET / HTTP/1.0\r\nHost: x")

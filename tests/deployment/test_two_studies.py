@@ -19,9 +19,11 @@ from hedgerow.errors import BudgetExceeded, RunEnded
 from hedgerow.federation.audit_log import Audit
 from hedgerow.federation.exchange import Timing
 from hedgerow.federation.transports.https import HttpsCarrier
-from support.network_world import Processes, World
+from support.network import Processes, World
 
-DECIDING = Path(__file__).with_name("deciding.py")
+pytestmark = pytest.mark.network
+
+DECIDING = Path(__file__).parents[1] / "support" / "deciding.py"
 IMPATIENT = Timing(answer_seconds=1, asks=1, patience_seconds=1, return_seconds=1)
 
 

@@ -15,8 +15,7 @@ from hedgerow.deployment.run import run_study
 from hedgerow.deployment.verify import verified
 from hedgerow.errors import DataError
 from hedgerow.methods import model_file
-from support.study_world import World
-from support.worlds import TWO, sample
+from support.worlds import TWO, World, sample
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,7 @@
 """Sites and coordinator against `spec/`: the same bytes in good runs, the same codes in bad."""
 
 import json
-import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 

@@ -29,8 +29,8 @@ from hedgerow.secagg.client import Site, one_at_a_time
 from hedgerow.secagg.envelope import MessageKind
 from hedgerow.secagg.keys import Identity
 from hedgerow.secagg.server import Coordinator
-from support.durable_link import DurableLink
 from support.effort import LONG
+from support.vaults import DurableLink
 from support.worlds import TWO, holders, round_of, sample, study, tap
 
 PARTIES, THRESHOLD = 5, 4

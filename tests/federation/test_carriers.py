@@ -20,8 +20,8 @@ from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.statement.statement import statement
 from methods.test_recipes import CASES, IDS
-from support.carriers import https
-from support.lossy import Lossy, unhurried
+from support.faults import Lossy, unhurried
+from support.network import https
 from support.worlds import TWO, holders, sample, study
 
 PARTIES, ROWS = 3, 90
@@ -81,6 +81,7 @@ def door(tmp_path_factory):
         yield carrier, behind
 
 
+@pytest.mark.network
 @RECIPES
 def test_over_https(recipe, schema, door):
     carrier, behind = door

@@ -25,6 +25,8 @@ from hedgerow.secagg.envelope import NO_EPOCH, MessageKind
 from hedgerow.secagg.messages import Join, Round, Survivors, Unmask
 from support.worlds import TWO, federation, holders, sample, study
 
+pytestmark = pytest.mark.property
+
 SPLIT = TWO.grids[0].split_values(range(3))
 STUMP = Tree.of_preorder(TWO.names, [SPLIT, (0.0,), (1.0,)])
 SHARE = Fraction(1, 10**9)

@@ -27,9 +27,9 @@ from hedgerow.federation.transports.socket import SocketDoor
 from hedgerow.privacy.accounting.budget import Placement
 from support.faults import MAY_BE_VOID
 from support.flare_world import FLARE_FAULTS, Flare, flare_world
-from support.network_world import tree_of
+from support.network import tree_of
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.network]
 CODE_REFUSED = "BYOC not permitted"
 
 

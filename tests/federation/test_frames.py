@@ -12,8 +12,7 @@ import pytest
 import hedgerow as hr
 from deployment.test_serve import Served
 from hedgerow.federation import response
-from support.carriers import https
-from support.network_world import World
+from support.network import World, https
 from support.worlds import TWO, sample
 
 ROOT = str(Path(hr.__file__).parent)
@@ -81,6 +80,7 @@ def test_a_layer_that_only_passes_on_is_seen(monkeypatch):
     assert fitted(3) > MOST[3]
 
 
+@pytest.mark.network
 def test_at_an_https_site_there_are_no_more_frames_than_steps(tmp_path):
     world = World(tmp_path)
     world.approve(world.study_file)

@@ -25,8 +25,10 @@ from hedgerow.federation.transports.certificates import (
 )
 from hedgerow.federation.transports.https import HUNG_UP, LETTER, PATH, HttpsCarrier, address_of
 from hedgerow.secagg.keys import Identity
-from support.carriers import calling, certified, https, names
 from support.effort import LONG
+from support.network import calling, certified, https, names
+
+pytestmark = pytest.mark.network
 
 
 def echo(name: str):

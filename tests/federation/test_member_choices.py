@@ -27,6 +27,8 @@ from hedgerow.schema.schema import Numeric, Schema
 from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 from support.worlds import holders, study
 
+pytestmark = pytest.mark.statistical
+
 ALPHA = 1e-9
 DRAWS = 1200
 SCHEMA = Schema((Numeric("x", 0.0, 10.0, bins=10),), classes=("no", "yes"))

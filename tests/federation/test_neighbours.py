@@ -47,6 +47,8 @@ from support.examples import BY_CLASS, BY_TWO, BY_VALUE, SHARE, SPLIT, records, 
 from support.neighbours import answered, cheap, differences
 from support.worlds import TWO, VALUE, study
 
+pytestmark = pytest.mark.property
+
 EXAMPLES = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 SCHEMAS = {"classes": BY_CLASS, "two classes": BY_TWO, "numbers": BY_VALUE}
 PLACES = {

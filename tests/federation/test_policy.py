@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-from hedgerow.errors import PartyRefused
-from hedgerow.federation.policy import Policy, Volume
-from hedgerow.privacy.accounting.budget import Placement
+from hedgerow.errors import PartyRefused, SpecError
+from hedgerow.federation.policy import TEMPLATE, Policy, SitePolicy, Volume
+from hedgerow.privacy.accounting.budget import Measure, Placement
 from support.worlds import TWO, study
 
 STUDY = study(TWO, 3)
@@ -91,3 +92,78 @@ def test_no_noise_is_refused_unless_it_was_allowed():
     quiet = study(TWO, 3, Placement.NOWHERE)
     with pytest.raises(PartyRefused):
         FITTING.check(quiet)
+
+
+# --------------------------------------------------------------------------------------------------
+# policy.toml: closed until somebody writes otherwise, and every slip is named.
+@pytest.fixture
+def read(tmp_path):
+    def reading(text: str) -> SitePolicy:
+        path = tmp_path / "policy.toml"
+        path.write_text(text, encoding="utf-8")
+        return SitePolicy.read(path)
+
+    return reading
+
+
+@pytest.mark.parametrize("text", ["", TEMPLATE, "placements = []", "recipes = []\nfeatures = []"])
+def test_what_is_not_written_is_not_allowed(read, text):
+    found = read(text)
+    assert found.policy == Policy()
+    assert found.lifetime == (Measure.PURE, 0)
+    assert not found.pins
+
+
+def test_what_is_written_is_allowed(read):
+    found = read(
+        'recipes = ["a"]\nfeatures = "any"\nplacements = ["shares", "silo"]\n'
+        'epsilon_per_study = "1/2"\ndelta_per_study = "1e-6"\nfewest_parties = 5\n'
+        "fewest_colluders = 2\ncolluders_per_study = 3\nrecords_per_person = 4\n"
+        "rounds_per_study = 5\nbytes_per_study = 6\ndisk_per_study = 7\n"
+        '[lifetime]\nepsilon = "2"\ndelta = "1e-6"\n[trusted_sites]\nb = "AB CD"\n'
+    )
+    assert found.policy.recipes == {"a"}
+    assert found.policy.features is None
+    assert found.policy.placements == {Placement.SHARES, Placement.SILO}
+    assert found.policy.max_epsilon == Fraction(1, 2)
+    assert found.policy.max_delta == Fraction(1, 10**6)
+    assert found.policy.min_parties == 5
+    assert (found.policy.min_colluders, found.policy.max_colluders) == (2, 3)
+    assert found.policy.max_records_per_person == 4
+    assert (found.policy.max_rounds, found.policy.max_bytes, found.policy.max_disk) == (5, 6, 7)
+    measure, rho = found.lifetime
+    assert measure is Measure.ZCDP
+    assert 0 < rho < Fraction(1)
+    assert found.pins == {"b": "abcd"}
+
+
+def test_any_placement_has_to_be_written(read):
+    assert read('placements = "any"').policy.placements == frozenset(Placement)
+
+
+def test_a_lifetime_without_a_delta_counts_in_epsilon(read):
+    assert read('[lifetime]\nepsilon = "2"').lifetime == (Measure.PURE, 2)
+    assert read('[lifetime]\nepsilon = "unlimited"').lifetime == (Measure.ZCDP, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("recipe = []", "policy has no 'recipe'"),
+        ("recipes = 3", "recipes is 3"),
+        ('placements = ["moon"]', "placements names 'moon'"),
+        ("epsilon_per_study = 0.5", "epsilon_per_study is 0.5; write a number in quotes"),
+        ('epsilon_per_study = "-1"', "use 0 or more"),
+        ("fewest_parties = 0", "fewest_parties is 0"),
+        ('rounds_per_study = "9"', "rounds_per_study is '9'"),
+        ('delta_per_study = "1e-100000000"', "delta_per_study is"),
+        ("bytes_per_study = 1.5", "bytes_per_study is 1.5"),
+        ("lifetime = 3", "write it as a table"),
+        ("[lifetime]\nrho = 1", "lifetime has no 'rho'"),
+        ("[trusted_sites]\na = 1", "put them in quotes"),
+        ("recipes = [", "policy.toml"),
+    ],
+)
+def test_a_slip_is_named(read, text, said):
+    with pytest.raises(SpecError, match=said):
+        read(text)

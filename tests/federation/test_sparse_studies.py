@@ -19,8 +19,14 @@ from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.secagg.codes import Code
 from hedgerow.secagg.parameters import Sparse
-from support.many_sites import remembered  # noqa: F401
-from support.worlds import TWO, federation, holders, sample, study
+from support.worlds import (
+    TWO,
+    federation,
+    holders,
+    remembered,  # noqa: F401
+    sample,
+    study,
+)
 
 SITES = 201
 COUNTS = SumQuery(EVERYONE, ClassCounts(2), Whole(), Fraction(1, 10))

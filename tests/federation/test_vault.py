@@ -379,7 +379,7 @@ def test_an_answer_is_written_over_the_oldest_and_nothing_of_that_is_left(tmp_pa
 
 
 def rehearse(*words):
-    script = Path(__file__).with_name("vault_rehearsal.py")
+    script = Path(__file__).parents[1] / "support" / "vault_rehearsal.py"
     done = subprocess.run(
         [sys.executable, str(script), *map(str, words)],
         check=True, capture_output=True, text=True,

@@ -17,7 +17,7 @@ from hedgerow.privacy.ledger.charges import ENTRY_ID, MemoryLedger
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.queries import ClassCounts, SumQuery, Whole
 from hedgerow.schema.regions import EVERYONE
-from support.durable_link import DurableLink
+from support.vaults import DurableLink
 from support.worlds import TWO, holders, sample, study
 
 PARTIES = 3

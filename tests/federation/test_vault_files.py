@@ -6,7 +6,6 @@ import random
 import shutil
 import sqlite3
 import stat
-import sys
 from fractions import Fraction as Q
 from pathlib import Path
 

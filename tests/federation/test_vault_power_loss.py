@@ -10,7 +10,6 @@ these remains with the ordinary library.
 import random
 import shutil
 import sqlite3
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 

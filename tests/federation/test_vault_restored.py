@@ -1,10 +1,8 @@
 """Files that come back from an earlier day: what they may no longer do, and how they go on."""
 
 import sqlite3
-import sys
 from contextlib import closing
 from fractions import Fraction as Q
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +26,7 @@ from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHeader
 from hedgerow.secagg.graph import Parameters
 from hedgerow.secagg.messages import Masked, Shares, SignedSet, Survivors, Unmask
 from support.secagg_rehearsal import refuses, restarted, ring_sum, some_vectors
-from support.vault_consortium import ACCOUNT, COST, VaultConsortium
+from support.vaults import ACCOUNT, COST, VaultConsortium
 
 VICTIM, COLLUDER, DIM = 0, 4, 3
 

@@ -11,10 +11,13 @@ import pytest
 
 from hedgerow.errors import PartyRefused, SpecError
 from hedgerow.federation import strict_json, wire
+from hedgerow.federation.client import refusal
 from hedgerow.federation.wire import Bundle, Receiver, Sender
 from hedgerow.models.layers import NodeTests
 from hedgerow.privacy.queries import Binning, Cells, ClassCounts, SumQuery
 from hedgerow.schema.regions import EVERYONE
+from hedgerow.secagg.codes import Code
+from support.hostile import MOST_MEMORY, MOST_SECONDS, bundles, in_a_process_of_its_own
 from support.worlds import TWO
 
 QUERY = SumQuery(EVERYONE, ClassCounts(2), Cells((0,), Binning.of_cells(TWO)), Fraction(1, 3))
@@ -111,3 +114,39 @@ def test_names_that_another_site_knows_are_unknown_here():
     knowing.forget()
     with pytest.raises(PartyRefused, match="UnknownName"):
         decoded(later, knowing)
+
+
+# --------------------------------------------------------------------------------------------------
+# Bundles that were made to exhaust or to confuse a site: each gets a constant code, soon.
+EXPECTED = (Code.BAD_MESSAGE, Code.POLICY_REFUSED, Code.UNKNOWN_NAME, Code.BUDGET_REFUSED)
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    return bundles()
+
+
+def slow_ones(found):
+    return {name: s for name, (_, s) in found["answers"].items() if s > MOST_SECONDS}
+
+
+def test_every_hostile_bundle_is_refused_within_a_second_and_200_megabytes(hostile, tmp_path):
+    assert len(hostile) >= 38
+    found = in_a_process_of_its_own(hostile, tmp_path)
+    codes = {refusal(code).hex() for code in EXPECTED}
+    assert [name for name, (reply, _) in found["answers"].items() if reply not in codes] == []
+    slow = slow_ones(found)
+    for _ in range(2):  # a busy machine makes somebody slow now and then, but not again and again
+        if slow:
+            slow = slow_ones(in_a_process_of_its_own({k: hostile[k] for k in slow}, tmp_path))
+    assert slow == {}
+    assert found["memory"] <= MOST_MEMORY
+    assert found["charged"] == 0
+
+
+def test_a_bundle_that_unpacks_without_end_would_be_seen(hostile, tmp_path):
+    """Twin: without a cap on all tests together a few kilobytes take half a gigabyte."""
+    bombs = {name: one for name, one in hostile.items() if name == "many bombs of tests"}
+    assert bombs["many bombs of tests"].size < 4 * 2**20
+    found = in_a_process_of_its_own(bombs, tmp_path, "--endless")
+    assert found["memory"] > MOST_MEMORY

@@ -29,6 +29,8 @@ from hedgerow.models.tree import Tree
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step, cells
 from support.effort import examples
 
+pytestmark = pytest.mark.property
+
 ROUNDS = settings(examples(40, 100), suppress_health_check=[HealthCheck.too_slow])
 N_ROWS = st.sampled_from([0, 1, 2, 17, loops.BLOCK - 1, loops.BLOCK, loops.BLOCK + 1, 9001])
 N_FEATURES = st.integers(1, 5)

@@ -21,6 +21,8 @@ from hedgerow.models.model import Curve
 from hedgerow.privacy.queries import LATTICE, CurveNewton
 from kernels.test_loops import in_both_forms
 
+pytestmark = pytest.mark.property
+
 SEEDS = st.integers(0, 2**32 - 1)
 
 

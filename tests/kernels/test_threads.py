@@ -40,6 +40,8 @@ from support.examples import (
     rows_of,
 )
 
+pytestmark = pytest.mark.property
+
 FOLDED = ((), (Step(Fold("tree 1", 2), 1),))
 
 

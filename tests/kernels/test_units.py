@@ -41,6 +41,8 @@ from support.examples import (
     rows_of,
 )
 
+pytestmark = pytest.mark.property
+
 SEEDS = st.integers(0, 2**32 - 1)
 
 

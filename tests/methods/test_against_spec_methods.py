@@ -1,9 +1,7 @@
 """Algorithm 5 against `spec/`: the study it means, the question at its root, the split it takes."""
 
-import sys
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -15,6 +15,8 @@ from hedgerow.models.losses import FirstOrder, LogLoss, PlainLogLoss, SoftmaxLos
 from hedgerow.models.model import Additive
 from hedgerow.privacy.queries import LATTICE, Gradients, Hessians
 
+pytestmark = pytest.mark.property
+
 GOLDEN = (1 + np.sqrt(5)) / 2
 
 

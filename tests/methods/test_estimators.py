@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import inspect
+import os
 import pickle
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import sklearn
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import check_estimator, check_regressors_train
 
 import hedgerow as hr
-from hedgerow.errors import PrivacyWarning, SpecError, UnsupportedQuery
+from hedgerow.errors import DataWarning, PrivacyWarning, SpecError, UnsupportedQuery
 from hedgerow.methods.sklearn_checks import COMPARING, expected_failed_checks
+from hedgerow.schema.arrays import canonical
+from hedgerow.schema.grids import WIDEST, wide_edges
+from methods.test_scikit_learn_users import FEATURES, NUMBERS, ROWS
 from support.worlds import TWO, VALUE, sample
 
 ESTIMATORS = [
@@ -166,3 +175,170 @@ def test_an_estimator_and_what_it_holds_are_told_in_a_line_each():
     for held in (model.privacy_, model.run_, model.ledger_, model.model_, model.grown_):
         assert len(repr(held)) < 120
         assert " object at 0x" not in repr(held)
+
+
+# --------------------------------------------------------------------------------------------------
+# Estimators at their defaults run, and learn where nothing hides the signal.
+@pytest.mark.parametrize("columns", [1, 3, 12])
+def test_extra_trees_of_a_number_run_at_their_defaults_on_three_sites_with_pure_epsilon(columns):
+    rng = np.random.default_rng(1)
+    X = rng.random((60, columns))
+    schema = hr.Schema({f"x{k}": (0, 1) for k in range(columns)}, target=(0, 1))
+    model = hr.ExtraTreesRegressor(schema, delta=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", hr.QualityWarning)
+        model.fit(X, X[:, 0], party=np.arange(60) % 3, parties=range(3))
+    assert model.privacy_.epsilon <= 1.0
+    assert len(model.model_.score.trees) == 5
+
+
+def test_extra_trees_without_noise_are_the_papers():
+    schema = hr.Schema(FEATURES, target=(0, 110))
+    model = hr.ExtraTreesRegressor(schema, placement="nowhere").fit(ROWS, NUMBERS)
+    assert len(model.model_.score.trees) == 20
+    assert model.score(ROWS, NUMBERS) > 0.95
+
+
+@pytest.mark.parametrize("options", [{"epsilon": 1e6}, {"placement": "nowhere"}], ids=str)
+def test_a_median_forest_of_a_number_learns_at_its_defaults(options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_regressors_train("MedianForestRegressor", hr.MedianForestRegressor(**options))
+
+
+# --------------------------------------------------------------------------------------------------
+# Ranges that nobody knows in public: a wide public ladder, and bins found by private counts.
+N = 1500
+OPEN = hr.Schema({"income": float, "age": float, "smoker": bool, "job": str}, classes=(False, True))
+
+
+def people(n: int = N, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "income": rng.lognormal(10, 1, n),
+            "age": rng.integers(18, 90, n),
+            "smoker": rng.random(n) < 0.3,
+            "job": pd.array(rng.choice(["nurse", "clerk"], n), dtype="string"),
+        }
+    )
+    score = (frame.income > 22_000).astype(float) + (frame.age > 55)
+    return frame, (score + rng.normal(0, 0.4, n) > 1).to_numpy()
+
+
+X, Y = people()
+
+
+def test_the_ladder_is_public_and_fits_a_byte():
+    edges = wide_edges()
+    assert len(edges) < 254
+    assert list(edges) == sorted(set(edges))
+    assert max(np.diff([e for e in edges if 17 < e < 100])) < 9
+    assert OPEN.features[0] == hr.Numeric("income", -WIDEST, WIDEST, edges=edges)
+    assert OPEN.features[3] == hr.Hashed("job")
+    assert hr.Schema.from_toml(OPEN.to_toml()) == OPEN
+
+
+def test_open_ranges_are_learned_from_within_the_promise(recwarn):
+    for who in (None, np.arange(N) % 3):
+        model = hr.TreeClassifier(OPEN, epsilon=5.0).fit(X, Y, party=who)
+        fresh, truth = people(seed=1)
+        assert np.mean(model.predict(fresh) == truth) > 0.7
+        assert model.privacy_.epsilon == 5.0
+        assert "no range is declared for income, age: private counts" in str(model.privacy_)
+    assert not [w for w in recwarn if w.category is DataWarning]
+
+
+@EACH
+def test_every_estimator_runs_on_open_ranges(kind):
+    regression = kind.__name__.endswith("Regressor")
+    schema = hr.Schema(OPEN.features, target=(0, 1)) if regression else OPEN
+    y = Y.astype(float) if regression else Y
+    assert len(small(kind, schema=schema, epsilon=5.0).fit(X[:200], y[:200]).predict(X[:9])) == 9
+
+
+def test_the_word_private_takes_types_and_looks_at_no_value():
+    for table in (X, pa.table({name: pa.array(X[name].tolist()) for name in X})):
+        model = hr.TreeClassifier("private", epsilon=5.0).fit(table, Y)
+        assert model.privacy_.epsilon == 5.0
+        assert model.schema_.names == OPEN.names
+        other = hr.TreeClassifier("private", epsilon=5.0).fit(table[:7], Y[:7])
+        assert other.schema_.digest == model.schema_.digest
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "says"),
+    [
+        (X.to_numpy(), Y, "types from a typed table"),
+        (X.astype(object), Y, "types from a typed table"),
+        (X, np.where(Y, "yes", "no"), "classes by their type only where labels are booleans"),
+        (X, Y.astype(int), "classes by their type only where labels are booleans"),
+    ],
+)
+def test_what_only_rows_could_tell_is_refused(rows, labels, says):
+    with pytest.raises(SpecError, match=says):
+        hr.TreeClassifier("private").fit(rows, labels)
+
+
+def test_another_word_is_no_schema():
+    with pytest.raises(
+        SpecError, match=r"schema is 'public'; use a hedgerow.Schema, or one of 'priv"
+    ):
+        hr.TreeClassifier("public").fit(X, Y)
+
+
+# --------------------------------------------------------------------------------------------------
+# The same sums lead to the same questions and the same model on every processor.
+PROCESSORS = {
+    "AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX"},
+    "AVX2": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL"},
+    "SSE4.2": {
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL X86_V3",
+    },
+}
+FITS = """
+import warnings
+import hedgerow as hr
+from studies.fixed_noise import fixed_noise
+from studies.tests.answers import small_table
+
+warnings.simplefilter("ignore")
+X, y, schema = small_table()
+for model in (
+    hr.BoostedTreesClassifier(schema, epsilon=4.0, n_trees=8, random_state=0),
+    hr.papers.wang.noisy_counts(schema, epsilon=4.0, max_splits=8),
+):
+    with fixed_noise():
+        model.fit(X, y)
+    print(model.model_.score.digest)
+"""
+
+
+def models_on(features: dict[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", FITS],
+        env=os.environ | features | {"PYTHONPATH": os.pathsep.join(["src", "."])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_processor_makes_the_same_models():
+    flags = Path("/proc/cpuinfo")
+    here = flags.read_text(encoding="utf-8") if flags.exists() else ""
+    kinds = [name for name in PROCESSORS if name != "AVX-512" or "avx512vl" in here]
+    models = {name: models_on(PROCESSORS[name]) for name in kinds}
+    assert len(models["AVX2"].split()) == 2
+    assert len(set(models.values())) == 1, models
+
+
+def test_canonical_numbers_forget_what_processors_differ_in():
+    values = np.array([0.1, -3.7e300, 5e-300, np.inf, 838557.5141338573])
+    assert np.array_equal(canonical(values), canonical(np.nextafter(values, np.inf)))
+    assert canonical(0.0) == 0.0
+    assert np.allclose(canonical(values), values, rtol=2.0**-24, atol=0.0)
+    assert canonical(1 + 2.0**-20) != canonical(1.0)

@@ -194,6 +194,7 @@ def test_larger_chunks_cost_fewer_rounds():
 
 
 # --------------------------------------------------------------------------------------- bounds
+@pytest.mark.property
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), parties=st.integers(1, 5))
 def test_the_bounds_of_all_sites_stay_below_every_common_split(seed, parties):
@@ -214,6 +215,7 @@ def test_the_bounds_of_all_sites_stay_below_every_common_split(seed, parties):
             assert bound > best - 2.0 / LATTICE - 1e-9
 
 
+@pytest.mark.property
 @settings(max_examples=200, deadline=None)
 @given(share=st.fractions(min_value=Fraction(1, 10**9), max_value=1).filter(lambda s: s > 0))
 def test_a_short_share_is_a_little_below_and_has_few_digits(share):

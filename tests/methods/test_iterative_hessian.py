@@ -41,6 +41,7 @@ def open_study(placement=None, schema=FINE, **options):
     return federation(study(schema, 1, placement, **options), rows)
 
 
+@pytest.mark.property
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=60), st.floats(1, 50))
 def test_merged_cells_are_runs_and_every_inner_bin_holds_enough(mass, enough):
     bins = np.array(private_bins.merge(mass, enough))

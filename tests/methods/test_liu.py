@@ -41,6 +41,7 @@ MIXED = Schema(
 )
 
 
+@pytest.mark.property
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), depth=st.integers(0, 7))
 def test_a_random_cut_leaves_a_known_cell_in_reach_on_both_sides(seed, depth):

@@ -31,6 +31,8 @@ from hedgerow.schema.regions import EVERYONE, Fold
 from hedgerow.schema.schema import Numeric, Schema, Target
 from support.choices import exponential_pmf, permute_and_flip_pmf
 
+pytestmark = pytest.mark.property
+
 EPSILON = 1.0
 SEED = 1  # public; a node that looks at one feature then looks at x
 TOLERANCE = 1e-9

@@ -21,6 +21,8 @@ from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.privacy.queries import Answer
 from support.worlds import TWO, VALUE, sample
 
+pytestmark = pytest.mark.statistical
+
 DRAWS = 300
 HALVES = np.array([0.5, 0.5])
 COVERED = 0.93

@@ -10,7 +10,7 @@ import pytest
 from hedgerow.methods.blocks import pair_guided
 from hedgerow.methods.blocks.boosting import Rounds
 from hedgerow.methods.blocks.newton_steps import Wiener
-from hedgerow.methods.blocks.pair_guided import RememberingTrees
+from hedgerow.methods.blocks.pair_guided import Remembered, RememberingTrees, gains_of_tests
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.models.model import Additive
@@ -123,3 +123,98 @@ def test_with_one_feature_there_is_no_pair_and_trees_are_random():
     others = RememberingTrees(GRIDS, known()[:1], LOSS, 2)
     found = pair_guided.looking(GRIDS, others, curves()[:1], Rounds(4, 1, Fraction(1)))
     assert found is others
+
+
+# --------------------------------------------------------------------------------------------------
+# Trees that remember: what a test gained, and how that moves the next draws.
+def trees_of(depth: int) -> RememberingTrees:
+    masses = [np.append(np.full(n - 1, RECORDS), 0.0) for n in GRIDS.binning.n_bins]
+    known = [DrawableFeature(j, mass, 1.0) for j, mass in enumerate(masses)]
+    return RememberingTrees(GRIDS, known, LOSS, depth)
+
+
+def sums_of_test(gradients: np.ndarray) -> np.ndarray:
+    """(L, 2) sums of leaves of as many records each, with these mean gradients."""
+    h = np.full(gradients.size, 3.33 * 0.25 * RECORDS)
+    return np.stack([gradients.ravel() * RECORDS, h], axis=1)
+
+
+def test_a_test_that_tells_nothing_gains_nothing_and_both_of_an_interaction_do():
+    xor = np.array([[0.2, -0.2], [-0.2, 0.2]])
+    leaves = np.broadcast_to(xor[:, None, :], (2, 2, 2))  # the test in the middle is idle
+    first, idle, last = gains_of_tests(sums_of_test(leaves), 1.0, LOSS)
+    assert first > 100.0
+    assert last > 100.0
+    assert idle < 0.01 * first
+
+
+def test_of_noise_alone_no_test_is_expected_to_gain():
+    """Mean gains of 4,000 trees of noise and sampling lie within 6 standard errors of zero."""
+    rng, drawn = np.random.default_rng(0), []
+    for _ in range(4000):
+        noisy = sums_of_test(np.zeros(8))
+        noisy[:, 0] += rng.normal(0.0, np.sqrt(400.0 + 0.25 * RECORDS), 8)
+        drawn.append(gains_of_tests(noisy, 400.0, LOSS))
+    error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(np.mean(drawn, axis=0)) < 6.0 * error).all()
+
+
+def test_noise_that_is_not_taken_off_would_look_like_a_gain(monkeypatch):
+    monkeypatch.setattr(pair_guided, "sampling_variance", lambda loss, h: np.zeros_like(h))
+    rng, drawn = np.random.default_rng(0), []
+    for _ in range(400):
+        noisy = sums_of_test(np.zeros(8))
+        noisy[:, 0] += rng.normal(0.0, np.sqrt(400.0 + 0.25 * RECORDS), 8)
+        drawn.append(gains_of_tests(noisy, 400.0, LOSS))
+    error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
+    assert (np.mean(drawn, axis=0) > 6.0 * error).all()
+
+
+def test_outputs_of_three_classes_add_up():
+    loss, g = SoftmaxLoss(3), np.array([0.2, -0.2]) * RECORDS
+    h = np.full((2, 3), 2.0 * 0.2 * RECORDS)
+    one = np.concatenate([np.stack([g, 0 * g, 0 * g], axis=1), h], axis=1)
+    two = np.concatenate([np.stack([g, -g, 0 * g], axis=1), h], axis=1)
+    assert gains_of_tests(two, 0.0, loss)[0] > 1.5 * gains_of_tests(one, 0.0, loss)[0]
+
+
+def test_chances_follow_gains_fade_and_leave_nobody_out():
+    memory = Remembered(np.full(3, 1 / 3))
+    assert np.allclose(memory.chances, 1 / 3)
+    for _ in range(20):
+        memory.learn([0, 1], np.array([10.0, 0.0]))
+    before = memory.chances
+    assert np.isclose(before.sum(), 1.0)
+    assert before[0] > 2.0 * before[1]
+    assert before.min() >= pair_guided.FIRST_CHANCES / 3
+    for _ in range(60):
+        memory.learn([0, 1], np.array([0.0, 10.0]))
+    assert memory.chances[1] > 2.0 * memory.chances[0]
+
+
+def test_losses_alone_leave_the_first_chances():
+    memory = Remembered(np.array([0.5, 0.3, 0.2]))
+    memory.learn([0, 1, 2], np.array([-3.0, -1.0, -2.0]))
+    assert np.allclose(memory.chances, memory.first)
+
+
+def test_a_tree_is_one_query_of_its_share_and_what_it_gained_is_remembered():
+    trees, rng = trees_of(2), np.random.default_rng(0)
+    flow = trees.grow(range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), rng)
+    (query,) = next(flow)
+    assert query.share == Fraction(1, 8)
+    (tree,) = query.by.trees
+    sums = sums_of_test(np.array([0.2, 0.2, -0.2, -0.2]))  # the first test alone tells something
+    try:
+        flow.send([Answer(sums[None], 1.0)])
+    except StopIteration as done:
+        (grown,) = done.value
+    assert grown.tree.n_leaves == 4
+    first = SCHEMA.names.index(tree.tests[0].feature)
+    assert int(np.argmax(trees.memory.gained)) == first
+
+
+def test_more_levels_than_features_test_some_of_them_again():
+    tests = trees_of(5).tests_of_a_tree(np.random.default_rng(0))
+    assert len(tests) == 5
+    assert {test.feature for test in tests} == set(SCHEMA.names)

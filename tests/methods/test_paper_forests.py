@@ -21,7 +21,7 @@ from hedgerow.privacy.queries import Leaves, SumQuery
 from hedgerow.schema.arrays import canonical
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Step
-from support.paper_rows import (
+from support.rows import (
     CLASSES,
     NUMBERS,
     SITE,

@@ -18,8 +18,8 @@ from hedgerow.methods.gubler import honest_factor
 from hedgerow.methods.training import agree
 from hedgerow.privacy.accounting.budget import Placement
 from hedgerow.privacy.queries import BoundQuery, Cells, Leaves, Mechanism, SelectQuery, Whole
-from support.paper_rows import CLASSES, IMPURITY, SITE, Y01, P, X, Y, mass, proportions, sides
-from support.paper_rows import thresholds as edges
+from support.rows import CLASSES, IMPURITY, SITE, Y01, P, X, Y, mass, proportions, sides
+from support.rows import thresholds as edges
 
 papers = registry.papers()
 

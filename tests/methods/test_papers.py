@@ -15,7 +15,7 @@ from hedgerow.errors import SpecError
 from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared
 from hedgerow.methods.presets import PRESETS
-from methods.test_idle_parameters import FREE, attempt_on, others
+from methods.test_parameters import FREE, attempt_on, others
 from support.worlds import TWO, VALUE, sample
 
 papers = registry.papers()

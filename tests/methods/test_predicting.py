@@ -18,6 +18,8 @@ from hedgerow.models.model import Additive, Curve, Model, Output
 from hedgerow.schema.schema import Categorical, Hashed, Numeric, Schema
 from support.effort import examples
 
+pytestmark = pytest.mark.property
+
 SCHEMA = Schema(
     (
         Numeric("age", 0.0, 100.0, bins=20),

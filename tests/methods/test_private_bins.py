@@ -95,6 +95,7 @@ def test_runs_of_neighbours_stay_runs():
     assert list(bins) == sorted(bins)
 
 
+@pytest.mark.property
 @given(st.lists(st.floats(-50.0, 1e4), min_size=1, max_size=80), st.integers(2, 16))
 @settings(max_examples=200, deadline=None)
 def test_quantile_bins_are_runs_without_gaps(masses, n_bins):

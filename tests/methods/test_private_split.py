@@ -41,6 +41,8 @@ from hedgerow.schema.schema import Categorical, Numeric, Schema
 from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 from support.worlds import EVERY_KIND
 
+pytestmark = pytest.mark.property
+
 SCHEMA = Schema(
     (Numeric("x", 0.0, 1.0, bins=2), Categorical("kind", ("p", "q"), other=False)),
     classes=("no", "yes"),

@@ -38,7 +38,7 @@ from hedgerow.privacy.statement.statement import statement
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.secagg.parameters import Sparse
 from methods.test_recipes import RECIPES, Heard, opened, trained, without_noise
-from support.network_world import World, processes, tree_of
+from support.network import World, processes, tree_of
 from support.worlds import TWO, federation, holders, sample, study
 
 SHARE = Fraction(1, 20)
@@ -324,6 +324,7 @@ def test_a_forest_that_buys_its_depth_runs_on_many_rows(parties):
     assert len(asked) <= declared.rounds_of(parties)
 
 
+@pytest.mark.network
 @pytest.mark.slow
 def test_a_level_longer_than_a_bundle_travels_over_https(tmp_path: Path):
     """Three processes; without noise, and to the bit what one process learns."""

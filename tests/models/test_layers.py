@@ -20,6 +20,8 @@ from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.schema import Categorical, Numeric, Schema, Target
 from kernels.test_loops import in_both_forms
 
+pytestmark = pytest.mark.property
+
 FEATURES = (
     Numeric("x", 0.0, 1.0, bins=200),
     Numeric("z", -2.0, 2.0, bins=3),

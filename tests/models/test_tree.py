@@ -188,6 +188,7 @@ def test_the_first_broken_tree_of_a_model_is_told() -> None:
         trees_from_dict(parts | {"trees": [good, long]})
 
 
+@pytest.mark.property
 @given(st.lists(st.recursive(st.none(), lambda t: st.tuples(t, t), max_leaves=12), min_size=1))
 def test_children_are_those_that_walking_the_tree_finds(shapes: list) -> None:
     """Trees laid end to end, against a walk of each by itself."""

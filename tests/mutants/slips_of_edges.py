@@ -12,7 +12,7 @@ KEPT: Final = f"{OVERWRITING}test_what_was_paid_for_or_confirmed_is_kept_without
 HIDDEN: Final = "cli/test_console.py::"
 STRANGERS: Final = "deployment/test_strangers.py::"
 POLICY: Final = "federation/test_policy.py::"
-NUMBERS: Final = "deployment/test_study_file_numbers.py::"
+NUMBERS: Final = "deployment/test_study_file.py::"
 EPSILON: Final = f"{NUMBERS}test_a_study_s_epsilon_and_delta_are_plain_decimals_of_bounded_length"
 TAKEN: Final = (
     "deployment/test_serve.py::test_a_study_that_takes_more_than_the_policy_says_is_ended_there"

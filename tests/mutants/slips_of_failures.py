@@ -6,7 +6,7 @@ from typing import Final
 
 from mutants.slip import Slip
 
-FAILED: Final = "federation/test_failed_computations.py"
+FAILED: Final = "federation/test_failures.py"
 ONE_HOLDER: Final = f"{FAILED}::test_one_holder_whose_computation_fails_ends_charged_and_closed"
 ONE_PROCESS: Final = (
     f"{FAILED}::test_a_site_in_one_process_that_fails_refuses_everything_from_then_on"

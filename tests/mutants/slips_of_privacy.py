@@ -202,7 +202,7 @@ ACCOUNTING: Final = (
         "privacy/accounting/coalition.py",
         "return min(self.touched or self.sensitivity.l1, self.sensitivity.l1)",
         "return 1",
-        "privacy/test_coalition_price.py"
+        "privacy/test_coalition.py"
         "::test_the_worst_placing_of_a_persons_records_costs_what_is_stated",
     ),
     Slip(
@@ -285,7 +285,7 @@ LEDGER: Final = (
         "privacy/ledger/charges.py",
         "for part, before in reversed(changes):",
         "for part, before in changes:",
-        "privacy/test_charges_enumerated.py::test_charges_taken_back_were_never_there",
+        "privacy/test_charges.py::test_charges_taken_back_were_never_there",
     ),
     Slip(
         "a refused round leaves its charge in the tally",

@@ -286,8 +286,7 @@ SITE: Final = (
         "data/holders.py",
         "return [Draws(os.urandom(32), study) for _ in range(holders)]",
         "return [Draws(os.urandom(32), study)] * holders",
-        "data/test_holders_secrets.py"
-        "::test_labels_that_a_fit_tells_of_equal_records_are_independent",
+        "data/test_holders.py::test_labels_that_a_fit_tells_of_equal_records_are_independent",
     ),
     Slip(
         "a holder computes before it charges",

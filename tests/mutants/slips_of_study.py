@@ -68,7 +68,7 @@ STUDY: Final = (
         "privacy/study.py",
         "return self.total * (1 - self.retry_reserve)",
         "return self.total",
-        "federation/test_failed_rounds.py"
+        "federation/test_failures.py"
         "::test_the_reserve_is_no_query_s_and_a_plan_still_ends_after_rounds_have_failed",
     ),
     Slip(
@@ -119,7 +119,7 @@ STUDY: Final = (
         "privacy/study.py",
         "touched=by_record * self.records_per_person,",
         "touched=by_record,",
-        "privacy/test_coalition_price.py"
+        "privacy/test_coalition.py"
         "::test_the_worst_placing_of_a_persons_records_costs_what_is_stated",
     ),
     Slip(
@@ -173,7 +173,7 @@ COORDINATOR: Final = (
         "federation/server.py",
         "return bool(paid(worst_path(failed)) <= self.study.reserve)",
         "return bool(paid(worst_path(failed)) <= self.study.total)",
-        "federation/test_failed_rounds.py"
+        "federation/test_failures.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),
     Slip(
@@ -181,7 +181,7 @@ COORDINATOR: Final = (
         "federation/server.py",
         "        self.asked += [replace(asked_in(number, one), void=True) for one in bundle]\n",
         "",
-        "federation/test_failed_rounds.py"
+        "federation/test_failures.py"
         "::test_a_failure_beyond_the_reserve_ends_the_run_before_later_rounds_lack_their_budget",
     ),
     Slip(
@@ -231,16 +231,14 @@ COORDINATOR: Final = (
         "privacy/statement/wording.py",
         "_against(study, asked, study.colluders + 1)",
         "_against(study, asked, study.colluders)",
-        "privacy/test_coalition_price.py"
-        "::test_the_statement_prices_choices_and_every_record_of_a_person",
+        "privacy/test_coalition.py::test_the_statement_prices_choices_and_every_record_of_a_person",
     ),
     Slip(
         "choices are left out of the price of a coalition",
         "privacy/statement/wording.py",
         "dearer = [q if q.release is None else",
         "dearer = [replace(q, cost=0 * q.cost) if q.release is None else",
-        "privacy/test_coalition_price.py"
-        "::test_the_statement_prices_choices_and_every_record_of_a_person",
+        "privacy/test_coalition.py::test_the_statement_prices_choices_and_every_record_of_a_person",
     ),
     Slip(
         "a schema that was read from the rows costs nothing",

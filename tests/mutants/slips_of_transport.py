@@ -7,7 +7,7 @@ from typing import Final
 from mutants.slip import Slip
 
 ADMISSION_TESTS: Final = "privacy/test_admission.py"
-SLOTS: Final = "federation/test_slots.py"
+SLOTS: Final = "federation/test_surface.py"
 WIRE: Final = "federation/test_wire.py"
 VAULTS: Final = "federation/test_vault_federation.py"
 

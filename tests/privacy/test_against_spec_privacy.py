@@ -1,9 +1,7 @@
 """Study, price, noise, choice and ledger against `spec/`: the same numbers for the same bytes."""
 
-import sys
 from fractions import Fraction
 from itertools import accumulate
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -40,6 +40,8 @@ from support.examples import (
     VALUE_STATISTICS,
 )
 
+pytestmark = pytest.mark.property
+
 LONG_SHARE = Fraction(10**63 - 1, 10**63 + 1)
 FULL = (1 << 256) - 1
 TESTS = [

@@ -33,6 +33,7 @@ def exp_times(x, bits):
         return mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator) * mpmath.mpf(2) ** bits
 
 
+@pytest.mark.property
 @settings(max_examples=300, deadline=None)
 @given(rationals, st.sampled_from([31, 64, 128, 320, 512]))
 def test_the_bounds_enclose_exp_and_differ_by_at_most_two(x, bits):
@@ -111,6 +112,7 @@ def _below_by_single_bits(n, source):
 denominators = st.fractions(min_value=1, max_value=2**61, max_denominator=1000)
 
 
+@pytest.mark.property
 @settings(max_examples=200, deadline=None)
 @given(denominators, st.lists(st.fractions(min_value=0, max_value=1), min_size=1, max_size=50))
 def test_the_vectorised_exp_is_within_its_stated_error(denominator, places):
@@ -121,6 +123,7 @@ def test_the_vectorised_exp_is_within_its_stated_error(denominator, places):
         assert abs(int(estimate) - exact) < 8  # proved: 7; the coins allow for 16
 
 
+@pytest.mark.property
 @settings(max_examples=200, deadline=None)
 @given(denominators, st.lists(st.fractions(min_value=0, max_value=2), min_size=1, max_size=50))
 def test_a_chance_from_below_is_never_above_and_near_where_the_exponent_is_small(

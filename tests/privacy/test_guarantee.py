@@ -26,6 +26,8 @@ from hedgerow.privacy.accounting.guarantee import (
 )
 from hedgerow.schema.rules import exact
 
+pytestmark = pytest.mark.property
+
 COSTS = st.builds(Fraction, st.integers(0, 10**4), st.integers(1, 99))
 DELTAS = st.builds(Fraction, st.integers(0, 10**4), st.just(10**9))
 UNITS = st.one_of(

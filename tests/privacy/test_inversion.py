@@ -225,6 +225,7 @@ def test_a_walk_from_the_guide_equals_the_search(law):
     np.testing.assert_array_equal(outs[0, decided], outs[1, decided])
 
 
+@pytest.mark.property
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=6, unique=True), st.integers(0, 21))
 def test_search_finds_the_first_larger_threshold(thresholds, word):

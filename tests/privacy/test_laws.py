@@ -22,6 +22,8 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 from hedgerow.privacy.mechanisms.sampling import draw, wide_gaussian
 
+pytestmark = pytest.mark.statistical
+
 ALPHA = 1e-12
 N = 300_000
 WRONG = Fraction(9, 10)  # noise of nine tenths the scale must be seen

@@ -32,6 +32,8 @@ from hedgerow.schema.schema import Numeric, Schema
 from hedgerow.secagg.graph import Parameters
 from support.worlds import federation, holders, study, tap
 
+pytestmark = pytest.mark.statistical
+
 ALPHA = 1e-12
 N_FEATURES, N_BINS = 200, 249
 SCHEMA = Schema(

@@ -75,6 +75,7 @@ def test_a_response_that_forgets_the_other_classes_costs_more_than_it_says():
     assert RandomisedResponse(5, honest).epsilon > 1 + math.log(3)
 
 
+@pytest.mark.property
 @settings(max_examples=50, deadline=None)
 @given(st.integers(2, 40), st.fractions(min_value=Fraction(1, 1000), max_value=12))
 def test_a_response_never_costs_more_than_asked(classes, epsilon):
@@ -106,6 +107,7 @@ def test_a_response_needs_two_classes_and_some_epsilon(classes, epsilon):
         RandomisedResponse.for_epsilon(classes, epsilon)
 
 
+@pytest.mark.property
 @settings(max_examples=100, deadline=None)
 @given(st.fractions(min_value=1, max_value=10**12, max_denominator=2**70))
 def test_logarithms_round_up(ratio):
@@ -240,6 +242,7 @@ def test_reports_that_protect_or_tell_nothing_are_refused(change):
         BloomReports(**{**fields, **change})
 
 
+@pytest.mark.property
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(2, 4, 2), (3, 6, 2), (10, 24, 3)]))
 def test_decoding_many_cells_at_once_is_non_negative_least_squares(seed, shape):

@@ -15,6 +15,8 @@ from hedgerow.privacy.mechanisms.coins import exp_bounds
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
 
+pytestmark = pytest.mark.statistical
+
 ALPHA = 1e-12
 DRAWS = 200_000
 SCORES = [0, 3, 5, 4, 5, 1]

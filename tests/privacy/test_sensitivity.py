@@ -69,6 +69,8 @@ from support.examples import (
     rows_of,
 )
 
+pytestmark = pytest.mark.property
+
 ASKED = [
     *itertools.product([BY_CLASS], CLASS_STATISTICS, CLASS_GROUPS),
     *itertools.product([BY_TWO], TWO_CLASS_STATISTICS, TWO_CLASS_GROUPS),

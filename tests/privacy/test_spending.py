@@ -48,6 +48,7 @@ queries = st.builds(
 )
 
 
+@pytest.mark.property
 @given(st.lists(queries, max_size=8))
 def test_the_worst_path_costs_what_the_ledger_says(run):
     charges = [Charge(q.region, q.cost, "", "study", Measure.PURE) for q in run]

@@ -9,10 +9,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import numpydoc.xref
 import pytest
+import sphobjinv
 import typer.main
+from numpydoc.docscrape import NumpyDocString
 
 import hedgerow
+import hedgerow as hr
+from docs.make_inventories import ALIASES, FOLDER, SITES, WORDS, differences, mapping, text_of
+from docs.make_reference import own_methods
 from hedgerow.cli import console
 from hedgerow.cli.main import app
 from hedgerow.privacy.accounting.budget import Placement
@@ -147,3 +153,136 @@ def errors() -> list[str]:
 @pytest.mark.parametrize("name", errors())
 def test_an_error_s_entry_says_what_happened_and_what_to_do(name):
     assert sentences(inspect.getdoc(getattr(hedgerow, name)) or "") >= 2
+
+
+# --------------------------------------------------------------------------------------------------
+# Pages of what is decided are short, say for whom they are, and name files that exist.
+DECIDED = sorted(path for path in (ROOT / "docs/design").glob("*.md") if path.stem != "index")
+NOTES = sorted((ROOT / "studies/notes").glob("*.md"))
+MOST_WORDS, MOST_OF_A_PAGE = 400, 2_500
+NOTE = re.compile(r"studies/notes/(\w+)\.md#(\d{4})")
+TEXTS = [
+    *(ROOT / "docs").rglob("*.md"),
+    *(
+        path
+        for folder in ("src", "studies", "tests", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+    ),
+]
+
+
+def dangling(text: str) -> list[str]:
+    """Notes that a text names and that nobody has written."""
+    return [
+        f"{name}#{number}"
+        for name, number in NOTE.findall(text)
+        if f'<a id="{number}"></a>' not in _text(ROOT / f"studies/notes/{name}.md")
+    ]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+@pytest.mark.parametrize("page", DECIDED, ids=lambda page: page.stem)
+def test_a_page_of_what_is_decided_is_short_and_says_why(page):
+    text = _text(page)
+    assert len(text.split()) <= MOST_WORDS
+    assert re.match(r"# [^\n]+\n\nFor ", text)
+    assert page.stem in _text(ROOT / "docs/design/index.md").split()
+
+
+def test_there_is_a_page_for_each_of_fifteen_subjects():
+    assert len(DECIDED) == 15
+
+
+def test_notes_have_their_numbers_and_no_number_stands_twice():
+    numbers = [n for note in NOTES for n in re.findall(r'<a id="(\d{4})"></a>', _text(note))]
+    assert len(numbers) == len(set(numbers)) == 31
+
+
+def test_a_note_that_is_named_is_there():
+    assert [
+        name for path in TEXTS if "_build" not in path.parts for name in dangling(_text(path))
+    ] == []
+
+
+def test_a_note_that_is_not_there_would_be_seen():
+    """Twin."""
+    named = "studies/notes/gates.md#0036 and studies/notes/gates.md#" + "9999"
+    assert dangling(named) == ["gates#9999"]
+
+
+def test_no_page_is_longer_than_a_reader_s_patience():
+    pages = [
+        path
+        for path in (ROOT / "docs").rglob("*.md")
+        if not {"_build", "reference"} & set(path.parts)
+    ]
+    made = {"mutants.md"}  # by the build, from verdicts
+    long = {path.name for path in pages if len(_text(path).split()) > MOST_OF_A_PAGE}
+    assert long <= made
+
+
+# --------------------------------------------------------------------------------------------------
+# Types in public docstrings lead somewhere: to our own pages, or to another project's.
+SECTIONS = ("Parameters", "Returns", "Attributes", "Raises")
+KNOWN = {**numpydoc.xref.DEFAULT_LINKS, **ALIASES}
+TARGET = re.compile(r":(\w+):`(?:[^`<]*<)?(?:[\w-]+:)?([^`>]+)>?`")
+
+
+def documented() -> list[object]:
+    things = [getattr(hr, name) for name in hr.__all__]
+    methods = [getattr(getattr(hr, c), m) for c, names in own_methods().items() for m in names]
+    return [*things, *methods]
+
+
+def types() -> set[str]:
+    texts = [NumpyDocString(inspect.getdoc(one) or "") for one in documented()]
+    return {entry.type for text in texts for section in SECTIONS for entry in text[section]}
+
+
+def targets(kind: str) -> set[tuple[str, str]]:
+    """What Sphinx will look up for a type: roles and names."""
+    return set(TARGET.findall(numpydoc.xref.make_xref(kind, KNOWN, set(WORDS))))
+
+
+def known() -> set[str]:
+    ours = {*hr.__all__, "/files/model_file", "/statement", "/communication"}
+    kept = (sphobjinv.Inventory(text_of(name)).objects for name in SITES)
+    return ours | {one.name for objects in kept for one in objects}
+
+
+def test_every_type_of_a_public_docstring_leads_somewhere():
+    named = {name for kind in types() for _, name in targets(kind)}
+    assert {"int", "numpy.ndarray", "pandas.DataFrame", "estimator", "Schema"} <= named
+    assert named - known() == set()
+
+
+def test_a_type_that_nobody_knows_would_be_seen():
+    assert targets("Wreath or None") == {("obj", "Wreath"), ("data", "None")}
+    assert "Wreath" not in known()
+
+
+def test_no_name_is_kept_that_nothing_links_to():
+    named = {name for kind in types() for _, name in targets(kind)}
+    kept = {one.name for s in SITES for one in sphobjinv.Inventory(text_of(s)).objects}
+    assert kept <= named
+
+
+def test_every_public_thing_has_words():
+    assert [one for one in documented() if not inspect.getdoc(one)] == []
+
+
+def test_packed_inventories_are_whole_and_a_moved_page_is_told(tmp_path):
+    for name, (_, packed) in mapping(tmp_path / "packed").items():
+        whole = sphobjinv.Inventory(packed)
+        assert whole.objects == sphobjinv.Inventory(text_of(name)).objects
+        moved = text_of(name).read_bytes().replace(b"library/functions", b"library/elsewhere")
+        (tmp_path / f"{name}.inv").write_bytes(sphobjinv.compress(moved))
+    assert list(differences(tmp_path)) == [
+        "python: callable py:function library/functions.html#callable",
+        "python: float py:class library/functions.html#float",
+        "python: int py:class library/functions.html#int",
+    ]
+    assert len(list(FOLDER.iterdir())) == len(SITES)

@@ -25,8 +25,8 @@ from hedgerow.report.exports.export import exported
 from hedgerow.report.plain import nodes_of, plain
 from hedgerow.schema.regions import Split, Step
 from hedgerow.schema.tokens import Unusable, token_of
-from support.databases import postgres_server
 from support.handed_on import CASES, NAMES, answers, fitted, rows
+from support.rows import postgres_server
 
 EACH = pytest.mark.parametrize(("name", "task"), CASES, ids=lambda value: value.replace(" ", "-"))
 BINDS = (-1.0, 1.5)
@@ -314,6 +314,7 @@ def template():
     return names
 
 
+@pytest.mark.property
 @given(st.one_of(st.text(), st.integers(), st.booleans(), st.floats(), st.floats(width=32)))
 def test_the_python_file_knows_a_category_by_the_same_token(value):
     is_narrow = type(value) is float and abs(value) < 1e38

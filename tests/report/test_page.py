@@ -18,7 +18,7 @@ import hedgerow as hr
 from hedgerow.cli.main import app
 from hedgerow.privacy.queries import GROUPINGS, STATISTICS
 from hedgerow.report.importances import contributions
-from hedgerow.report.page.pictures import MOST_BARS
+from hedgerow.report.page.pictures import MOST_BARS, shape_figures
 from hedgerow.report.view import leaf_of
 from studies.tests.answers import fixed_noise
 from support.browser import Watched, chromium
@@ -92,6 +92,7 @@ def shown(watched: Watched, attribute: str) -> list[float]:
     return [float(places.nth(k).get_attribute(attribute)) for k in range(places.count())]
 
 
+@pytest.mark.browser
 @EACH
 def test_the_page_answers_as_the_model_does_and_asks_no_network(name, task, tmp_path, browser):
     model, X = fitted(name, task), rows(4, seed=11)
@@ -120,6 +121,7 @@ def test_the_page_answers_as_the_model_does_and_asks_no_network(name, task, tmp_
     assert watched.requests == [(tmp_path / "report.html").as_uri()]
 
 
+@pytest.mark.browser
 def test_a_tree_opens_and_closes_by_mouse_and_by_keyboard(hospital_tree, tmp_path, browser):
     page = opened(browser, hospital_tree, tmp_path).page
     root = page.locator("#tree-view > details")
@@ -139,6 +141,7 @@ def test_a_tree_opens_and_closes_by_mouse_and_by_keyboard(hospital_tree, tmp_pat
     assert page.evaluate("document.activeElement.closest('#tree-view') !== null")
 
 
+@pytest.mark.browser
 def test_numbers_of_the_tree_are_the_model_s(hospital_tree, tmp_path, browser):
     page = opened(browser, hospital_tree, tmp_path).page
     page.locator("#open-all").click()
@@ -154,6 +157,7 @@ def test_numbers_of_the_tree_are_the_model_s(hospital_tree, tmp_path, browser):
     assert hospital_tree.privacy_.unit in page.locator(".promise-card").inner_text()
 
 
+@pytest.mark.browser
 def test_any_tree_of_many_can_be_chosen(tmp_path, browser):
     model = fitted("ForestClassifier", "three classes")
     page = opened(browser, model, tmp_path).page
@@ -165,6 +169,7 @@ def test_any_tree_of_many_can_be_chosen(tmp_path, browser):
         assert page.locator("#tree-view .leaf").count() == leaves
 
 
+@pytest.mark.browser
 def test_a_text_that_is_no_number_is_told(hospital_tree, tmp_path, browser):
     watched = opened(browser, hospital_tree, tmp_path)
     watched.page.locator("#field-0").fill("tall")
@@ -172,6 +177,7 @@ def test_a_text_that_is_no_number_is_told(hospital_tree, tmp_path, browser):
     assert "mean radius: not a number" in watched.page.locator("#why-answer").inner_text()
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(
     ("kind", "scheme"),
     [
@@ -193,6 +199,7 @@ def test_contrast_labels_and_roles_pass_axe(kind, scheme, hospital_tree, tmp_pat
     assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found] == []
 
 
+@pytest.mark.browser
 def test_a_page_with_a_pale_text_would_be_seen_by_axe(hospital_tree, tmp_path, browser):
     """Twin: one colour changed."""
     pytest.importorskip("axe_core_python")
@@ -203,11 +210,13 @@ def test_a_page_with_a_pale_text_would_be_seen_by_axe(hospital_tree, tmp_path, b
     assert "color-contrast" in [v["id"] for v in page.evaluate("axe.run()")["violations"]]
 
 
+@pytest.mark.browser
 def test_nothing_sticks_out_on_a_phone(hospital_tree, tmp_path, browser):
     page = opened(browser, hospital_tree, tmp_path, viewport=PHONE).page
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.browser
 def test_words_of_a_schema_cannot_become_part_of_the_page(tmp_path, browser):
     evil = '</script><img src=x onerror="document.title=1">'
     features = (hr.Numeric(evil, 0, 1), hr.Categorical("b", (evil, "<b>")))
@@ -250,6 +259,7 @@ def test_sizes(hospital_tree, tmp_path):
     assert boosted.fit(X, y).report(tmp_path / "hundred.html").stat().st_size < 1_000_000
 
 
+@pytest.mark.browser
 def test_a_model_that_is_too_large_shows_its_first_trees(tmp_path, browser, monkeypatch):
     monkeypatch.setattr("hedgerow.report.page.data.MOST_NUMBERS", 60)
     watched = opened(browser, fitted("ForestClassifier", "three classes"), tmp_path)
@@ -275,6 +285,7 @@ def test_the_command_writes_the_page_and_a_notebook_shows_a_card(hospital_tree, 
     )
 
 
+@pytest.mark.browser
 @pytest.mark.skipif("HEDGEROW_PICTURES" not in os.environ, reason="pictures are made on request")
 def test_pictures_of_the_documentation(hospital_tree, tmp_path, browser):
     """HEDGEROW_PICTURES=1 makes them again; noise differs from fit to fit."""
@@ -291,3 +302,34 @@ def test_pictures_of_the_documentation(hospital_tree, tmp_path, browser):
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 794, "height": 1123})
     page.screenshot(path=IMAGES / "report_print.png")
+
+
+# --------------------------------------------------------------------------------------------------
+# What stands under the pictures of a report: names of categories, numbers that people can read.
+WARDS = ["heart", "medicine", "a very long name of a ward"]
+
+
+def ticks(columns) -> dict[str, list[str]]:
+    rng = np.random.default_rng(0)
+    X = np.stack([_drawn(kind, rng) for kind in columns.values()], axis=1)
+    schema = hr.Schema(columns, classes=("no", "yes"))
+    y = np.where(np.sum(X[0] == X, axis=1) > 1, "yes", "no")  # every column matters
+    model = hr.BoostedTreesClassifier(schema, placement="nowhere", random_state=0).fit(X, y)
+    figures = [str(one) for one in shape_figures(model)]
+    found = {re.search("<figcaption>(.*?)<", one)[1]: one for one in figures}
+    return {name: re.findall(r'text-anchor="\w+">(.*?)</text>', one) for name, one in found.items()}
+
+
+def _drawn(kind, rng):
+    drawn = rng.choice(kind, 400) if isinstance(kind, list) else rng.integers(0, 2, 400)
+    return np.asarray(drawn, dtype=object)
+
+
+def test_categories_have_their_names_and_numbers_no_powers_of_ten():
+    found = ticks({"ward": WARDS, "flag": (0, 1), "many": [f"c{k:02}" for k in range(9)]})
+    assert found["ward"] == ["heart", "medicine", "a very lon…", "any other …"]
+    assert found["many"] == ["c00", "any other value"]
+    assert found["flag"][0] == "0"
+    assert found["flag"][-1] == "1"
+    assert len(set(found["flag"])) == len(found["flag"])
+    assert not any("e-" in words for words in found["flag"])

@@ -10,6 +10,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.errors import SpecError
 from hedgerow.models.uncertainty import LeafValue
+from hedgerow.report.text import hanging
 from hedgerow.report.view import Mean, Question, leaf_of, view_of, words_on
 from support.worlds import THREE, TWO, VALUE, sample
 
@@ -134,3 +135,35 @@ def test_the_noise_of_a_mean_is_that_of_a_ratio_of_noisy_sums():
     said = leaf_of(VALUE, LeafValue(np.array([4.0]), np.array([120.0, 80.0]), 25.0, scale=10.0))
     assert isinstance(said, Mean)
     assert said.value_spread == pytest.approx(2.0 * means.std(), rel=0.02)
+
+
+# --------------------------------------------------------------------------------------------------
+# Statements on a narrow terminal.
+STATEMENT = """\
+Privacy statement
+  promise      epsilon = 1, delta = 1e-6
+  not covered  the schema: names of columns, ranges, categories, classes
+               that a model was made, and how many rounds it took
+  note         a-name-that-is-longer-than-any-terminal-that-anybody-would-use"""
+
+
+def test_a_line_goes_on_under_its_words():
+    lines = hanging(STATEMENT, 40).splitlines()
+    assert lines[:5] == [
+        "Privacy statement",
+        "  promise      epsilon = 1, delta = 1e-6",
+        "  not covered  the schema: names of",
+        "               columns, ranges,",
+        "               categories, classes",
+    ]
+
+
+@pytest.mark.parametrize("width", [20, 60, 80])
+def test_no_word_is_lost_and_no_line_is_too_long(width):
+    wrapped = hanging(STATEMENT, width)
+    assert "".join(wrapped.split()) == "".join(STATEMENT.split())
+    assert max(map(len, wrapped.splitlines())) <= width
+
+
+def test_what_fits_stays_as_it_is():
+    assert hanging(STATEMENT, 100) == STATEMENT

@@ -15,6 +15,8 @@ from hedgerow.schema.tokens import token_of
 from hedgerow.schema.visible import has_hidden
 from support.worlds import codes_of, encoded
 
+pytestmark = pytest.mark.property
+
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 VISIBLE = st.characters(exclude_categories=["Cs"]).filter(lambda letter: not has_hidden(letter))

@@ -2,8 +2,6 @@
 
 import itertools
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -2,10 +2,8 @@
 
 import dataclasses
 import os
-import sys
 import threading
 from contextlib import nullcontext, suppress
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -7,9 +7,7 @@ counted with the sites' true secrets in hand, and checked by computing the sums 
 """
 
 import random
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +22,8 @@ from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors
 from hedgerow.secagg.opening import set_digest
 from support.effort import either
 from support.secagg_rehearsal import answer, consortium, ring_sum, some_vectors
+
+pytestmark = pytest.mark.property
 
 DIM = 2
 

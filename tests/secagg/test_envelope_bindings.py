@@ -1,8 +1,6 @@
 """Every message and every key is bound to study, run, epoch, round, bundle, sets and ends."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 

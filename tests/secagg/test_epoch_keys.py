@@ -4,9 +4,6 @@ The coordinator keeps every byte it ever saw, and one site tells it all it knows
 secret among these is tried as a pair seed, as a root and as an ephemeral key.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

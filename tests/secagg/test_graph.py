@@ -1,9 +1,7 @@
 """The sparse graph: degrees come out of the formulas, and a thousand sites sum over it."""
 
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +9,8 @@ import pytest
 from hedgerow.errors import SpecError
 from hedgerow.secagg.graph import Graph, Parameters
 from hedgerow.secagg.parameters import Neighbourhood, Sparse, neighbourhood, stays_connected
-from support.many_sites import remembered  # noqa: F401
 from support.secagg_rehearsal import consortium, secure_sum, some_vectors
+from support.worlds import remembered  # noqa: F401
 
 THIRD, TENTH, TWENTIETH = Fraction(1, 3), Fraction(1, 10), Fraction(1, 20)
 

@@ -1,9 +1,7 @@
 """Ledgers that went back: somebody else remembers, and the site stops."""
 
-import sys
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 

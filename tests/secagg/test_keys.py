@@ -1,8 +1,5 @@
 """Keys: who may be in a roster, whom a site knows, and which ephemeral keys it agrees with."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 

@@ -1,8 +1,5 @@
 """Whatever bytes arrive, a site or a coordinator reads them or refuses them with a code."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +11,8 @@ from hedgerow.secagg.encoding import SEALED_SHARE, SEED, SIGNATURE
 from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHead, SignedHeader
 from hedgerow.secagg.memory import StoredRound
 from support.secagg_rehearsal import consortium, masked_round, some_vectors
+
+pytestmark = pytest.mark.property
 
 sites = st.integers(0, 2**16 - 1)
 members = st.lists(sites, unique=True, max_size=6).map(sorted).map(tuple)

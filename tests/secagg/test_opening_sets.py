@@ -1,8 +1,5 @@
 """Which sets may be opened: one a round, large enough, signed by its own members."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from hedgerow.secagg import client

@@ -1,8 +1,5 @@
 """The coordinator believes no site: what it takes, what it refuses, whom it names."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 

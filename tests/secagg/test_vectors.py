@@ -1,8 +1,6 @@
 """Stored rounds, byte for byte, and stored bad messages with their codes."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -1,14 +1,15 @@
-"""Real processes over HTTPS on the loopback, one of them killed: what becomes of the run."""
+"""What goes wrong with letters and with processes: lost, late, killed, frozen, cut off."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,12 +19,78 @@ import hedgerow as hr
 from hedgerow.deployment.approve import ledger_of
 from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.federation.audit_log import lines_of
+from hedgerow.federation.exchange import Patience, Timing
 from hedgerow.kernels.warming import warm
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.ledger.store import write_private
-from support.namespace import namespace
-from support.network_world import Processes, World, processes, tree_of
+from support.network import Processes, World, namespace, processes, tree_of
 
+PATIENT = Timing(answer_seconds=1, asks=10_000, patience_seconds=1e9, return_seconds=1e9)
+
+
+class Lossy:
+    """Loses a letter or its answer, delivers it twice, or gives an answer to a later question."""
+
+    def __init__(
+        self, sites: Mapping[str, Callable[[bytes], bytes]], seed: int, chance: float = 0.15
+    ) -> None:
+        self._sites, self._random, self._chance = dict(sites), random.Random(seed), chance
+        self._late: dict[str, list[bytes]] = {name: [] for name in sites}
+        self._old: dict[str, bytes] = {}
+        self.lost = self.repeated = self.delayed = 0
+
+    def ask(self, letters: Mapping[str, bytes], timeout: float) -> dict[str, bytes]:
+        order = list(letters)
+        self._random.shuffle(order)
+        answers = {name: self._one(name, letters[name]) for name in order}
+        return {name: answer for name, answer in answers.items() if answer is not None}
+
+    def _one(self, name: str, letter: bytes) -> bytes | None:
+        if self._happens():
+            self.lost += 1
+            return None
+        if self._happens():
+            self.repeated += 1
+            self._late[name].append(self._sites[name](self._old.get(name, letter)))
+        answer = self._sites[name](letter)
+        self._old[name] = letter
+        if self._happens():
+            self.lost += 1
+            return None
+        if self._happens():
+            self.delayed += 1
+            self._late[name].append(answer)
+            return None
+        if self._late[name] and self._happens():
+            return self._late[name].pop(0)
+        return answer
+
+    def _happens(self) -> bool:
+        return self._random.random() < self._chance
+
+
+class Clock:
+    """Time that passes when somebody waits, and a little with every look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def unhurried(names: Sequence[str], timing: Timing = PATIENT) -> Patience:
+    """By a clock of its own, so that a slow machine changes nothing."""
+    clock = Clock()
+    return Patience(names, timing, clock=clock, wait=clock.wait)
+
+
+# --------------------------------------------------------------------------------------------------
+# Real processes over HTTPS on the loopback, one of them killed: what becomes of the run.
 DYING = Path(__file__).with_name("dying.py")
 ANOTHER_DAY = Path(__file__).with_name("another_day.py")
 VICTIM = 1

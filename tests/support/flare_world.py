@@ -21,7 +21,7 @@ from hedgerow.federation.transports.flare import FlareCarrier
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.privacy.ledger.events import Charged, Head
 from support.faults import DYING, TIMING, Outcome, run_folder, said_by, wait_until
-from support.network_world import World, processes, tree_of
+from support.network import World, processes, tree_of
 
 EXCHANGES = {"join-1": 1, "open-1": 2, "round-2": 5, "unmask-2": 6, "unmask-3": 8}
 """Numbers of exchanges in a run of three rounds; the last is the last of all."""

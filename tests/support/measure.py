@@ -1,4 +1,4 @@
-"""Measures recipes, papers' methods and planted slips for docs/audit.md: `python -m support.measure`.
+"""Measures methods and planted slips for docs/audit.md: `python -m support.measure`.
 
 Run it from the repository with `src` and `tests` on the path. It writes audit.csv, audit_papers.csv
 and audit_slips.csv under studies/work/audit line by line and leaves out what stands there already:

@@ -27,7 +27,7 @@ from hedgerow.models.sensitivity import Sensitivity
 from hedgerow.privacy.mechanisms.randomness import SecretRandomness
 from hedgerow.privacy.queries import BoundQuery, Query, Summed, SumQuery
 from hedgerow.privacy.study import Study
-from support.durable_link import DurableLink
+from support.vaults import DurableLink
 from support.worlds import round_of
 
 SHARE = Fraction(1, 400)

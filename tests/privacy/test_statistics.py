@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hedgerow.models.layers import ROOT_LAYER, NodeTests
-from hedgerow.models.losses import LogLoss
+from hedgerow.models.losses import FirstOrder, LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Curve, Output
 from hedgerow.models.tree import Tree
 from hedgerow.privacy import queries
@@ -42,6 +42,7 @@ from hedgerow.privacy.queries import (
 from hedgerow.privacy.queries.words import Phrase, condensed
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.schema import Numeric, Schema
+from privacy.test_sensitivity import BY_CLASS, BY_TWO, BY_VALUE
 from support.worlds import TWO, VALUE, study
 
 SHARE = Fraction(1, 10)
@@ -140,3 +141,73 @@ def test_phrases_of_one_pattern_are_said_as_one():
 def test_a_number_predicted_is_described_without_a_schema_of_classes():
     query = SumQuery(EVERYONE, Fractions(-2.0, 6.0), Whole(), SHARE)
     assert describe(query, study(VALUE, 1)) == "target sums in total, for all records"
+
+
+# --------------------------------------------------------------------------------------------------
+# Questions whose bound would be false for these rows: each statistic says so itself.
+KINDS = {
+    "two classes": (LogLoss(), BY_TWO),
+    "three classes": (SoftmaxLoss(3), BY_CLASS),
+    "gradients of three": (FirstOrder(SoftmaxLoss(3)), BY_CLASS),
+    "a number": (SquaredLoss(low=-1.0, high=3.0, clip=1.5), BY_VALUE),
+}
+
+
+def zero(loss):
+    return Additive((0.0,) * loss.outputs)
+
+
+@pytest.mark.parametrize(("loss", "own"), KINDS.values(), ids=KINDS)
+def test_a_loss_is_asked_of_its_own_kind_of_target_only(loss, own):
+    asked = Gradients(loss, zero(loss))
+    fits = {schema for schema in (BY_TWO, BY_CLASS, BY_VALUE) if asked.misfit(schema) is None}
+    assert fits == {own}
+
+
+def test_a_softmax_of_more_classes_than_there_are_is_refused():
+    loss = SoftmaxLoss(20_000)
+    assert "classes were named" in str(Gradients(loss, zero(loss)).misfit(BY_CLASS))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"weight": -0.9999999},
+        {"weight": 0.0},
+        {"weight": 1e6},
+        {"weight": float("nan")},
+        {"clip": 0.0},
+        {"clip": 4.1},
+        {"low": -1.5},
+        {"high": 3.5},
+        {"low": 3.0, "high": -1.0},
+    ],
+    ids=str,
+)
+def test_a_squared_loss_keeps_to_the_target_s_own_range(wrong):
+    right = {"low": -1.0, "high": 3.0, "clip": 1.5, "weight": 0.25}
+    assert Gradients(SquaredLoss(**right), Additive((0.0,))).misfit(BY_VALUE) is None
+    assert Gradients(SquaredLoss(**right | wrong), Additive((0.0,))).misfit(BY_VALUE)
+
+
+def test_a_model_has_as_many_outputs_as_the_loss():
+    """One output would be stretched over all classes, and its Hessians over all noises."""
+    for outputs in (1, 2, 4):
+        asked = Gradients(SoftmaxLoss(3), Additive((0.0,) * outputs))
+        assert "the loss needs 3" in str(asked.misfit(BY_CLASS))
+
+
+@pytest.mark.parametrize(("low", "high"), [(-2.0, 3.0), (-1.0, 4.0), (1.0, 1.0), (2.0, 0.0)])
+def test_fractions_are_of_a_part_of_the_target_s_range(low, high):
+    assert Fractions(0.0, 2.0).misfit(BY_VALUE) is None
+    assert "no part of the target's range" in str(Fractions(low, high).misfit(BY_VALUE))
+
+
+@pytest.mark.parametrize("radius", [5e-324, 1e-7, 0.0, -1.0, 1e300, float("inf"), float("nan")])
+def test_a_radius_that_cannot_be_divided_by_is_refused(radius):
+    assert newton(1.0).misfit(BY_TWO) is None
+    assert "too small or too large" in str(newton(radius).misfit(BY_TWO))
+
+
+def newton(radius):
+    return CurveNewton(curves=(), constant=1.0, radius=radius, weights=(0.0,), base=0.0)

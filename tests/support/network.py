@@ -1,13 +1,15 @@
-"""A consortium in a temporary folder, for tests: state folders, a study file, rows."""
+"""Worlds of real processes and sockets: sites that call, carriers over HTTPS, a cable to cut."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +29,11 @@ from hedgerow.federation.transports.certificates import (
     Request,
     accept_certificate,
     authority_id,
+    client_context,
     key_bytes,
     new_key,
 )
+from hedgerow.federation.transports.https import Caller, HttpsCarrier
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger
@@ -232,3 +236,137 @@ def processes(folder: Path) -> Iterator[Processes]:
         yield started
     finally:
         started.stop()
+
+
+# --------------------------------------------------------------------------------------------------
+# Carriers with real sockets under them, for tests: each stops what it started.
+Handle = Callable[[bytes], bytes]
+
+
+def certified(folder: Path, authority: Authority, name: str) -> tuple[Path, Path, Path]:
+    """Key, certificate and authority of a new site, as files."""
+    identity, key = Identity.generate(), new_key()
+    request = Request.make(name, identity, key)
+    reply = authority.sign(request, identity.public)
+    certificate, root = accept_certificate(reply, authority.fingerprint, key, name)
+    files = folder / f"{name}.key", folder / f"{name}.crt", folder / f"{name}.authority.crt"
+    for path, content in zip(files, (key_bytes(key), certificate, root), strict=True):
+        path.write_bytes(content)
+    return files
+
+
+class Direct:
+    """Sites in this process: each maps a letter to its answer."""
+
+    def __init__(self, sites: Mapping[str, Handle]) -> None:
+        self._sites = dict(sites)
+
+    def ask(self, letters: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes]:
+        return {name: self._sites[name](letter) for name, letter in letters.items()}
+
+
+@contextmanager
+def calling(
+    url: str, tls, handle: Handle, note: Callable[[str], None] = lambda text: None
+) -> Iterator[Caller]:
+    """A site that calls from a thread of its own."""
+    caller = Caller(url, tls, handle, note=note)
+    thread = threading.Thread(target=caller.run)
+    thread.start()
+    try:
+        yield caller
+    finally:
+        caller.stop()
+        thread.join()
+
+
+@contextmanager
+def https(folder: Path, sites: Mapping[str, Handle]) -> Iterator[HttpsCarrier]:
+    """A door on a free port of the loopback, and all sites calling it."""
+    authority = Authority.open(folder / "authority")
+    door = HttpsCarrier(sites, authority.server_context(["localhost", "127.0.0.1"]), "127.0.0.1")
+    stack: list[tuple[Caller, threading.Thread]] = []
+    try:
+        for name, handle in sites.items():
+            tls = client_context(*certified(folder, authority, name))
+            caller = Caller(f"https://127.0.0.1:{door.port}", tls, handle, note=lambda text: None)
+            thread = threading.Thread(target=caller.run)
+            thread.start()
+            stack.append((caller, thread))
+        yield door
+    finally:
+        for caller, thread in stack:
+            caller.stop()
+            thread.join()
+        door.close()
+
+
+def names(n: int) -> Sequence[str]:
+    return [f"site-{k + 1}" for k in range(n)]
+
+
+# --------------------------------------------------------------------------------------------------
+# A network namespace of its own for one process, which a rule can cut off from everybody.
+HERE, THERE = "10.213.7.1", "10.213.7.2"
+"""Two addresses of a cable that ends in this machine at both ends."""
+
+
+@dataclass(frozen=True)
+class Namespace:
+    name: str
+    host: str = HERE
+
+    @property
+    def within(self) -> tuple[str, ...]:
+        """What comes before a command that is to run inside."""
+        return ("ip", "netns", "exec", self.name)
+
+    def cut(self) -> None:
+        """From here on what comes in is dropped without a word, and so is what goes out."""
+        self._ip("rule", "add", "pref", "1", "lookup", "local")
+        self._ip("rule", "del", "pref", "0")
+        self._ip("rule", "add", "pref", "0", "from", HERE, "blackhole")
+        self._ip("rule", "add", "pref", "0", "to", HERE, "blackhole")
+
+    def mend(self) -> None:
+        self._ip("rule", "del", "pref", "0", "from", HERE, "blackhole")
+        self._ip("rule", "del", "pref", "0", "to", HERE, "blackhole")
+
+    def _ip(self, *words: str) -> None:
+        ip("-n", self.name, *words)
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20)
+
+
+@contextmanager
+def namespace() -> Iterator[Namespace]:
+    """With a cable to this machine; both are gone afterwards."""
+    made = Namespace(f"hedgerow-{os.getpid()}")
+    ip("netns", "add", made.name)
+    try:
+        ip("link", "add", "hedgerow0", "type", "veth", "peer", "name", "hedgerow1")
+        ip("link", "set", "hedgerow1", "netns", made.name)
+        ip("addr", "add", f"{HERE}/30", "dev", "hedgerow0")
+        ip("link", "set", "hedgerow0", "up")
+        ip("-n", made.name, "addr", "add", f"{THERE}/30", "dev", "hedgerow1")
+        ip("-n", made.name, "link", "set", "hedgerow1", "up")
+        ip("-n", made.name, "link", "set", "lo", "up")
+        yield made
+    finally:
+        ip("netns", "delete", made.name)
+        subprocess.run(["ip", "link", "del", "hedgerow0"], check=False, capture_output=True)
+
+
+def why_no_namespace() -> str | None:
+    """Why this machine lets nobody make one; None if it does."""
+    if os.geteuid() != 0:
+        return "network namespaces are root's alone"
+    if shutil.which("ip") is None:
+        return "there is no `ip` command here"
+    try:
+        with namespace():
+            return None
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"no network namespace can be made here: {error}"

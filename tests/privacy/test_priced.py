@@ -1,0 +1,73 @@
+"""A query's price: made once, for queries that were admitted, by whatever is registered by then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import UnsupportedQuery
+from hedgerow.federation.wire import Receiver, Sender
+from hedgerow.privacy import admission, pricing
+from hedgerow.privacy.admission import admitted, why_not
+from hedgerow.privacy.pricing import priced
+from hedgerow.privacy.queries import STATISTICS, ClassCounts, Count, QueryKind, SumQuery, Whole
+from hedgerow.schema.regions import EVERYONE
+from support.worlds import TWO, federation, holders, sample, study
+
+SHARE = Fraction(1, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally(Count):
+    """A statistic of somebody's own."""
+
+
+def test_a_statistic_that_is_registered_late_is_known_to_wire_and_admission(monkeypatch):
+    query = SumQuery(EVERYONE, Tally(), Whole(), SHARE)
+    plain = study(TWO, 3)
+    the_study = replace(plain, asks=plain.asks | {QueryKind("SumQuery", "Tally", "Whole")})
+    assert why_not(the_study, [query]) is not None
+    monkeypatch.setitem(STATISTICS, "Tally", Tally)
+    late = SumQuery(EVERYONE, Tally(), Whole(), SHARE)
+    queries, _ = Receiver().decode(Sender().encode([late]))
+    assert list(queries) == [late]
+    assert why_not(the_study, queries) is None
+
+
+def test_a_query_that_is_refused_is_never_priced(monkeypatch):
+    made = []
+    monkeypatch.setattr(admission, "priced", lambda *given: made.append(given) or priced(*given))
+    greedy = SumQuery(EVERYONE, Count(), Whole(), Fraction(3, 2))
+    with pytest.raises(UnsupportedQuery, match="share of the budget"):
+        admitted(study(TWO, 3), [greedy])
+    assert not made
+    admitted(study(TWO, 3), [SumQuery(EVERYONE, Count(), Whole(), SHARE)])
+    assert made  # twin: what is admitted is
+
+
+@pytest.mark.parametrize("parties", [2, 5])
+def test_a_query_is_priced_once_however_many_sites_there_are(parties, monkeypatch):
+    made, plain = [], pricing.describe
+    monkeypatch.setattr(pricing, "describe", lambda *given: made.append(given) or plain(*given))
+    X, y = sample(60, TWO)
+    fed = federation(study(TWO, parties), holders(X, y, np.arange(60) % parties, parties, TWO))
+    fed.ask([SumQuery(EVERYONE, ClassCounts(2), Whole(), SHARE)])
+    assert 1 <= len(made) <= 2  # by the server, and by all sites together
+
+
+def test_a_price_holds_all_that_both_halves_of_a_round_need():
+    the_study = study(TWO, 3)
+    query = SumQuery(EVERYONE, ClassCounts(2), Whole(), SHARE)
+    one = priced(the_study, query)
+    assert priced(the_study, query) is one
+    assert (one.charge.cost, one.charge.region) == (the_study.cost(query), EVERYONE)
+    assert (one.size, one.noise.unit) == (2, the_study.unit(query))
+    assert one.noise.of_site == the_study.site_law(query)
+    assert one.noise.scale == the_study.unit(query) * the_study.refinement(query)
+    assert (one.noise.release, one.noise.slack) == (
+        the_study.release(query),
+        the_study.slack(query),
+    )

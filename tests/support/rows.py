@@ -1,0 +1,193 @@
+"""Rows that tests share: of the papers' formulas, in every place that holds rows, in PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask.dataframe
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from hedgerow.data.engines.dask import OnCluster
+from hedgerow.data.engines.database import InDatabase
+from hedgerow.data.reading.databases import Selected
+from hedgerow.data.reading.encoding import encode
+from hedgerow.data.rows import Draws, Rows
+from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.schema import Numeric, Schema, Target
+
+P = 3
+COLUMNS = tuple(Numeric(f"x{j}", 0.0, 1.0, bins=10) for j in range(P))
+CLASSES = Schema(COLUMNS, classes=("no", "yes"))
+NUMBERS = Schema(COLUMNS, target=Target(0.0, 2.0))
+RNG = np.random.default_rng(11)
+X = RNG.uniform(0.0, 1.0, (240, P)) ** np.array([1.0, 1.5, 2.0])
+SIGNAL = X[:, 0] + X[:, 1] + 0.2 * RNG.normal(size=len(X))
+Y01 = (SIGNAL > 0.9).astype(int)
+Y = np.where(Y01 == 1, "yes", "no")
+VALUE = np.clip(SIGNAL, 0.0, 2.0)
+SITE = np.arange(len(X)) % 3
+
+
+def thresholds(bins):
+    """Inner edges of so many equal bins of [0, 1]; x < t goes left, as a cell holds its low end."""
+    return np.arange(1, bins) / bins
+
+
+def leaf_of(tree, model):
+    """Which leaf each row of X reaches, by the tree's own tests on the model's cells."""
+    return tree.apply(model.cells(X))
+
+
+def proportions(rows):
+    return np.array([np.mean(Y01[rows] == 0), np.mean(Y01[rows] == 1)])
+
+
+# impurities of the papers, of a share q of ones, scaled as Wang et al. scale them
+def entropy(q):
+    inside = (q > 0.0) & (q < 1.0)
+    safe = np.where(inside, q, 0.5)
+    return np.where(inside, -safe * np.log2(safe) - (1 - safe) * np.log2(1 - safe), 0.0)
+
+
+IMPURITY = {
+    "entropy": entropy,
+    "gini": lambda q: 4.0 * q * (1.0 - q),
+    "root_gini": lambda q: 2.0 * np.sqrt(q * (1.0 - q)),
+}
+
+
+def mass(rows, impurity):
+    """n G(q) of some rows."""
+    return len(rows) * float(impurity(np.mean(Y01[rows]))) if len(rows) else 0.0
+
+
+def sides(rows, feature, cut):
+    left = X[rows, feature] < cut
+    return rows[left], rows[~left]
+
+
+# --------------------------------------------------------------------------------------------------
+# One small table of records in every place that rows may be held, for tests of equal answers.
+SELECT = "SELECT * FROM records"
+DRAWS = Draws(bytes(32), "test")
+Record = tuple[tuple[int, ...], int, float]
+
+
+def table_of(records: list[Record], schema: Schema) -> pa.Table:
+    """Values that fall in the records' cells, and rows without a label, which nobody counts."""
+    columns: dict[str, Any] = {}
+    for j, grid in enumerate(schema.grids):
+        is_number = grid.kind is ColumnKind.NUMERIC
+        values = [*(_value(grid, cells[j]) for cells, _, _ in records), None, None]
+        columns[grid.feature] = pa.array(values, pa.float64() if is_number else pa.string())
+    if schema.classes is not None:
+        last = len(schema.classes) - 1
+        labels = [schema.classes[min(label, last)] for _, label, _ in records]
+        columns["y"] = pa.array([*labels, None, "no such class"])
+    else:
+        columns["y"] = pa.array([*(value for _, _, value in records), None, np.nan], pa.float64())
+    return pa.table(columns)
+
+
+def _value(grid: Grid, code: int) -> float | str | None:
+    if code == grid.missing:
+        return None
+    if grid.kind is ColumnKind.NUMERIC:
+        return grid.edges[code - 1] if code else -7.0
+    known = code < len(grid.values)
+    return f" {grid.values[code]}\t" if known else "any other"  # as a person may have typed it
+
+
+def in_memory(table: pa.Table, schema: Schema) -> Rows:
+    return Rows(encode(table, schema, target="y"), schema, DRAWS)
+
+
+def in_file(table: pa.Table, schema: Schema) -> Rows:
+    """Streamed, a few rows at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        pyarrow.parquet.write_table(table, path, row_group_size=5)
+        read = encode(path, schema, target="y", chunk_rows=3)
+    return Rows(read, schema, DRAWS)
+
+
+def in_duckdb(table: pa.Table, schema: Schema) -> InDatabase:
+    connection = duckdb.connect()
+    connection.register("given", table)
+    connection.execute("CREATE TABLE records AS SELECT * FROM given")
+    return InDatabase(Selected(connection, SELECT), schema, "y", DRAWS)
+
+
+def in_postgres(connection: Any, table: pa.Table, schema: Schema) -> InDatabase:
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS records")
+        cursor.adbc_ingest("records", table, mode="create", temporary=True)
+    return InDatabase(Selected(connection, SELECT), schema, "y", DRAWS)
+
+
+def on_dask(table: pa.Table, schema: Schema) -> OnCluster:
+    frame = dask.dataframe.from_pandas(table.to_pandas(), npartitions=3, sort=False)
+    return OnCluster(frame, schema, "y", DRAWS)
+
+
+# --------------------------------------------------------------------------------------------------
+# A PostgreSQL server of our own, in a folder that goes away; only a socket, no port.
+def server_programs() -> Path | None:
+    """Where initdb and pg_ctl are: on the path, or where Debian keeps them."""
+    found = shutil.which("initdb")
+    places = [Path(found).parent] if found else []
+    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((place for place in places if (place / "pg_ctl").exists()), None)
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """The words with which to connect. A server refuses to run as root, so root lends a user."""
+    programs = server_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: no initdb on the path or in /usr/lib/postgresql")
+    user = _lent_user()
+    folder = Path(tempfile.mkdtemp(prefix="hr-pg-", dir="/tmp"))  # a socket's path must be short
+    try:
+        if user is not None:
+            os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+        data, options = folder / "data", f"-c listen_addresses='' -k {folder} -c fsync=off"
+        _run(user, programs / "initdb", "-D", data, "-A", "trust", "-U", "reader", "--no-sync")
+        log = folder / "log"
+        _run(user, programs / "pg_ctl", "-D", data, "-o", options, "-l", log, "-w", "start")
+        try:
+            yield f"host={folder} user=reader dbname=postgres"
+        finally:
+            _run(user, programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def address(words: str) -> str:
+    """The same server as a URI, for drivers that want one."""
+    host = words.split()[0].removeprefix("host=")
+    return f"postgresql://reader@/postgres?host={host}"
+
+
+def _lent_user() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return next(name for name in ("postgres", "nobody") if name in names)
+
+
+def _run(user: str | None, *command: object) -> None:
+    words = [str(word) for word in command]
+    subprocess.run(words, check=True, user=user, cwd="/", stdout=subprocess.DEVNULL)
