@@ -25,10 +25,10 @@ from benchmarks.timing import Row
 from hedgerow.data import sums
 from hedgerow.data.prepared import StudyRows
 from hedgerow.data.rows import Rows
-from hedgerow.federation import client
 from hedgerow.federation.client import Client
 from hedgerow.federation.store.vault import Vault
 from hedgerow.federation.transports import in_process
+from hedgerow.privacy import admission
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.columns import Table
 from hedgerow.privacy.study import Study
@@ -40,7 +40,7 @@ SITES, COLUMNS, TURNS = 3, 20, sized(3, 1)
 RECORDS = (sized(20_000, 500), sized(200_000, 1_000))
 TARGET = 0.05
 PLACES = {
-    "admission": (client, "why_not"),
+    "admission": (admission, "why_not"),
     "clamp, with truncation": (sums, "bounded_units"),
     "codes on rows of the vault": (Table, "_code"),
 }
@@ -145,5 +145,5 @@ def with_vaults() -> Iterator[None]:
             site = Site(identity, roster, me, numbers, study.hash, memory, pins=pins)
             return Client(StudyRows(study, rows), site, memory)
 
-        opened.enter_context(patch.object(in_process, "_endpoint", served))
+        opened.enter_context(patch.object(in_process, "_client", served))
         yield
