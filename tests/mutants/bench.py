@@ -21,7 +21,10 @@ SECONDS: Final = 60.0
 """A named test has so long to see a slip."""
 
 BASELINE_SECONDS: Final = 1800.0
-COPIED: Final = ("src", "tests", "studies", "docs", "pyproject.toml", "README.md")
+COPIED: Final = (
+    *("src", "tests", "studies", "docs", "examples", "benchmarks", "spec", "pyproject.toml"),
+    *("README.md", "CONTRIBUTING.md"),
+)
 LEFT_OUT: Final = ("__pycache__", ".*")
 
 CAUGHT: Final = re.compile(
