@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hedgerow.methods.blocks.screening import Refinement
 from hedgerow.methods.boosting_classes import SmoothedBoost
 from hedgerow.methods.boosting_numbers import RegressionBoost
 from hedgerow.methods.consul import MedianForest
@@ -15,20 +14,9 @@ from hedgerow.methods.multiway import KaryForest, PrunedKaryForest
 from hedgerow.methods.tree import ScreenedClassTree, ScreenedTree
 from hedgerow.methods.wang import TopDown
 
-BOOSTED = SmoothedBoost, ComponentBoosting, RegressionBoost
-ALL: tuple[Recipe, ...] = (
-    HistogramTree(max_depth=3),
-    HistogramTree(max_depth=2, save_budget=True),
-    HistogramTree(max_depth=2, save_budget=True, chunk=3),
-    HistogramTree(max_depth=2, save_budget=True, accounting="printed"),
-    HistogramTree(max_depth=2, save_budget=True, accounting="released"),
-    HistogramTree(max_depth=3, refine=Refinement(keep=2), lean=True),
-    *(kind(**tried) for kind in BOOSTED for tried in kind.tried),
-    *(kind(**tried) for kind in (ScreenedTree, ScreenedClassTree) for tried in kind.tried),
-    *(GuidedForest(**tried) for tried in GuidedForest.tried),
-    *(ExtraTrees(**one) for one in ExtraTrees.tried),
-    *(KaryForest(**one) for one in KaryForest.tried),
-    *(PrunedKaryForest(**one) for one in PrunedKaryForest.tried),
-    *(TopDown(**one) for one in TopDown.tried),
-    *(MedianForest(**one) for one in MedianForest.tried),
+KINDS = (
+    *(HistogramTree, SmoothedBoost, ComponentBoosting, RegressionBoost),
+    *(ScreenedTree, ScreenedClassTree, GuidedForest, ExtraTrees, KaryForest, PrunedKaryForest),
+    *(TopDown, MedianForest),
 )
+ALL: tuple[Recipe, ...] = tuple(kind(**setting) for kind in KINDS for setting in kind.tried)

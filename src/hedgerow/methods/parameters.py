@@ -79,7 +79,6 @@ def _section(title: str, entries: Iterable[tuple[str, str, str]]) -> str:
 
 Default = TypeVar("Default")
 E = TypeVar("E")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -233,9 +232,3 @@ def _refuse_unused(kind: str, p: Declared, given: Mapping[str, Any]) -> None:
         f"{p.name} is {given[p.name]!r}, but {kind} does not use it with {found}; use it with "
         f"{', or with '.join(map(str, p.used))}; or leave it at {p.default!r}."
     )
-
-
-def filled(recipe: type[R], given: SimpleNamespace, **more: Any) -> R:
-    """The recipe, each field filled by the parameter of its name; None is the recipe's own."""
-    values = {f.name: getattr(given, f.name, None) for f in fields(recipe)} | more  # type: ignore[arg-type]
-    return recipe(**{name: value for name, value in values.items() if value is not None})
